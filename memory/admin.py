@@ -104,13 +104,15 @@ class ReadOnlyAdmin(MaskedAdmin):
 
     `MASKED` names the texts that are hidden if the row is sensitive, `SECRET` those that are
     always hidden; `PAGE` is the route of the row's own page and the attributes it takes.  `OWNER`
-    and `SENSITIVE` are paths to the owner's key and to the row's sensitivity.
+    and `SENSITIVE` are paths to the owner's key and to the row's sensitivity; with `ALL_SENSITIVE`,
+    each row counts as sensitive.
     """
 
     MASKED: ClassVar[tuple[str, ...]] = ()
     SECRET: ClassVar[tuple[str, ...]] = ()
     OWNER: ClassVar[str] = "owner_id"
     SENSITIVE: ClassVar[str] = ""
+    ALL_SENSITIVE: ClassVar[bool] = False
     PAGE: ClassVar[tuple[str, tuple[str, ...]] | None] = None
     ALSO_SHOWN: ClassVar[tuple[str, ...]] = ()
 
@@ -118,16 +120,10 @@ class ReadOnlyAdmin(MaskedAdmin):
     show_full_result_count = False
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse: the product creates rows."""
+        """Refuse, as changing and deleting: rows have methods for that, and Trash."""
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse: rows change by their own methods."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse: records are deleted through Trash."""
-        return False
+    has_change_permission = has_delete_permission = has_add_permission
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None
@@ -140,6 +136,11 @@ class ReadOnlyAdmin(MaskedAdmin):
         rows: models.QuerySet[Any] = super().get_queryset(request)
         seen: models.QuerySet[Any] = rows.annotate(viewer=models.Value(request.user.pk))
         return seen
+
+    def get_list_select_related(self, request: HttpRequest) -> Any:
+        """Return what the list shows of other rows."""
+        names = {f.name for f in self.model._meta.fields if f.is_relation}
+        return self.list_select_related or [one for one in self.list_display if one in names]
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """Return every column, hidden ones by their masked twin, and the link to the page."""
@@ -198,12 +199,14 @@ class ReadOnlyAdmin(MaskedAdmin):
 
     def is_hidden(self, row: Any) -> bool:
         """Whether the row's text is sensitive and the viewer isn't its owner."""
-        return self.is_sensitive(row) and _walk(row, self.OWNER) != row.viewer
+        return self.is_sensitive(row) and walk(row, self.OWNER) != row.viewer
 
     def is_sensitive(self, row: Any) -> bool:
         """Whether the row, or its parent, is marked sensitive."""
+        if self.ALL_SENSITIVE:
+            return True
         path = self.SENSITIVE or ("sensitivity" if hasattr(row, "sensitivity") else "")
-        return bool(path) and _walk(row, path) == Sensitivity.SENSITIVE
+        return bool(path) and walk(row, path) == Sensitivity.SENSITIVE
 
     @admin.display(description=gettext_lazy("text"))
     def label(self, row: Any) -> str:
@@ -213,14 +216,18 @@ class ReadOnlyAdmin(MaskedAdmin):
         text = str(row)
         return text if len(text) <= CUT else text[:CUT] + "…"
 
+    @admin.display(description=gettext_lazy("owner"))
+    def owned_by(self, row: Any) -> str:
+        return str(walk(row, self.OWNER.removesuffix("_id")))
+
     @admin.display(description=gettext_lazy("page"))
     def page(self, row: Any) -> str:
         """Return a link to the record's own page, which only its owner can open."""
-        if self.PAGE is None or _walk(row, self.OWNER) != row.viewer:
+        if self.PAGE is None or walk(row, self.OWNER) != row.viewer:
             return _("only its owner can open it")
         route, attributes = self.PAGE
         try:
-            address = reverse(route, args=[_walk(row, attribute) for attribute in attributes])
+            address = reverse(route, args=[walk(row, attribute) for attribute in attributes])
         except NoReverseMatch:
             return "-"
         return format_html('<a href="{}">{}</a>', address, _("Open the page"))
@@ -241,7 +248,7 @@ def _is_remembered(model: Any) -> TypeGuard[type[Remembered]]:
     return isinstance(model, type) and issubclass(model, Remembered)
 
 
-def _walk(row: Any, path: str) -> Any:
+def walk(row: Any, path: str) -> Any:
     """Follow `a__b__c`; None if the path ends early."""
     for name in path.split("__"):
         row = getattr(row, name, None)
@@ -265,7 +272,6 @@ class RememberedAdmin(ReadOnlyAdmin):
         "sensitivity",
         ("trashed_at", admin.EmptyFieldListFilter),
     )
-    list_select_related: ClassVar[Any] = ("owner",)
     date_hierarchy = "created"
 
 
@@ -409,7 +415,6 @@ class AgentAdmin(ReadOnlyAdmin):
     """Apps that act for their owners."""
 
     list_display = ("name", "owner", "enable_memory", "share_with_subagents", "created")
-    list_select_related = ("owner",)
     search_fields = ("name", "owner__username")
 
 
@@ -417,17 +422,13 @@ class AgentAdmin(ReadOnlyAdmin):
 class ApiTokenAdmin(ReadOnlyAdmin):
     """Bearer tokens, without even their hash; staff can revoke one."""
 
-    list_display = ("agent", "token_owner", "scopes", "created", "last_used_at", "revoked_at")
+    list_display = ("agent", "owned_by", "scopes", "created", "last_used_at", "revoked_at")
     list_select_related = ("agent__owner",)
     search_fields = ("agent__name", "agent__owner__username")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
     actions = ("revoke",)
     SECRET = ("hash",)
     OWNER = "agent__owner_id"
-
-    @admin.display(description=gettext_lazy("owner"))
-    def token_owner(self, row: memory.ApiToken) -> str:
-        return str(row.agent.owner)
 
     @admin.action(description=gettext_lazy("Revoke selected tokens"))
     def revoke(self, request: HttpRequest, queryset: models.QuerySet[memory.ApiToken]) -> None:
@@ -493,7 +494,6 @@ class OwnKeyAdmin(ReadOnlyAdmin):
     """People's own keys for the model; each enters it in Settings, and it is never shown."""
 
     list_display = ("owner", "origin", "updated")
-    list_select_related = ("owner",)
     SECRET = ("secret",)
     OWNER = "owner_id"
 
@@ -518,7 +518,6 @@ class InvitationAdmin(ReadOnlyAdmin):
     """One-time links; only their hash is stored, and it isn't shown."""
 
     list_display = ("note", "makes_staff", "is_first", "invited_by", "expires_at", "used_by")
-    list_select_related = ("invited_by", "used_by")
     list_filter = ("makes_staff", "is_first")
     SECRET = ("token_hash",)
 
@@ -528,7 +527,6 @@ class SignInAdmin(ReadOnlyAdmin):
     """Where people are signed in; the session's key is a secret."""
 
     list_display = ("owner", "user_agent", "address", "created", "last_seen_at")
-    list_select_related = ("owner",)
     search_fields = ("owner__username", "address")
     SECRET = ("session_key",)
 
@@ -547,7 +545,6 @@ class AuthenticatorAdmin(ReadOnlyAdmin):
     OWNER = "user_id"
     list_display = ("user", "type", "created_at", "last_used_at")
     list_filter = ("type",)
-    list_select_related = ("user",)
     search_fields = ("user__username",)
     SECRET = ("data",)
 
@@ -558,7 +555,6 @@ class SocialAccountAdmin(ReadOnlyAdmin):
 
     OWNER = "user_id"
     list_display = ("user", "provider", "date_joined", "last_login")
-    list_select_related = ("user",)
     search_fields = ("user__username",)
     SECRET = ("uid", "extra_data")
 
@@ -568,8 +564,6 @@ class SocialAccountAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.Note)
 class NoteAdmin(RememberedAdmin):
-    """Notes of all accounts."""
-
     list_display = (
         "label", "owner", "kind", "stability", "trust", "expires_at", "updated", "trashed_at",
     )  # fmt: skip
@@ -581,8 +575,6 @@ class NoteAdmin(RememberedAdmin):
 
 @admin.register(memory.Observation)
 class ObservationAdmin(RememberedAdmin):
-    """Observations of all accounts."""
-
     list_display = ("label", "owner", "category", "source", "trust", "updated", "trashed_at")
     list_filter = ("category", "trust", "sensitivity")
     search_fields = ("source", "owner__username")
@@ -602,8 +594,6 @@ class ScratchpadEntryAdmin(RememberedAdmin):
 
 @admin.register(memory.MemoryFile)
 class MemoryFileAdmin(RememberedAdmin):
-    """Memory files of all accounts."""
-
     list_display = ("label", "owner", "size", "version", "lock", "trust", "updated", "trashed_at")
     list_filter = ("lock", "trust", "sensitivity")
     search_fields = ("path", "owner__username")
@@ -616,7 +606,6 @@ class SectionAdmin(ReadOnlyAdmin):
     """Sections of memory files, as recall finds them."""
 
     list_display = ("label", "owner", "file", "position", "updated")
-    list_select_related = ("owner", "file")
     search_fields = ("file__path", "owner__username")
     MASKED = ("content", "heading")
 
@@ -638,7 +627,6 @@ class FileDraftAdmin(ReadOnlyAdmin):
 
     list_display = ("path", "owner", "seen", "updated")
     search_fields = ("path", "owner__username")
-    list_select_related = ("owner",)
     SECRET = ("content", "note")
 
 
@@ -647,7 +635,6 @@ class MountedFolderAdmin(ReadOnlyAdmin):
     """Folders of agents, with what their last check found; BEACON_AGENT_DIRS names them."""
 
     list_display = ("name", "owner", "place", "layout", "files", "problem", "checked_at")
-    list_select_related = ("owner",)
 
 
 @admin.register(memory.MirroredFile)
@@ -656,7 +643,6 @@ class MirroredFileAdmin(ReadOnlyAdmin):
 
     list_display = ("path", "owner", "version", "problem", "at")
     search_fields = ("path", "owner__username")
-    list_select_related = ("owner",)
 
 
 @admin.register(memory.MirrorFolder)
@@ -664,7 +650,6 @@ class MirrorFolderAdmin(ReadOnlyAdmin):
     """The folder of the copies on disk, and whose files are at its root."""
 
     list_display = ("identity", "root", "problem")
-    list_select_related = ("root",)
 
 
 @admin.register(memory.TrashedRows)
@@ -674,7 +659,6 @@ class TrashedRowsAdmin(ReadOnlyAdmin):
     list_display = ("record_type", "record_id", "owner", "created")
     list_filter = ("record_type",)
     search_fields = ("owner__username",)
-    list_select_related = ("owner",)
     SECRET = ("rows",)
 
 
@@ -685,18 +669,14 @@ class RatingAdmin(ReadOnlyAdmin):
     list_display = ("owner", "record_type", "value", "actor", "created")
     list_filter = ("value", "record_type")
     search_fields = ("owner__username",)
-    list_select_related = ("owner",)
     SECRET = ("question", "reason", "key")
 
 
 @admin.register(memory.SavedView)
 class SavedViewAdmin(ReadOnlyAdmin):
-    """Saved views of lists."""
-
     list_display = ("owner", "page", "created")
     list_filter = ("page",)
     search_fields = ("owner__username",)
-    list_select_related = ("owner",)
 
 
 @admin.register(memory.NameAlias)
@@ -707,7 +687,6 @@ class NameAliasAdmin(ReadOnlyAdmin):
     ordering = ("-created", "-id")  # the model's own would tell the order of the names
     list_display = ("owner", "created")
     search_fields = ("owner__username",)
-    list_select_related = ("owner",)
 
 
 @admin.register(memory.SourceRule)
@@ -717,7 +696,6 @@ class SourceRuleAdmin(ReadOnlyAdmin):
     list_display = ("owner", "act", "created")
     list_filter = ("act",)
     search_fields = ("owner__username",)
-    list_select_related = ("owner",)
 
 
 @admin.register(memory.BulkAct)
@@ -727,7 +705,6 @@ class BulkActAdmin(ReadOnlyAdmin):
     list_display = ("owner", "page", "act", "state", "done", "total", "created")
     list_filter = ("state", "page", "act")
     search_fields = ("owner__username",)
-    list_select_related = ("owner",)
 
 
 @admin.register(memory.Undo)
@@ -737,7 +714,6 @@ class UndoAdmin(ReadOnlyAdmin):
     list_display = ("owner", "act", "created", "used_at")
     list_filter = ("act",)
     search_fields = ("owner__username",)
-    list_select_related = ("owner",)
     SECRET = ("arguments",)
 
 
@@ -748,7 +724,6 @@ class EmbeddingAdmin(ReadOnlyAdmin):
     list_display = ("object_id", "owner", "record_type", "model", "dimensions")
     list_filter = ("record_type", "model")
     search_fields = ("object_id", "owner__username")
-    list_select_related = ("owner",)
 
 
 @admin.register(memory.EmbeddingDue)
@@ -758,7 +733,6 @@ class EmbeddingDueAdmin(ReadOnlyAdmin):
     list_display = ("object_id", "owner", "record_type", "tries", "not_before")
     list_filter = ("record_type",)
     search_fields = ("object_id", "owner__username")
-    list_select_related = ("owner",)
 
 
 # --- all other models ---
@@ -766,8 +740,6 @@ class EmbeddingDueAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.Topic)
 class TopicAdmin(RememberedAdmin):
-    """Topics of all accounts."""
-
     list_display = ("label", "owner", "run_count", "last_run_at", "expires_at", "trashed_at")
     search_fields = ("=id", "owner__username")
     MASKED = ("title", "slug", "summary", "labels")
@@ -776,8 +748,6 @@ class TopicAdmin(RememberedAdmin):
 
 @admin.register(memory.TopicFact)
 class TopicFactAdmin(RememberedAdmin):
-    """Facts of all topics."""
-
     list_display = ("label", "owner", "state", "touched_by_person", "trust", "first_run", "updated")
     list_filter = ("state", "touched_by_person", "trust", "sensitivity")
     search_fields = ("=topic__id", "owner__username")
@@ -846,7 +816,6 @@ class LibraryFolderAdmin(ReadOnlyAdmin):
     """The watched folder, as last checked."""
 
     list_display = ("folder", "owner", "files", "unreadable", "checked_at", "problem")
-    list_select_related = ("owner",)
 
 
 @admin.register(memory.SearchSpace)
@@ -859,7 +828,6 @@ class SearchSpaceAdmin(ReadOnlyAdmin):
 
     list_display = ("record_type", "owner", "documents", "length")
     list_filter = ("record_type",)
-    list_select_related = ("owner",)
 
 
 @admin.register(memory.SearchEntry)
@@ -868,7 +836,6 @@ class SearchEntryAdmin(ReadOnlyAdmin):
 
     list_display = ("record_id", "space", "length")
     list_filter = ("space__record_type",)
-    list_select_related = ("space",)
     search_fields = ("=record_id",)
     SECRET = ("words",)
 
@@ -882,48 +849,37 @@ class SessionAdmin(RememberedAdmin):
     """Conversations with the agent."""
 
     list_display = ("label", "owner", "agent", "created", "ended_at", "trashed_at")
-    list_select_related = ("owner", "agent")
     search_fields = ("owner__username",)
     MASKED = ("title",)
 
 
 @admin.register(memory.Message)
 class MessageAdmin(ReadOnlyAdmin):
-    """Messages in conversations."""
-
-    list_display = ("label", "session_owner", "role", "position", "created")
+    list_display = ("label", "owned_by", "role", "position", "created")
     list_filter = ("role",)
     list_select_related = ("session__owner",)
     MASKED = ("content", "tool_calls", "cites", "notice")
     OWNER = "session__owner_id"
     SENSITIVE = "session__sensitivity"
 
-    @admin.display(description=gettext_lazy("owner"))
-    def session_owner(self, row: memory.Message) -> str:
-        return str(row.session.owner)
-
 
 @admin.register(memory.SeenUrl)
 class SeenUrlAdmin(ReadOnlyAdmin):
     """URLs that searches returned."""
 
-    list_display: Any = ("label", "topic_owner", "returned_in", "returned_at")
+    list_display: Any = ("label", "owned_by", "returned_in", "returned_at")
     list_select_related = ("topic__owner",)
     search_fields = ("=topic__id", "topic__owner__username")
     MASKED: ClassVar[tuple[str, ...]] = ("url",)
     OWNER = "topic__owner_id"
     SENSITIVE = "topic__sensitivity"
 
-    @admin.display(description=gettext_lazy("owner"))
-    def topic_owner(self, row: Any) -> str:
-        return str(row.topic.owner)
-
 
 @admin.register(memory.Source)
 class SourceAdmin(SeenUrlAdmin):
     """Pages that were read or cited."""
 
-    list_display = ("label", "topic_owner", "first_run", "last_run", "times_read", "times_cited")
+    list_display = ("label", "owned_by", "first_run", "last_run", "times_read", "times_cited")
     MASKED = ("url", "link", "domain", "title")
 
 
@@ -933,7 +889,6 @@ class RevisionAdmin(AboutRecordAdmin):
 
     list_display = ("record_type", "record_id", "version", "actor", "owner", "created")
     list_filter = ("record_type",)
-    list_select_related = ("owner",)
     search_fields = ("=record_id", "actor", "source")
     MASKED = ("label", "before", "after", "reason")
 
@@ -944,7 +899,6 @@ class ActivityAdmin(AboutRecordAdmin):
 
     list_display = ("kind", "actor", "owner", "subject_type", "is_warning", "created")
     list_filter = ("is_warning", "kind", "subject_type")
-    list_select_related = ("owner",)
     search_fields = ("actor", "kind", "owner__username")
     date_hierarchy = "created"
     MASKED = ("label", "detail")
@@ -958,7 +912,6 @@ class ProposalAdmin(AboutRecordAdmin):
 
     list_display = ("record_type", "actor", "owner", "danger", "state", "created", "expires_at")
     list_filter = ("state", "danger", "record_type")
-    list_select_related = ("owner",)
     search_fields = ("actor", "owner__username")
     MASKED = ("before", "after", "reason", "held_because", "risks")
     ID = "target_id"
@@ -970,7 +923,6 @@ class ConflictAdmin(AboutRecordAdmin):
 
     list_display = ("kind", "owner", "left_type", "right_type", "state", "settled_how", "created")
     list_filter = ("state", "kind", "settled_how")
-    list_select_related = ("owner",)
     search_fields = ("=left_id", "=right_id", "source", "owner__username")
     TYPE = "left_type"
     ID = "left_id"
@@ -982,7 +934,6 @@ class RefusedSourceAdmin(ReadOnlyAdmin):
 
     list_display = ("owner", "kind", "name", "refused", "last_refused_at", "created")
     list_filter = ("kind",)
-    list_select_related = ("owner",)
 
 
 @admin.register(memory.ReviewLevel)
@@ -991,7 +942,6 @@ class ReviewLevelAdmin(ReadOnlyAdmin):
 
     list_display = ("owner", "kind", "writer", "level")
     list_filter = ("level",)
-    list_select_related = ("owner",)
 
 
 @admin.register(memory.AgentScope)
@@ -999,7 +949,6 @@ class AgentScopeAdmin(ReadOnlyAdmin):
     """Which agent owns a scope that it named itself."""
 
     list_display = ("owner", "scope", "agent", "created")
-    list_select_related = ("owner",)
 
 
 @admin.register(memory.PublishDue)
@@ -1007,12 +956,8 @@ class PublishDueAdmin(ReadOnlyAdmin):
     """Topics whose copy in Redis is outdated."""
 
     list_display = ("id", "owner", "created", "tried_at")
-    list_select_related = ("owner",)
     MASKED = ("slug",)
-
-    def is_sensitive(self, row: Any) -> bool:
-        """Treat all as sensitive: the slug can be that of a private topic."""
-        return True
+    ALL_SENSITIVE = True  # the slug can be that of a private topic
 
 
 @admin.register(memory.Membership)
@@ -1041,14 +986,10 @@ class ModelCallAdmin(ReadOnlyAdmin):
         "created",
     )
     list_filter = ("purpose", "model", "failure")
-    list_select_related = ("owner",)
     search_fields = ("source", "purpose", "owner__username")
     date_hierarchy = "created"
     MASKED = ("prompt", "answer", "error")
-
-    def is_sensitive(self, row: Any) -> bool:
-        """Treat all as sensitive: a prompt can have anything its owner stored."""
-        return True
+    ALL_SENSITIVE = True  # a prompt can have anything its owner stored
 
 
 @admin.register(memory.Reflection)
@@ -1057,13 +998,9 @@ class ReflectionAdmin(ReadOnlyAdmin):
 
     list_display = ("source", "owner", "state", "by", "rounds", "created")
     list_filter = ("state", "by")
-    list_select_related = ("owner",)
     search_fields = ("source", "owner__username")
     MASKED = ("why", "assessment", "calls", "changes")
-
-    def is_sensitive(self, row: Any) -> bool:
-        """Treat all as sensitive: it was created from anything its owner stored."""
-        return True
+    ALL_SENSITIVE = True  # it was created from anything its owner stored
 
 
 @admin.register(memory.Use)
@@ -1072,7 +1009,6 @@ class UseAdmin(ReadOnlyAdmin):
 
     list_display = ("record_type", "record_id", "place", "owner", "created")
     list_filter = ("record_type",)
-    list_select_related = ("owner",)
     search_fields = ("=record_id", "place")
 
 
@@ -1082,13 +1018,9 @@ class ArchiveAdmin(ReadOnlyAdmin):
 
     list_display = ("way", "owner", "state", "size", "created", "finished_at")
     list_filter = ("way", "state")
-    list_select_related = ("owner",)
     search_fields = ("owner__username",)
     MASKED = ("name", "options", "result", "problem")
-
-    def is_sensitive(self, row: Any) -> bool:
-        """Treat all as sensitive: a name or a reason can have anything its owner stored."""
-        return True
+    ALL_SENSITIVE = True  # a name or a reason can have anything its owner stored
 
 
 @admin.register(memory.CallReservation)
@@ -1096,5 +1028,4 @@ class CallReservationAdmin(ReadOnlyAdmin):
     """The maximum cost of model calls in progress."""
 
     list_display = ("source", "owner", "tokens", "money", "created")
-    list_select_related = ("owner",)
     search_fields = ("owner__username", "source")

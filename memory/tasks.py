@@ -264,6 +264,8 @@ def find_conflicts_of(owner_id: int) -> None:
     try:
         contradictions.report_since(owner, conflict_services.day_ago())
         conflict_services.find(owner)
+    except SoftTimeLimitExceeded:
+        raise
     except Exception as exc:  # a task's edge: the other owners still need maintenance
         logger.exception("search for conflicts failed", owner=owner_id)
         Activity.log(owner, MAINTENANCE, "upkeep-failed", warning=True, why=type(exc).__name__)
@@ -277,6 +279,8 @@ def maintain_notes_of(owner_id: int, by_person: bool = False) -> None:
         return
     try:
         maintenance.maintain(owner, by=owner.actor if by_person else MAINTENANCE)
+    except SoftTimeLimitExceeded:
+        raise
     except Exception as exc:  # a task's edge: the other owners still need maintenance
         logger.exception("maintenance of notes failed", owner=owner_id)
         Activity.log(owner, MAINTENANCE, "upkeep-failed", warning=True, why=type(exc).__name__)

@@ -8,6 +8,7 @@ from beacon_site.web.responses import moved
 from memory.models.errors import InvalidValue
 from memory.models.file_format import checked_path
 from memory.pages import (
+    agent,
     agents,
     archive,
     chat,
@@ -115,7 +116,7 @@ _settings = [
     path("agents/folders/", file_views.folder_list, name="agent-folders"),
     path("agents/permissions/", review_views.permissions, name="review-levels"),
     path("agents/permissions/writer/", review_views.writer_level, name="writer-level"),
-    path("agents/<int:pk>/", accounts_views.agent_edit, name="agent"),
+    path("agents/<int:pk>/", agent.agent_page, name="agent"),
     path("settings/spending/", usage.spending_page, name="spending"),
     path("settings/spending/limits/", usage.spending_limits, name="spending-limits"),
     path("settings/spending/key/", usage.own_key, name="own-key"),

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.utils.translation import gettext_lazy
 
-from memory.admin import ReadOnlyAdmin, RememberedAdmin
+from memory.admin import MASK, ReadOnlyAdmin, RememberedAdmin, walk
 from research import models as research
 
 
@@ -24,7 +24,6 @@ class PrivateNamesAdmin(ReadOnlyAdmin):
 class ChannelAdmin(PrivateNamesAdmin):
     """Notification channels. Only their owners see the addresses."""
 
-    list_select_related = ("owner",)
     list_display = ("id", "owner", "kind", "reports", "digest", "enabled", "last_ok", "last_at")
     list_filter = ("kind", "enabled", "last_ok")
     SECRET = ("address", "name")
@@ -55,22 +54,18 @@ class TopicNoticesAdmin(ReadOnlyAdmin):
 
 @admin.register(research.DigestSettings)
 class DigestSettingsAdmin(ReadOnlyAdmin):
-    list_select_related = ("owner",)
     list_display = ("owner", "often", "hour", "weekday", "next_at")
     list_filter = ("often",)
 
 
 @admin.register(research.Digest)
 class DigestAdmin(ReadOnlyAdmin):
-    list_select_related = ("owner",)
     list_display = ("id", "owner", "slot", "since", "created")
     date_hierarchy = "created"
 
 
 @admin.register(research.DigestEntry)
 class DigestEntryAdmin(ReadOnlyAdmin):
-    """The runs in each digest."""
-
     OWNER = "digest__owner_id"
     list_display = ("run_id", "digest_id")
 
@@ -99,11 +94,8 @@ class TopicRowAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("topic"))
     def of_topic(self, row: Any) -> str:
         """Return the topic, masked if it is sensitive."""
-        return "••••••" if self.is_hidden(row) else str(row.topic)
-
-    @admin.display(description=gettext_lazy("owner"))
-    def owned_by(self, row: Any) -> str:
-        return str(row.topic.owner)
+        path = self.OWNER.removesuffix("__owner_id")
+        return MASK if self.is_hidden(row) else str(walk(row, path))
 
 
 @admin.register(research.TopicSettings)
@@ -166,22 +158,11 @@ class RunAdmin(TopicRowAdmin):
 
 
 class RunRowAdmin(TopicRowAdmin):
-    """Rows that belong to a run."""
-
     OWNER = "run__topic__owner_id"
     SENSITIVE = "run__topic__sensitivity"
     list_select_related: ClassVar[Any] = ("run__topic__owner",)
     search_fields: ClassVar[Any] = ("=run__id", "=run__topic__id", "run__topic__owner__username")
     PAGE = ("research:run", ("run__topic__slug", "run_id"))
-
-    @admin.display(description=gettext_lazy("topic"))
-    def of_topic(self, row: Any) -> str:
-        """Return the topic, masked if it is sensitive."""
-        return "••••••" if self.is_hidden(row) else str(row.run.topic)
-
-    @admin.display(description=gettext_lazy("owner"))
-    def owned_by(self, row: Any) -> str:
-        return str(row.run.topic.owner)
 
 
 @admin.register(research.Step)
@@ -305,7 +286,6 @@ class SharedLinkAdmin(ReadOnlyAdmin):
     """Links that open reports without an account, without the secret part of their URLs."""
 
     SENSITIVE = "report__run__topic__sensitivity"
-    list_select_related: ClassVar[Any] = ("owner",)
     list_display = ("id", "owner", "report_id", "ends_at", "ended_at", "opened", "opened_at")
     MASKED = ("note",)
 

@@ -20,6 +20,7 @@ class ResearchConfig(AppConfig):
         from beacon_site import celery
         from beacon_site.db.leased_jobs import LeasedJob
         from memory.pages import health
+        from memory.services.content import items
         from memory.services.context import topic_block
         from memory.services.llm import connections
         from research.services.extensions import archive, content, tools
@@ -40,8 +41,8 @@ class ResearchConfig(AppConfig):
         content.register_dates()
         presenters.register()
         trash.register()
-        content.register_uses()
-        content.register_kept_items()
+        items.USED_IN.append(content.used_in)
+        items.KEEPERS.append(content.cited)
         archive.register_kinds()
         tools.register()
         content.register_account_deletion()

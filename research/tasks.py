@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import structlog
 from celery import shared_task
+from celery.exceptions import SoftTimeLimitExceeded
 from django.utils import timezone
 
 from beacon_site.db import leased_jobs
@@ -50,10 +51,38 @@ def tick() -> None:
 
     Two beats can run this at once: each part claims its rows one by one.
     """
+    unfinished = leased_jobs.unfinished_kinds()  # there are rarely any
+    _do_all(
+        [
+            *((f"sweep {_name(kind)}", kind.objects.sweep) for kind in unfinished),
+            ("start due", lambda: len(scheduling.start_due(timezone.now()))),
+            *((f"dispatch {_name(kind)}", kind.objects.dispatch) for kind in unfinished),
+        ]
+    )
+
+
+@shared_task(acks_late=True)
+def minute_tick() -> None:
+    """Every minute: what is due, but can wait for some seconds. Two beats can run this at once."""
+    _do_all(
+        [
+            ("start rechecks", lambda: starting.start_due(timezone.now())),
+            ("resume unreviewed", planning.resume_unreviewed),
+            ("make digests", digests.make_due),
+            ("pause failing", scheduling.pause_failing),
+            ("catch up news", since_read.catch_up),
+            ("forget old processes", _forget_old_processes),
+        ]
+    )
+
+
+def _do_all(parts: list[tuple[str, Callable[[], object]]]) -> None:
     failure: Exception | None = None
-    for name, part in _parts_of_a_tick():
+    for name, part in parts:
         try:
             done = part()
+        except SoftTimeLimitExceeded:
+            raise
         except Exception as exc:
             # One failing part must not keep the others from running. The task fails afterwards.
             logger.exception("part of a tick failed", part=name)
@@ -65,28 +94,9 @@ def tick() -> None:
         raise failure
 
 
-def _parts_of_a_tick() -> Iterator[tuple[str, Callable[[], object]]]:
-    yield from ((f"sweep {name}", jobs.sweep) for name, jobs in _unfinished_jobs())
-    yield "start due", _start_due
-    yield "start rechecks", _start_rechecks
-    yield "resume unreviewed", planning.resume_unreviewed
-    yield "make digests", digests.make_due
-    yield from ((f"dispatch {name}", jobs.dispatch) for name, jobs in _unfinished_jobs())
-    yield "pause failing", scheduling.pause_failing
-    yield "catch up news", since_read.catch_up
-    yield "forget old processes", _forget_old_processes
-
-
-def _unfinished_jobs() -> list[tuple[str, Any]]:
-    return [(kind._meta.model_name, kind.objects) for kind in leased_jobs.unfinished_kinds()]
-
-
-def _start_due() -> int:
-    return len(scheduling.start_due(timezone.now()))
-
-
-def _start_rechecks() -> int:
-    return starting.start_due(timezone.now())
+def _name(kind: Any) -> str | None:
+    name: str | None = kind._meta.model_name
+    return name
 
 
 def _forget_old_processes() -> int:

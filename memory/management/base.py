@@ -46,6 +46,14 @@ def account_named(username: str, among: QuerySet[User] | None = None) -> User:
     return found
 
 
+def active_account(username: str | None) -> User:
+    """Return the active account with this name, or without a name the only one."""
+    people = User.objects.filter(is_active=True)
+    if username:
+        return account_named(username, people)
+    return only_account(people, _("Specify the owner with --user USERNAME."))
+
+
 def only_account(people: QuerySet[User], ask: str) -> User:
     """Return the only account; if there are several, the error includes `ask`, which says how to name one.
 
@@ -92,5 +100,5 @@ class FilesCommand(MigratedCommand):
         """Return the account.  Raises CommandError."""
         if username is not None:
             return account_named(username)
-        ask = _("Put the account’s name before the folder or zip file.")
+        ask = _("Enter the account’s username before the folder or zip file.")
         return only_account(User.objects.all(), ask)

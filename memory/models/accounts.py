@@ -22,7 +22,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
-from memory.models.actors import Actor
+from memory.models.actors import RESEARCH, Actor
 from memory.models.history import APPEND_ONLY, Activity, OwnedQuerySet
 
 LONGEST_NAME = 80  # characters in an agent's name
@@ -59,6 +59,16 @@ class Agent(models.Model):
     @property
     def actor(self) -> Actor:
         return Actor("agent", self.name)
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether this is Beacon's own agent, which needs no token."""
+        return self.name == RESEARCH.kind
+
+    @property
+    def writer(self) -> Actor:
+        """Return the actor in the history of what it wrote: runs write as `research`."""
+        return RESEARCH if self.is_built_in else self.actor
 
 
 class AgentScopeQuerySet(OwnedQuerySet):
@@ -356,7 +366,6 @@ class Invitation(models.Model):
 
     @staticmethod
     def hash_of(token: str) -> str:
-        """Return the hash that is stored for a token."""
         return hashlib.sha256(token.encode()).hexdigest()
 
     def accept(self, *, username: str, password: str | None, **fields: Any) -> User | None:

@@ -24,7 +24,6 @@ class Actor:
 
     @classmethod
     def person(cls, user: AbstractBaseUser) -> Actor:
-        """Return the actor for a signed-in person."""
         return cls("human", user.get_username())
 
 

@@ -122,8 +122,7 @@ def as_of(text: str, zone: Any, *, now: datetime | None = None) -> AsOf | None:
 def first_day(owner: Any) -> datetime | None:
     """Return when the owner's first stored change was made."""
     rows = Revision.objects.of(owner).order_by("created")
-    found: datetime | None = rows.values_list("created", flat=True).first()
-    return found
+    return rows.values_list("created", flat=True).first()
 
 
 _now: ContextVar[Past | None] = ContextVar("as_of", default=None)

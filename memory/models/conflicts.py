@@ -118,8 +118,7 @@ class ConflictQuerySet(OwnedQuerySet):
                     return self._make(owner, kind, left, right, source, reason, by, lines)
             except IntegrityError:  # a concurrent writer created the open conflict
                 pair = self.of(owner).open().between(left.pk, right.pk)
-                found: Conflict | None = pair.filter(lines=[list(one) for one in lines]).first()
-                return found
+                return pair.filter(lines=[list(one) for one in lines]).first()
 
     def _known(self, owner: Any, left: Versioned, right: Versioned) -> Conflict | None:
         """Return the pair's open conflict, or the last resolved one that is still valid."""
@@ -246,10 +245,10 @@ def _check_pair(owner: Any, kind: str, left: Versioned, right: Versioned) -> Non
         if side.owner_id != owner.pk:
             raise InvalidValue(gettext("Both records of a conflict must belong to the same owner."))
         if side.record_type() not in CONFLICT_TYPES or getattr(side, "is_current_identity", False):
-            problem = gettext("Beacon doesn’t check items like “%(label)s” for conflicts.")
+            problem = gettext("Beacon doesn’t check records like “%(label)s” for conflicts.")
             raise InvalidValue(problem % {"label": side})
     if left.pk == right.pk:
-        raise InvalidValue(gettext("A record can’t be in conflict with itself."))
+        raise InvalidValue(gettext("A record can’t conflict with itself."))
 
 
 def _both_active(left: Versioned, right: Versioned) -> bool:

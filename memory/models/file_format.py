@@ -230,20 +230,22 @@ def _problems(title: str, said: dict[str, str], day: datetime.date | None) -> li
         problems.append(_("“%(label)s” has no Summary line.") % {"label": label})
     elif (count := word_count(summary)) > MOST_WORDS:
         problems.append(
-            _("The Summary of “%(label)s” has %(have)d words. Keep it under 10.")
+            _("The Summary of “%(label)s” has %(have)d words. Keep it under 10 words.")
             % {"label": label, "have": count}
         )
     if not said.get("date"):
-        problems.append(_("“%(label)s” has no Date.") % {"label": label})
+        problems.append(_("“%(label)s” has no Date line.") % {"label": label})
     elif day is None:
         problems.append(
-            _("The Date of “%(label)s” must be a date such as 2026-02-26.") % {"label": label}
+            _("The “Date” field of “%(label)s” must contain a date such as 2026-02-26.")
+            % {"label": label}
         )
     if not (said.get("task") or said.get("details")):
-        problems.append(_("“%(label)s” has no Task.") % {"label": label})
+        problems.append(_("“%(label)s” has no Task line.") % {"label": label})
     if not any(said.get(name) for name in ("findings", "decision", "context", "lesson")):
         problems.append(
-            _("“%(label)s” needs Findings, Decision, Context or Lesson.") % {"label": label}
+            _("“%(label)s” needs at least one of these: Findings, Decision, Context or Lesson.")
+            % {"label": label}
         )
     return problems
 

@@ -32,19 +32,23 @@ def actor_kind(field: str = "actor") -> Func:
 
 
 class OwnedQuerySet(models.QuerySet[Any]):
-    """Queries for rows that aren't records but have an owner."""
+    """Queries for rows of an owner, to whom `OWNER` is the path."""
+
+    OWNER: ClassVar[str] = "owner"
 
     def of(self, user: Any) -> Self:
         """Keep the rows of `user`. This is the only owner filter."""
-        return self.filter(owner=user)
+        return self.filter(**{self.OWNER: user})
 
 
 class OwnedJobQuerySet(LeasedJobQuerySet):
-    """Queries for jobs that have an owner."""
+    """Queries for jobs of an owner, to whom `OWNER` is the path."""
+
+    OWNER: ClassVar[str] = "owner"
 
     def of(self, user: Any) -> Self:
         """Keep the jobs of `user`. This is the only owner filter."""
-        return self.filter(owner=user)
+        return self.filter(**{self.OWNER: user})
 
 
 class Versioned(Protocol):
@@ -329,7 +333,7 @@ class ModelCall(models.Model):
 
     class Purpose(models.TextChoices):
         ASK = "ask", _("answering in Ask")
-        CHAT = "chat", _("answering an app’s chat")
+        CHAT = "chat", _("answering an app’s chat request")
         COMPACT = "compact", _("shortening a result")
         COMPARE = "compare", _("comparing sentences")
         CONDENSE = "condense", _("condensing a file")
@@ -437,11 +441,7 @@ class Use(models.Model):
 LIFETIME = timedelta(minutes=15)
 
 
-class CallReservationQuerySet(models.QuerySet[Any]):
-    def of(self, user: Any) -> Self:
-        """Keep the rows of `user`. This is the only owner filter."""
-        return self.filter(owner=user)
-
+class CallReservationQuerySet(OwnedQuerySet):
     def run_out(self) -> Self:
         """Keep expired reservations, whose process died before it recorded the call."""
         return self.filter(created__lte=timezone.now() - LIFETIME)

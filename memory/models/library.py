@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
 
-from beacon_site.text.canonical_urls import canonical_url
+from beacon_site.text.canonical_urls import canonical_url, domain_of
 from memory.models import search_index
 from memory.models.actors import Actor
 from memory.models.history import OwnedQuerySet, Revision
@@ -117,6 +117,11 @@ class LibraryDocument(Remembered):
     def link(self) -> str:
         """Return the URL if a browser can follow it. An imported archive can have any text."""
         return self.url if self.url.startswith(("https://", "http://")) else ""
+
+    @property
+    def site(self) -> str:
+        """Return the domain of the web page, or ""."""
+        return domain_of(self.url) if self.url else ""
 
     @property
     def day(self) -> date:

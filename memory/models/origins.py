@@ -24,6 +24,12 @@ class Origin:
     text: str
     words: str
     url: str = ""
+    where: str = ""  # the words without how it was found, if they say that
+
+    @property
+    def in_row(self) -> str:
+        """Return the words for a row of a list."""
+        return self.where or self.words
 
     @property
     def kind(self) -> str:
@@ -55,7 +61,8 @@ def _origin(owner: User, text: str, found: Mapping[str, Mapping[str, tuple[str, 
     kind, _colon, key = plain.partition(":")
     words, url = found.get(kind, {}).get(key) or (_plain(owner, kind, key) or plain, "")
     if plain != text:
-        words = _("%(where)s, without a model") % {"where": words}
+        where, words = words, _("%(where)s, without a model") % {"where": words}
+        return Origin(text, words, url, where)
     return Origin(text, words, url)
 
 
@@ -63,6 +70,12 @@ def _plain(owner: User, kind: str, key: str) -> str:
     if kind == "human":
         return _("you") if key == owner.get_username() else key
     return writer_in_words(kind, key)
+
+
+def label_in_words(label: str) -> str:
+    """Return a label in words if it is the scope of an agent, such as `agent:claude`."""
+    kind, colon, key = label.partition(":")
+    return writer_in_words(kind, key) if kind == "agent" and colon else label
 
 
 def writer_in_words(kind: str, key: str = "") -> str:

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import in_brief
 from memory.models.actors import Actor
 from memory.models.history import Activity, OwnedQuerySet
 
@@ -107,7 +107,6 @@ class Proposal(models.Model):
 
     @property
     def writer(self) -> Actor:
-        """Return who proposed it."""
         kind, _colon, name = self.actor.partition(":")
         return Actor(kind, name)
 
@@ -124,7 +123,7 @@ class Proposal(models.Model):
         if "path" in self.after:
             return str(self.after["path"])
         lines = self.after.get("lines") or [self.after]
-        return shorten(str(lines[0].get("content", "")), 120)
+        return in_brief(str(lines[0].get("content", "")), 120)
 
     @property
     def is_waiting(self) -> bool:

@@ -33,7 +33,6 @@ EXCEPT_SCOPE = "except"
 
 
 def names_excluded(scope: str) -> list[str]:
-    """Return the names of the agents that the scope excludes."""
     kind, _colon, names = scope.partition(":")
     return names.split(":") if kind == EXCEPT_SCOPE else []
 
@@ -117,12 +116,8 @@ NO_VOUCHING = frozenset(
 )
 
 
-class RememberedQuerySet(models.QuerySet[Any]):
+class RememberedQuerySet(OwnedQuerySet):
     """Queries for all remembered records."""
-
-    def of(self, user: Any) -> Self:
-        """Keep the records of `user`. This is the only owner filter."""
-        return self.filter(owner=user)
 
     def live(self) -> Self:
         return self.filter(trashed_at=None)

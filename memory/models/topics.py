@@ -128,8 +128,7 @@ class TopicQuerySet(RememberedQuerySet):
 
     def titled(self, user: User, title: str) -> Topic | None:
         """Return the user's topic with exactly this title (normalized, never fuzzy; R3)."""
-        found: Topic | None = self.of(user).live().filter(slug=slug_of(title)).first()
-        return found
+        return self.of(user).live().filter(slug=slug_of(title)).first()
 
     def create_topic(
         self, *, owner: User, title: str, by: Actor, source: str = "explicit", **fields: Any
@@ -249,8 +248,7 @@ class Topic(Remembered):
 
     def _twin(self) -> Topic | None:
         twins = Topic.objects.filter(owner=self.owner, slug=self.slug).live()
-        found: Topic | None = twins.exclude(pk=self.pk).first()
-        return found
+        return twins.exclude(pk=self.pk).first()
 
     def change(self, **kwargs: Any) -> Self:
         """Change the topic as Remembered.change does, and update its copies elsewhere."""
@@ -400,12 +398,10 @@ class Topic(Remembered):
 # --- seen URLs and sources ---
 
 
-class TopicRowQuerySet(models.QuerySet[Any]):
+class TopicRowQuerySet(OwnedQuerySet):
     """Queries for rows that are owned through a topic."""
 
-    def of(self, user: Any) -> Self:
-        """Keep the rows of `user`. This is the only owner filter."""
-        return self.filter(topic__owner=user)
+    OWNER = "topic__owner"
 
 
 class SeenUrl(models.Model):

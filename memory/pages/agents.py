@@ -9,15 +9,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
@@ -25,17 +23,18 @@ from beacon_site.providers.llm.tokens import counted, how_in_words
 from beacon_site.text.cleaning import clean, in_brief, shorten, uuid_of, uuids_of
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import redirect_to
+from beacon_site.web.responses import redirect_to, signed_in
 from memory.accounts.agents import agents_of
 from memory.accounts.tokens import BUILT_IN
 from memory.agents.chat import without as comparing
 from memory.agents.chat.without import ASK, AskedAnswers, CannotAsk, ContextQuery
-from memory.models import MemoryFile, Note, Proposal, Revision, Sensitivity, Topic, Use, User
+from memory.models import Agent, MemoryFile, Note, Proposal, Revision, Sensitivity, Topic, Use, User
+from memory.models.actors import RESEARCH
 from memory.models.errors import MemoryRefused
 from memory.models.history import actor_kind
 from memory.models.remembered import names_excluded, scope_excluding, scope_including
 from memory.pages.shared.as_of import at_a_date
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import offer_revision, posted
 from memory.services.content.items import checked_scope
 from memory.services.context.layers import (
     CHARACTERS,
@@ -169,7 +168,7 @@ class Line:
     @property
     def is_long(self) -> bool:
         """Whether it is shown folded."""
-        return len(self.text) > LONG or self.text.count("\n") > 3
+        return len(self.text) > LONG or self.text.count("\n") > 1
 
     @property
     def beginning(self) -> str:
@@ -448,16 +447,22 @@ def topics_of(user: User) -> list[tuple[str, str]]:
     return list(rows.values_list("slug", "title"))
 
 
-def week_of(user: User, agent: str) -> dict[str, int]:
-    """Return what the agent did with memory in the last 7 days: three queries."""
-    since, actor = timezone.now() - WEEK, f"agent:{agent}"
-    used = Use.objects.of(user).filter(created__gt=since)
-    is_here = Q(place=actor) | (Q(place__startswith="session:") if agent == ASK else Q())
-    written = Revision.objects.of(user).annotate(by=actor_kind()).filter(by="agent", actor=actor)
-    proposed = Proposal.objects.of(user).filter(actor=actor, created__gt=since)
+def uses_of(user: User, writer: str) -> QuerySet[Use]:
+    """Return where a writer read memory: an agent's calls, the runs of `research`, or conversations."""
+    runs = Q(place__startswith="run:") if writer == str(RESEARCH) else Q(place=writer)
+    talks = Q(place__startswith="session:") if writer == f"agent:{ASK}" else Q()
+    return Use.objects.of(user).filter(runs | talks)
+
+
+def week_of(user: User, writer: str) -> dict[str, int]:
+    """Return what a writer did with memory in the last 7 days: three queries."""
+    since, kind = timezone.now() - WEEK, writer.partition(":")[0]
+    used = uses_of(user, writer).filter(created__gt=since)
+    written = Revision.objects.of(user).annotate(by=actor_kind()).filter(by=kind, actor=writer)
+    proposed = Proposal.objects.of(user).filter(actor=writer, created__gt=since)
     is_rejected = Q(state=Proposal.State.REJECTED)
     return {
-        "used": used.filter(is_here).values("record_id").distinct().count(),
+        "used": used.values("record_id").distinct().count(),
         "written": written.filter(created__gt=since).count(),
         **proposed.aggregate(
             waiting=Count("pk", filter=Q(state=Proposal.State.WAITING)),
@@ -469,8 +474,7 @@ def week_of(user: User, agent: str) -> dict[str, int]:
 # --- pages ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 @at_a_date
 def context(request: BeaconRequest) -> HttpResponse:
@@ -517,8 +521,11 @@ def _context_page(
         "has_model": connections.llm_profile() is not None,
         "agent_name": dict(agents)[wanted.query.agent],
         "actor": f"agent:{wanted.query.agent}",
+        "agent_pk": Agent.objects.filter(owner=request.user, name=wanted.query.agent)
+        .values_list("pk", flat=True)
+        .first(),
         "is_alone": len(agents) == 1,
-        "week": week_of(request.user, wanted.query.agent),
+        "week": week_of(request.user, f"agent:{wanted.query.agent}"),
         "answers": answers,
     }
     if request.htmx and request.htmx.target == "context":
@@ -531,8 +538,7 @@ def _context_page(
     return render(request, "memory/agents.html", shown)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @at_a_date
 def context_text(request: BeaconRequest) -> HttpResponse:
     """Send the context as a text file."""
@@ -543,8 +549,7 @@ def context_text(request: BeaconRequest) -> HttpResponse:
     return answer
 
 
-@require_POST
-@login_required
+@posted
 def context_answers(request: BeaconRequest) -> HttpResponse:
     """Ask the model to answer the message with and without the chosen memories."""
     agents = agents_to_choose(request.user)
@@ -561,8 +566,7 @@ def context_answers(request: BeaconRequest) -> HttpResponse:
     return _with_address(render(request, "memory/_agent_answers.html", shown), wanted)
 
 
-@require_POST
-@login_required
+@posted
 def context_decide(request: BeaconRequest) -> HttpResponse:
     """Pin a rule or summary into every context, or keep it from one agent, with Undo."""
     agents = agents_to_choose(request.user)
@@ -592,13 +596,13 @@ def _decide(request: BeaconRequest, note: Note, act: str, agent: str) -> str:
             if same.count() > most:
                 words = _("Pinned. A context includes only your %(most)d newest pinned records.")
                 return words % {"most": most}
-            return _("Pinned. Every context now includes it.")
+            return _("Pinned. It’s now included in every context.")
         return _("Unpinned. It’s now included only if it matches the message.")
     change = {"never": scope_excluding, "allow": scope_including}.get(act)
     if change is None:
         raise MemoryRefused(_("This action doesn’t exist. Nothing was changed."))
     if act == "never" and note.scope.startswith(("agent:", "session:", "run:")):
-        words = _("Only %(scope)s can read this memory. Open the memory to change its scope.")
+        words = _("This memory is visible only to %(scope)s. Open it to change who can see it.")
         raise MemoryRefused(words % {"scope": note.scope})
     scope = checked_scope(change(note.scope, agent))
     note.change(by=request.actor, why=_("changed which agents can see it"), scope=scope)

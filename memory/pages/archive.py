@@ -9,20 +9,18 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.embedded.places import BY_HAND
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import redirect_to, staff_only
+from beacon_site.web.responses import redirect_to, signed_in, staff_only
 from memory.accounts.archive import jobs
 from memory.accounts.archive.app_exports import MOST_PAGES, App
 from memory.accounts.archive.foreign_formats import Shape
@@ -37,6 +35,7 @@ from memory.models import (
     Observation,
 )
 from memory.models.archive import KEPT
+from memory.pages.shared.undo import posted
 from memory.services import backups
 
 ENDINGS = ".zip,.jsonl,.ndjson,.json,.md,.markdown,.txt,.html,.htm,.af"
@@ -94,13 +93,15 @@ class ReadingForm(forms.Form):
     documents = forms.BooleanField(
         label=gettext_lazy("Conversations, files and bookmarks"),
         required=False,
-        help_text=gettext_lazy("Beacon adds them to the Library, where you can search them."),
+        help_text=gettext_lazy(
+            "Beacon adds these items to the Library, where you can search them."
+        ),
     )
     private = forms.BooleanField(
         label=gettext_lazy("Hide conversations and files from models and research"),
         required=False,
         help_text=gettext_lazy(
-            "Beacon marks them as sensitive. You can change this for each document in the Library."
+            "Beacon marks conversations and files as sensitive. You can change this for each document in the Library."
         ),
     )
 
@@ -163,8 +164,7 @@ def _perform(row: Archive) -> None:
         row.wake()
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def archive_page(request: BeaconRequest) -> HttpResponse:
     """Show import and export, and the recent ones."""
@@ -173,13 +173,19 @@ def archive_page(request: BeaconRequest) -> HttpResponse:
 
 def _page(request: BeaconRequest, form: UploadForm) -> HttpResponse:
     rows = list(Archive.objects.filter(owner=request.user)[:_SHOWN])
-    context = {"form": form, "rows": rows, "tab": "archive", "kept": KEPT.days}
+    exported = [row for row in rows if row.way == Archive.Way.EXPORT and row.has_file]
+    context = {
+        "form": form,
+        "rows": rows,
+        "last_export": next((row for row in exported if row.state == Archive.State.DONE), None),
+        "tab": "archive",
+        "kept": KEPT.days,
+    }
     name = "_archive" if request.htmx else "settings_archive"
     return render(request, f"memory/{name}.html", context)
 
 
-@require_POST
-@login_required
+@posted
 def archive_export(request: BeaconRequest) -> HttpResponse:
     """Export everything; a worker writes a large archive."""
     try:
@@ -191,8 +197,7 @@ def archive_export(request: BeaconRequest) -> HttpResponse:
     return redirect_to(request, reverse("memory:archive-row", args=[row.pk]))
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 def archive_import(request: BeaconRequest) -> HttpResponse:
     """Accept a file and preview it; nothing is stored until the preview is confirmed."""
@@ -210,8 +215,7 @@ def archive_import(request: BeaconRequest) -> HttpResponse:
     return _page(request, form)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def archive_row(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Show an import's or export's progress, preview or result."""
@@ -252,8 +256,7 @@ def _has_content(counted: dict[str, Any] | None) -> bool:
     return counted is not None and any(counted[name] for name in names)
 
 
-@require_POST
-@login_required
+@posted
 def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Read the file with other options, and preview it again."""
     row = _row(request, pk)
@@ -269,8 +272,7 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return _after(request, row)
 
 
-@require_POST
-@login_required
+@posted
 def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Import a previewed file; if options have changed since, preview it again first."""
     row, options = _row(request, pk), dict[str, Any]()
@@ -295,8 +297,7 @@ def _after(request: BeaconRequest, row: Archive) -> HttpResponse:
     return _show(request, row) if request.htmx else redirect("memory:archive-row", row.pk)
 
 
-@require_POST
-@login_required
+@posted
 def archive_stop(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Stop fetching an import's web pages; those fetched so far are kept."""
     row = _row(request, pk)
@@ -306,8 +307,7 @@ def archive_stop(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return _after(request, row)
 
 
-@require_POST
-@login_required
+@posted
 def archive_retry(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Fetch the web pages that failed or are left, or only the one of `document`."""
     row = _row(request, pk)
@@ -317,8 +317,7 @@ def archive_retry(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return _after(request, row)
 
 
-@require_POST
-@login_required
+@posted
 def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Delete an export's file, or an upload; imported records are kept."""
     row = _row(request, pk)
@@ -330,8 +329,7 @@ def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect_to(request, reverse("memory:archive"))
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def archive_file(request: BeaconRequest, pk: uuid.UUID) -> HttpResponseBase:
     """Send the file of an export, to its owner only."""
     row = _row(request, pk)
@@ -354,8 +352,7 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = ("every", "hour", "keep", "tests_restore")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@staff_only
+@staff_only("GET", "HEAD", "POST")
 @vary_on_headers("HX-Request")
 def backup_list(request: BeaconRequest) -> HttpResponse:
     """Show the backups and the schedule, and save the schedule."""
@@ -372,8 +369,7 @@ def backup_list(request: BeaconRequest) -> HttpResponse:
     return _after_backup(request)
 
 
-@require_POST
-@staff_only
+@staff_only("POST")
 def backup_now(request: BeaconRequest) -> HttpResponse:
     """Start a backup; a worker writes it."""
     _row, is_new = backups.ask(request.user)
@@ -384,8 +380,7 @@ def backup_now(request: BeaconRequest) -> HttpResponse:
     return _after_backup(request)
 
 
-@require_POST
-@staff_only
+@staff_only("POST")
 def backup_delete(request: BeaconRequest, pk: int) -> HttpResponse:
     """Delete a backup and its file permanently."""
     row = get_object_or_404(BackupFile, pk=pk)

@@ -12,7 +12,6 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -21,7 +20,6 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site import health
 from beacon_site.db.keyset import Page, page_of
@@ -34,7 +32,7 @@ from beacon_site.web.responses import (
     CleanTextField,
     own_or_404,
     redirect_to,
-    refused,
+    signed_in,
 )
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
@@ -55,7 +53,7 @@ from memory.models import (
 )
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.ratings import RatingControl, controls_of
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import offer_revision, posted
 from memory.services.llm import connections
 from memory.services.observations.consolidation import source_of
 from memory.services.search import ratings
@@ -64,6 +62,7 @@ SIZE = 20  # sessions per page
 MOST_SHOWN = 60  # messages of a session; earlier ones are behind a link
 MOST_LEFT = 20  # records of each kind that were saved from a session
 EXAMPLES = 3
+ANSWERED = "ask-answered"  # the event after which the sources of a conversation are loaded again
 SHORT = 160  # characters of a passage that can be shown large
 
 
@@ -85,7 +84,7 @@ def examples(user: User) -> list[str]:
     patterns = [
         _("What do we know about %(topic)s?"),
         _("What changed recently about %(topic)s?"),
-        _("Which sources wrote about %(topic)s?"),
+        _("Which sources have covered %(topic)s?"),
     ]
     asked = [pattern % {"topic": title} for pattern, title in zip(patterns, titles, strict=False)]
     usual = [
@@ -424,8 +423,7 @@ def _answer(request: BeaconRequest, pk: int) -> Message:
     return found
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def ask(request: BeaconRequest) -> HttpResponse:
     """List the sessions with a box to ask in, which starts a new session."""
     form = MessageForm(request.POST or None, initial={"content": request.GET.get("q", "")[:500]})
@@ -453,8 +451,7 @@ def ask(request: BeaconRequest) -> HttpResponse:
 
 
 @never_cache
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def session(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Show a session: its messages, its tool calls, and what was saved from it."""
     return _page(request, _session(request, pk))
@@ -475,9 +472,25 @@ def _page(request: BeaconRequest, found: Session, form: MessageForm | None = Non
         "form": form or MessageForm(initial={"seen": last}),
         "left": left_by(found),
         "has_model": connections.llm_profile() is not None,
+        "cited": _cited_in(shown),
     }
     over_htmx = request.htmx and request.htmx.target == "session"
-    return render(request, f"memory/{'_session' if over_htmx else 'session'}.html", context)
+    response = render(request, f"memory/{'_session' if over_htmx else 'session'}.html", context)
+    if over_htmx:
+        response["HX-Trigger"] = ANSWERED
+    return response
+
+
+def _cited_in(rows: Sequence[MessageRow]) -> list[dict[str, Any]]:
+    """Return what the answers cite, each text once, the last one cited first.
+
+    Return nothing if only one answer cites anything, because it lists the same.
+    """
+    answers = [row for row in rows if row.message.role == "assistant" and row.cites]
+    if len(answers) < 2:
+        return []
+    cards = [card for row in reversed(answers) for card in row.cards]
+    return list({(card["url"], card["title"]): card for card in reversed(cards)}.values())[::-1]
 
 
 def _is_silent() -> bool:
@@ -485,8 +498,7 @@ def _is_silent() -> bool:
     return "upkeep" in health.silent(health.ages())
 
 
-@require_POST
-@login_required
+@posted
 def session_send(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Send a message; if it can't be sent now, show it again as typed."""
     found = _session(request, pk)
@@ -509,8 +521,7 @@ def session_send(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return _page(request, found, None if is_said else form)
 
 
-@require_POST
-@login_required
+@posted
 def session_end(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """End a session; a worker saves what matters."""
     found = _session(request, pk)
@@ -523,8 +534,7 @@ def session_end(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return redirect_to(request, found.get_absolute_url())
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def session_left(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Show what was saved from an ended session; 204 if nothing is new."""
     found = _session(request, pk)
@@ -536,8 +546,7 @@ def session_left(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return render(request, "memory/_session_left.html", {"session": found, "left": left})
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def session_rename(request: BeaconRequest, pk: UUID) -> HttpResponse:
     found = _session(request, pk)
     form = TitleForm(request.POST or None, initial={"title": found.title, "version": found.version})
@@ -565,8 +574,7 @@ def _rename_template(request: BeaconRequest) -> str:
 
 
 @never_cache
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def message(request: BeaconRequest, pk: int) -> HttpResponse:
     """Answer a poll with an answer's text so far; 204 if nothing is new."""
     found = _answer(request, pk)
@@ -577,11 +585,13 @@ def message(request: BeaconRequest, pk: int) -> HttpResponse:
         return HttpResponse(status=204)
     is_silent = shown.is_pending and _is_silent()
     context = {"one": shown, "session": found.session, "is_silent": is_silent}
-    return render(request, "memory/_message.html", context)
+    response = render(request, "memory/_message.html", context)
+    if not shown.is_pending:
+        response["HX-Trigger"] = ANSWERED
+    return response
 
 
-@require_POST
-@login_required
+@posted
 def message_stop(request: BeaconRequest, pk: int) -> HttpResponse:
     """Stop an answer; the text so far is kept."""
     found = _answer(request, pk)
@@ -590,15 +600,11 @@ def message_stop(request: BeaconRequest, pk: int) -> HttpResponse:
     return redirect_to(request, f"{reverse('memory:session', args=[found.session_id])}#last")
 
 
-@require_POST
-@login_required
+@posted
 def message_again(request: BeaconRequest, pk: int) -> HttpResponse:
     """Retry an answer that failed."""
     found = _answer(request, pk)
-    try:
-        is_asked = conversation.again(found)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    is_asked = conversation.again(found)
     if not is_asked:
         messages.info(request, _("You can retry only the last answer, and only if it failed."))
     return redirect_to(request, f"{reverse('memory:session', args=[found.session_id])}#last")

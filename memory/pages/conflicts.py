@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import Count
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -17,7 +16,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _lazy
-from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten, uuid_of, uuids_of
@@ -30,13 +28,15 @@ from beacon_site.web.responses import (
     question_about_secrets,
     redirect_back,
     redirect_to,
+    signed_in,
 )
 from memory.models import Conflict, MemoryFile, Topic, Use, User, origins
 from memory.models.conflicts import sides_by_type
 from memory.models.errors import MemoryRefused
 from memory.models.file_format import statements_found
 from memory.pages.review.proposals import in_inbox
-from memory.pages.shared.undo import exact_moment, offer, undoes
+from memory.pages.shared.undo import exact_moment, offer, posted, say_undone, undoes
+from memory.services.records.acts import BulkResult
 from memory.services.records.kinds import kind_of
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions, file_lines
@@ -272,8 +272,7 @@ def _conflict(request: BeaconRequest, pk: UUID) -> Conflict:
     return found
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def conflict(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Show one whole pair, with the choices to resolve it."""
     return _page(request, _conflict(request, pk), is_open="merge" in request.GET)
@@ -302,8 +301,7 @@ def others_of(user: User, found: Conflict) -> list[Row]:
     return in_words(user, others) if others else []
 
 
-@require_POST
-@login_required
+@posted
 def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Resolve a pair as the person saw it; one that has changed is shown again, with what they
     typed.
@@ -350,17 +348,15 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 
 def _resolve_others(
-    request: BeaconRequest, others: Iterable[Conflict], how: str, at: datetime
+    request: BeaconRequest, others: Sequence[Conflict], how: str, at: datetime
 ) -> list[str]:
     """Resolve these in the same way, as one act; return why some stay open."""
-    problems: list[str] = []
-    for one in others:
+
+    def resolve(one: Conflict) -> None:
         one.owner = request.user
-        try:
-            conflict_services.settle(one, how, by=request.actor, at=at)
-        except MemoryRefused as exc:
-            problems.append(str(exc))
-    return list(dict.fromkeys(problems))[: conflict_services.MOST_TOLD]
+        conflict_services.settle(one, how, by=request.actor, at=at)
+
+    return BulkResult(at).perform(others, resolve).reasons
 
 
 def _seen(request: BeaconRequest) -> tuple[int, int] | None:
@@ -386,19 +382,13 @@ def _next_address(request: BeaconRequest) -> str:
 @undoes("conflicts-resolved", key=exact_moment)
 def _reopen(request: BeaconRequest, key: datetime) -> str:
     """Undo conflicts that were resolved together: restore both sides and reopen each conflict."""
-    number, problems = conflict_services.take_back_of(request.user, key, by=request.actor)
-    why = " ".join(problems[: conflict_services.MOST_TOLD])
-    if not number:
-        raise MemoryRefused(why or _("This conflict is already open. Nothing was changed."))
-    words = ngettext("Conflict reopened.", "%(n)d conflicts reopened.", number)
-    messages.success(request, words % {"n": number})
-    if why:
-        messages.warning(request, _("Not undone: %(why)s") % {"why": why})
+    done = conflict_services.take_back_of(request.user, key, by=request.actor)
+    words = ngettext("Conflict reopened.", "%(n)d conflicts reopened.", done.done)
+    say_undone(request, done, words, _("This conflict is already open. Nothing was changed."))
     return reverse("research:inbox") + "?show=conflict"
 
 
-@require_POST
-@login_required
+@posted
 def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
     """Keep both sides of the selected pairs, or of all near-duplicates that match the filters."""
     rows = Conflict.objects.of(request.user).standing()
@@ -414,13 +404,13 @@ def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
         return redirect_back(request, reverse("research:inbox") + "?show=conflict")
     done = conflict_services.keep_both_of(chosen, by=request.actor)
     level = messages.WARNING if done.problems else messages.SUCCESS
-    undo = _undo_tag(request, done.at if done.done else None)
-    messages.add_message(request, level, done.in_words(), extra_tags=undo)
+    undo = _undo_tag(request, done.key if done.done else None)
+    said = conflict_services.in_words(done)
+    messages.add_message(request, level, said, extra_tags=undo)
     return redirect_back(request, reverse("research:inbox") + "?show=conflict")
 
 
-@require_POST
-@login_required
+@posted
 def conflicts_scan(request: BeaconRequest) -> HttpResponse:
     """Search for near-duplicates now, and close conflicts that have lost a side."""
     conflict_services.resolve_missing_sides(request.user)

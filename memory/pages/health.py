@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.cache import cache
 from django.db import connection
 from django.db.models import Count, Q
@@ -25,7 +24,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
 from redis.exceptions import RedisError
 
 from beacon_site import health
@@ -36,6 +34,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, staff_only
 from memory.models import BackupFile, Connection, LibraryFolder, MirroredFile, ModelCall
 from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.undo import posted
 from memory.services.files import mirror_disk
 from memory.services.llm import connections
 from memory.services.notes import maintenance
@@ -182,7 +181,7 @@ def _model() -> Part:
     name, values = _("Model"), {"model": profile.model}
     if last is None:
         text = _("%(model)s is set up but hasn’t been used yet.") % values
-        todo = _("Test it in Models and search.")
+        todo = _("Test the model in Models and search.")
         return Part(name, WARN, text, todo, page="memory:connections")
     values["purpose"] = last.aim
     if not last.failure:
@@ -192,7 +191,7 @@ def _model() -> Part:
     text = _("The last call to %(model)s (%(purpose)s) failed: %(why)s.") % values
     if last.failure == ModelCall.Failure.NONSENSE:  # one answer of one person's run
         return Part(name, GOOD, text, at=last.created)
-    todo = _("Test it in Models and search. Until it responds, runs work without a model.")
+    todo = _("Test the model in Models and search. Until it responds, runs work without a model.")
     return Part(name, BAD, text, todo, last.created, "memory:connections")
 
 
@@ -206,7 +205,9 @@ def _vectors(rows: Mapping[str, Connection]) -> Part:
     text %= {"model": embedder.model, "made": found.made, "due": found.due}
     if found.why:
         failure = _("The last attempt failed: %(why)s") % {"why": found.why}
-        todo = _("Test it in Models and search. Until it responds, search matches words only.")
+        todo = _(
+            "Test the embedding model in Models and search. Until it responds, search matches words only."
+        )
         return Part(name, BAD, f"{text} {failure}", todo, found.since, "memory:connections")
     if not vectors.extension_version():
         lacks = _("The database doesn’t have the “vector” extension, so search matches words only.")
@@ -240,7 +241,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
         text = f"{text} {lacks % {'names': ', '.join(missing)}}"
         yield Part(_("Search services"), BAD, text, todo)
     elif not set(usual) - {"library", "sample", "feeds"}:
-        text += " " + _("None of them searches the web.")
+        text += " " + _("None of these services searches the web.")
         todo = _("To search the web, add a web search service to BEACON_SEARCH.")
         yield Part(_("Search services"), GOOD, text, todo)
     else:
@@ -262,7 +263,7 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
     line = _("Failed in the last run that used them: %(names)s.")
     text = f"{text} {line % {'names': ', '.join(str(BY_NAME[one].label) for one in failed)}}"
     todo = _(
-        "Test them in Models and search. If all of them fail, check this machine’s network connection."
+        "Test these services in Models and search. If all of them fail, check this machine’s network connection."
     )
     entered = {one for one in usual if one in rows and connections.was_entered(rows[one])}
     outside = set(usual) - {"library", "sample", "feeds"}
@@ -271,7 +272,7 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
     if outside <= unreachable:
         text += " " + _("These services are used by default because they don’t need a key.")
         todo = _(
-            "If this machine is offline, no action is needed. The library and the sample topic work offline. To stop using these services, set BEACON_SEARCH=library."
+            "If this machine is offline, no action is needed. The library and the sample topic work offline. To stop using online search services, set BEACON_SEARCH=library."
         )
     return Part(name, WARN, text, todo)
 
@@ -283,7 +284,9 @@ def _data_folder() -> Part:
     folder, name = Path(settings.DATA_DIR), _("Data folder")
     if not os.access(folder, os.W_OK | os.X_OK):
         text = _("Beacon can’t write to %(folder)s.")
-        todo = _("Make Beacon’s user the owner of the folder, or set BEACON_DATA_DIR.")
+        todo = _(
+            "Give ownership of the folder to the user that runs Beacon, or set BEACON_DATA_DIR."
+        )
         return Part(name, BAD, text % {"folder": folder}, todo)
     free = shutil.disk_usage(folder).free
     text = _("%(folder)s has %(gib).1f GiB free.") % {"folder": folder, "gib": free / 1024**3}
@@ -358,8 +361,7 @@ def _mirror() -> Iterator[Part]:
 
 
 @never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-@staff_only
+@staff_only("GET", "HEAD", "POST")
 @idempotent_post
 def health_page(request: BeaconRequest) -> HttpResponse:
     """Show each part that Beacon needs, and what to do if one fails; POST verifies the data."""
@@ -382,8 +384,7 @@ def health_page(request: BeaconRequest) -> HttpResponse:
 # --- maintenance of notes ---
 
 
-@require_POST
-@login_required
+@posted
 def notes_maintain(request: BeaconRequest) -> HttpResponse:
     """Prune and merge the person's notes; a worker does what needs a model."""
     owner = request.user

@@ -7,20 +7,18 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.text.markdown import by_direction, without_title
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import AsksAboutSecrets, CleanTextField
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, signed_in
 from memory.models import Note
 from memory.models.errors import MemoryRefused, StaleWrite
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, offer_revision, posted, undoes
 from memory.services.context import identity
 from memory.services.context.identity import LONGEST_NAME, Persona
 
@@ -117,8 +115,7 @@ class SoulForm(_NoteForm):
 # --- pages ---
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def persona(request: BeaconRequest) -> HttpResponse:
     """Show and edit the agent note: name, personality, speaking style."""
     note = identity.active(request.user, Note.Kind.AGENT)
@@ -147,8 +144,7 @@ def persona(request: BeaconRequest) -> HttpResponse:
     return render(request, template, {"form": form, "note": note, "tab": "persona", **theirs})
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def soul(request: BeaconRequest) -> HttpResponse:
     """Show the soul with its earlier versions; with `edit`, the form for a new one."""
     note = identity.active(request.user, Note.Kind.SOUL)
@@ -178,8 +174,7 @@ def soul(request: BeaconRequest) -> HttpResponse:
     return _soul_page(request, form, note, theirs)
 
 
-@require_POST
-@login_required
+@posted
 def soul_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Restore an older soul, as a new one with its text."""
     souls = Note.objects.of(request.user).live().filter(kind=Note.Kind.SOUL)

@@ -15,7 +15,6 @@ from uuid import UUID
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.files.uploadedfile import UploadedFile
 from django.db.models import BooleanField, Count, ExpressionWrapper, Q
 from django.db.models.functions import Left
@@ -27,7 +26,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.cache import cache_control
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from beacon_site.net import charsets as media_types
 from beacon_site.text.cleaning import one_line, plain, shorten
@@ -41,6 +40,8 @@ from beacon_site.web.responses import (
     cleaned_of,
     redirect_back,
     redirect_to,
+    report_cleaned,
+    signed_in,
     staff_only,
 )
 from memory.models import LibraryDocument, Sensitivity
@@ -49,7 +50,7 @@ from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import offer_revision, posted
 from memory.services.library import documents as library_services
 from memory.services.library import folder as library_folder
 from memory.services.library import reading as library_reading
@@ -87,7 +88,7 @@ class AddDocumentForm(AsksAboutSecrets):
         label=gettext_lazy("Title"),
         max_length=LONGEST_TITLE,
         required=False,
-        help_text=gettext_lazy("Leave empty to use the document’s own title, or the file’s name."),
+        help_text=gettext_lazy("By default, the document’s own title."),
     )
     text = CleanTextField(
         label=gettext_lazy("Text"),
@@ -103,9 +104,7 @@ class AddDocumentForm(AsksAboutSecrets):
         required=False,
         max_length=LONGEST_URL,
         widget=forms.URLInput(attrs={"placeholder": "https://…", "autocomplete": "off"}),
-        help_text=gettext_lazy(
-            "Beacon fetches the page. Under “Text”, it only saves this URL as the origin of your text."
-        ),
+        help_text=gettext_lazy("The page to save, or where the text comes from."),
     )
     file = ManyFilesField(
         label=gettext_lazy("Files"),
@@ -113,7 +112,7 @@ class AddDocumentForm(AsksAboutSecrets):
         allow_empty_file=True,  # the reader reports an empty file
         widget=ManyFilesInput(attrs={"accept": ",".join(ENDINGS)}),
         help_text=gettext_lazy(
-            "Markdown, text, HTML, PDF, Word, PowerPoint, Excel, EPUB, email or subtitles, at most 5 MiB each."
+            "Markdown, text, HTML, PDF, Word, PowerPoint, Excel, CSV, JSON, YAML, EPUB, LaTeX, calendars, email or subtitles, at most 5 MiB each."
         ),
     )
 
@@ -153,7 +152,9 @@ class AddDocumentForm(AsksAboutSecrets):
         elif is_typed and data["file"]:
             self.add_error(
                 "file",
-                _("Add either text, a web page or files. To add more, create another document."),
+                _(
+                    "Add one of these: text, a web page or files. To add more, create another document."
+                ),
             )
         return data
 
@@ -207,8 +208,7 @@ KINDS = {
 }
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def library_list(request: BeaconRequest) -> HttpResponse:
     """List the documents that the person can read, newest first, or those that match `q`."""
     facets, total = _facets(request)
@@ -328,8 +328,7 @@ def _place(cursor: str) -> tuple[datetime, UUID] | None:
         return None
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @idempotent_post
 def library_add(request: BeaconRequest) -> HttpResponse:
     """Add a document by pasting or uploading it."""
@@ -359,7 +358,7 @@ def library_add(request: BeaconRequest) -> HttpResponse:
         else:
             words = _("“%(title)s” added to Library.") % {"title": document}
             messages.success(request, words, extra_tags=offer_revision(request, document))
-            _report_removed(request, form)
+            report_cleaned(request, cleaned_of(form))
             return redirect_to(request, document.get_absolute_url())
     template = "memory/_library_add.html" if request.htmx else "memory/library_add.html"
     return render(request, template, {"form": form, "bookmarklet": _bookmarklet(request)})
@@ -399,14 +398,7 @@ def _add_files(request: BeaconRequest, files: list[UploadedFile[bytes]]) -> Http
     return redirect_to(request, reverse("memory:library"))
 
 
-def _report_removed(request: BeaconRequest, form: forms.Form) -> None:
-    if fields := cleaned_of(form):
-        words = _("Characters that can’t be stored or shown were removed from: %(fields)s.")
-        messages.warning(request, words % {"fields": ", ".join(fields)})
-
-
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def library_document(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Show a document, rendered or, with `view=source`, as it was written."""
     document = get_object_or_404(LibraryDocument.objects.readable_by(request.user), pk=pk)
@@ -445,8 +437,7 @@ def _may_edit(request: BeaconRequest, document: LibraryDocument) -> bool:
     return document.owner_id == request.user.pk and not document.path
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Edit a document; if someone else did too, show their version beside what was typed."""
     document = get_object_or_404(
@@ -473,7 +464,7 @@ def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
         else:
             words = _("“%(title)s” saved.") % {"title": document}
             messages.success(request, words, extra_tags=offer_revision(request, document))
-            _report_removed(request, form)
+            report_cleaned(request, cleaned_of(form))
             return redirect_to(request, document.get_absolute_url())
     template = "memory/_library_edit.html" if request.htmx else "memory/library_edit.html"
     return render(request, template, context)
@@ -486,8 +477,7 @@ def _conflict(form: EditDocumentForm, why: str, document: LibraryDocument) -> di
     return {"form": EditDocumentForm(initial=typed), "theirs": document, "why_refused": why}
 
 
-@require_POST
-@login_required
+@posted
 def library_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Mark a document as sensitive, or remove the mark, with an Undo in the toast."""
     own = LibraryDocument.objects.of(request.user).live().filter(path="")
@@ -505,8 +495,7 @@ def library_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return redirect_to(request, document.get_absolute_url())
 
 
-@require_POST
-@login_required
+@posted
 def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Move a document to Trash, with an Undo in the toast."""
     document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
@@ -523,8 +512,7 @@ def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return redirect_to(request, reverse("memory:library"))
 
 
-@require_POST
-@login_required
+@posted
 def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
     try:
@@ -537,8 +525,7 @@ def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return redirect_back(request, reverse("memory:library"))
 
 
-@require_POST
-@staff_only
+@staff_only("POST")
 def library_check(request: BeaconRequest) -> HttpResponse:
     """Check the watched folder now, and report the result."""
     folder = library_folder.scan_if_due(every=0, seconds=CHECK_SECONDS)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import redirect_back, refused
-from memory.models.errors import InvalidValue, MemoryRefused
-from memory.pages.recall import rows_of
-from memory.pages.shared.undo import offer, undoes
+from beacon_site.web.responses import redirect_back, signed_in
+from memory.models.errors import InvalidValue
+from memory.pages.recall import MemoryRow, rows_of
+from memory.pages.records.listing import day_of
+from memory.pages.shared.undo import offer, posted, undoes
 from memory.services.search import names
 from memory.services.search.about import About, Reader, about
 from memory.services.search.kinds import KINDS
@@ -45,8 +45,7 @@ def about_url(name: str, **more: str) -> str:
 # --- pages ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request", "HX-Target")
 def name_list(request: BeaconRequest) -> HttpResponse:
     """List the most frequent names."""
@@ -62,8 +61,7 @@ def name_list(request: BeaconRequest) -> HttpResponse:
     return render(request, "memory/_names.html" if is_part else "memory/names.html", context)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def about_page(request: BeaconRequest) -> HttpResponse:
     """Show everything about a name, by type, month and name beside it."""
     name, wanted = request.GET.get("name", ""), request.GET.get("type", "")
@@ -77,17 +75,19 @@ def about_page(request: BeaconRequest) -> HttpResponse:
         (day, number, max(1, round(100 * number / most)))  # the bar's width in percent
         for day, number in found.months[::-1][:MOST_MONTHS]
     ]
+    rows = rows_of(
+        request.user,
+        [(one.type, one.record) for one in found.mentions],
+        " ".join(found.group.names),
+    )
     context = {
         "found": found,
+        "since": found.months[0][0] if found.months else None,
         "name": found.group.name,
         "aliases": found.group.names[1:],
         "tabs": _tabs(found, types),
         "type": types[0] if types else "",
-        "rows": rows_of(
-            request.user,
-            [(one.type, one.record) for one in found.mentions],
-            " ".join(found.group.names),
-        ),
+        "groups": _by_writer(rows),
         "months": months,
         "earlier": sum(number for _day, number in found.months)
         - sum(number for _day, number, _width in months),
@@ -98,6 +98,12 @@ def about_page(request: BeaconRequest) -> HttpResponse:
         "here": request.get_full_path(),
     }
     return render(request, "memory/about.html", context)
+
+
+def _by_writer(rows: Iterable[MemoryRow]) -> list[dict[str, Any]]:
+    """Return the rows in their order, with those of a day and a run or writer below each other in one."""
+    alike = groupby(rows, lambda row: (day_of(row.at), row.who))
+    return [{"day": day, "who": who, "rows": list(some)} for (day, who), some in alike]
 
 
 def _tabs(found: About, types: Sequence[str]) -> list[tuple[str, int, str, bool]]:
@@ -113,32 +119,25 @@ def _tabs(found: About, types: Sequence[str]) -> list[tuple[str, int, str, bool]
 # --- merging and splitting ---
 
 
-@require_POST
-@login_required
+@posted
 def merge(request: BeaconRequest) -> HttpResponse:
-    """Merge the name `name` into `into`."""
     name, into = request.POST.get("name", ""), request.POST.get("into", "")
-    try:
-        target, was, now = names.merge(request.user, name, into, by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    target, was, now = names.merge(request.user, name, into, by=request.actor)
     undo = offer(request, "names-merged", was=was, now=now, name=into)
     said = _("“%(name)s” was merged into “%(target)s”.") % {"name": name, "target": target}
     messages.success(request, said, extra_tags=undo)
     return redirect_back(request, about_url(target))
 
 
-@require_POST
-@login_required
+@posted
 def split(request: BeaconRequest) -> HttpResponse:
     """Split off a merged name."""
     name = request.POST.get("name", "")
-    try:
-        was, now = names.split(request.user, name, by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    was, now = names.split(request.user, name, by=request.actor)
     undo = offer(request, "names-merged", was=was, now=now, name=name)
-    messages.success(request, _("“%(name)s” is now separate.") % {"name": name}, extra_tags=undo)
+    messages.success(
+        request, _("“%(name)s” is no longer merged.") % {"name": name}, extra_tags=undo
+    )
     return redirect_back(request, about_url(name))
 
 
@@ -146,5 +145,5 @@ def split(request: BeaconRequest) -> HttpResponse:
 def _put_back(request: BeaconRequest, was: Any, now: Any, name: str) -> str:
     names.put_back(request.user, was, now, by=request.actor)
     undo = offer(request, "names-merged", was=now, now=was, name=name)
-    messages.success(request, _("Undone. The names are back to how they were."), extra_tags=undo)
+    messages.success(request, _("Undone. The names were restored."), extra_tags=undo)
     return about_url(name)

@@ -9,23 +9,21 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.db.models import Count
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.db.keyset import page_of
 from beacon_site.text.cleaning import one_line, shorten
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import next_of, own_or_404, redirect_back
+from beacon_site.web.responses import next_of, own_or_404, redirect_back, signed_in
 from memory.models import Message, Rating, User, as_of, origins
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.ratings import LONGEST_REASON, can_be_rated
-from memory.pages.shared.undo import act, offer, undoes
+from memory.pages.shared.undo import act, offer, posted, undoes
 from memory.services.search import ratings
 from memory.services.search.kinds import KINDS
 from memory.services.search.recall import RecallHit
@@ -104,8 +102,7 @@ def controls_of(answers: Sequence[Message], questions: Sequence[str]) -> list[Ra
     ]
 
 
-@require_POST
-@login_required
+@posted
 def rate(request: BeaconRequest) -> HttpResponse:
     """Rate a result or an answer, or clear its rating, with an Undo in the toast.
 
@@ -274,8 +271,7 @@ def _url(rating: Rating, record: Any) -> str:
     return KINDS[rating.record_type].url(record)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def rated_list(request: BeaconRequest) -> HttpResponse:
     """List what was rated not useful, or with `?show=useful` what was rated useful, newest first."""
     show = Value.USEFUL if request.GET.get("show") == Value.USEFUL else Value.NOT_USEFUL

@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import CharField, Count, Value
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -24,7 +23,6 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import cursor_of, keyset
@@ -32,7 +30,7 @@ from beacon_site.text.cleaning import cell, one_line
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import own_or_404, redirect_back, refused
+from beacon_site.web.responses import own_or_404, redirect_back, refused, signed_in
 from memory.models import (
     Conflict,
     MemoryFile,
@@ -54,6 +52,7 @@ from memory.pages.records.record import Mark, list_of, mark_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, first_day
+from memory.pages.shared.undo import posted
 from memory.services import topic_memory
 from memory.services.search import related
 from memory.services.search.bm25_sql import language_of
@@ -202,7 +201,7 @@ class MemoryRow:
         if self.stale:
             return _("stale"), "warn"
         if self.hit is not None and self.hit.replaces:
-            return _("replaces an older one"), "info"
+            return _("replaces an older record"), "info"
         return None
 
     @property
@@ -212,23 +211,13 @@ class MemoryRow:
             return self.place
         if self.path:
             return self.path
-        return capfirst(self.origin.words)
+        return capfirst(self.origin.in_row)
 
     @property
     def checked_at(self) -> datetime | None:
         """Return when it was last confirmed or corrected, if that was after it was written."""
         at: datetime = getattr(self.record, "confirmed_at", None) or self.record.updated
         return at if at - self.record.created > timedelta(minutes=1) else None
-
-
-@dataclass(slots=True)
-class MemoryGroup:
-    """The rows of one day, the best matches, or what contradicts each other."""
-
-    title: str
-    rows: list[MemoryRow] = field(default_factory=list)
-    is_disputed: bool = False
-    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +380,7 @@ def counts_of(user: User) -> dict[str, int]:
 
 def groups_of(
     user: User, found: SearchResults, *, is_first: bool, is_searched: bool
-) -> list[MemoryGroup]:
+) -> list[dict[str, Any]]:
     """Return the rows by day, or by best match; what contradicts each other comes first.
 
     Without a search, the latest contradictions are shown. With one, those among the results.
@@ -403,18 +392,23 @@ def groups_of(
         pairs = pairs.about(rows)
     latest = list(pairs.order_by("-created", "pk")[: 2 * MOST_DISPUTED]) if is_first else []
     disputed = _disputed(user, latest, rows)
-    top = {row.record.pk for row in disputed.rows}
-    groups = [disputed] if disputed.rows else []
-    days: dict[str, MemoryGroup] = {}
+    top = {row.record.pk for row in disputed["rows"]}
+    days: dict[str, list[MemoryRow]] = {}
     for row in found.rows:
         if row.record.pk not in top:
             title = _("Best match") if found.is_ranked else day_of(row.at)
-            days.setdefault(title, MemoryGroup(title)).rows.append(row)
-    return [*groups, *days.values()]
+            days.setdefault(title, []).append(row)
+    groups = [disputed] if top else []
+    return groups + [{"title": title, "rows": some} for title, some in days.items()]
 
 
-def _disputed(user: User, pairs: Sequence[Conflict], known: Mapping[Any, MemoryRow]) -> MemoryGroup:
-    """Return the rows of the pairs, side by side; a row that is in the list already is reused."""
+def _disputed(
+    user: User, pairs: Sequence[Conflict], known: Mapping[Any, MemoryRow]
+) -> dict[str, Any]:
+    """Return the rows of the pairs, side by side; a row that is in the list already is reused.
+
+    `more` is the number of other rows that are in such a pair.
+    """
     names = {"note": "note", "observation": "observation", "topicfact": "fact"}
     wanted: dict[Any, tuple[str, str]] = {}
     updates, pair_urls = set(), {}
@@ -437,16 +431,20 @@ def _disputed(user: User, pairs: Sequence[Conflict], known: Mapping[Any, MemoryR
             kept = _listed_rows(user, name).filter(pk__in=keys)
             missing += [(name, one) for one in kept]
     rows = dict(known) | {row.record.pk: row for row in (rows_of(user, missing) if missing else [])}
-    group = MemoryGroup(_("These contradict each other"), is_disputed=True)
+    shown = []
     for key, (_kind, why) in wanted.items():
         if key in rows:
             rows[key].why = why or _("contradiction")
             rows[key].is_update = key in updates
             rows[key].pair_url = pair_urls.get(key, "")
-            group.rows.append(rows[key])
+            shown.append(rows[key])
     keys_of_all = {key for one in pairs for key in (one.left_id, one.right_id)}
-    group.more = len(keys_of_all - {row.record.pk for row in group.rows})
-    return group
+    return {
+        "title": _("These contradict each other"),
+        "rows": shown,
+        "is_disputed": True,
+        "more": len(keys_of_all - {row.record.pk for row in shown}),
+    }
 
 
 def _uses(hits: Iterable[RecallHit]) -> dict[Any, int]:
@@ -458,11 +456,11 @@ def _uses(hits: Iterable[RecallHit]) -> dict[Any, int]:
 def examples() -> list[tuple[str, str, str]]:
     """Return example searches that teach the operators: each query with an explanation."""
     taught = (
-        ("battery prices", _("words in any form and order")),
+        ("battery prices", _("words in any form, in any order")),
         ('"pilot line"', _("an exact phrase")),
         ("category:lesson", _("lessons, newest first (no search words needed)")),
         ("kind:rule after:2026-01-01", _("rules created since a date")),
-        ("tag:energy -source:import:*", _("with a tag, and not imported")),
+        ("tag:energy -source:import:*", _("items with a tag, except imported ones")),
         ("is:pinned", _("pinned items (also paused, locked, edited, used, unused…)")),
     )
     return [(question, urlencode({"q": question}), words) for question, words in taught]
@@ -558,8 +556,7 @@ def _counted(results: SearchResults) -> str:
     return ngettext("%(n)d result", "%(n)d results", number) % {"n": number}
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 @at_a_date
 def recall(request: BeaconRequest) -> HttpResponse:
@@ -597,8 +594,7 @@ def recall(request: BeaconRequest) -> HttpResponse:
     return render(request, "memory/recall.html", context)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request", "HX-Target")
 def memory_panel(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     """Show a memory beside the list; without htmx, redirect to its page."""
@@ -629,8 +625,7 @@ def memory_panel(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     return render(request, "memory/_memory_panel.html", context)
 
 
-@require_POST
-@login_required
+@posted
 def memory_bulk(request: BeaconRequest) -> HttpResponse:
     """Apply an action to the selected notes and observations."""
     ids = bulk.selected(request)
@@ -653,8 +648,7 @@ def memory_bulk(request: BeaconRequest) -> HttpResponse:
     return redirect_back(request, reverse("memory:recall"))
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @at_a_date
 def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
     """Send the results of a search as a file, at most 200."""
@@ -686,8 +680,11 @@ def related_rows(record: Any, limit: int = related.USUAL) -> list[MemoryRow]:
             known.add(text)
             found.append(one)
     rows = rows_of(record.owner, [(one.type, one.record) for one in found[:limit]])
+    language = language_of(record.owner)
     for row, one in zip(rows, found, strict=False):
         row.note = one.why
+        if one.words and one.type != "file":  # the passage that shares them
+            row.said = _row(one.type, one.record, " ".join(one.words), language, "").said
     return rows
 
 
@@ -704,8 +701,7 @@ def record_of(owner: Any, type: str, pk: UUID) -> Any:
     return record
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request", "HX-Target")
 def related_page(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     """Show the records nearest to one record of any type, with the reasons.

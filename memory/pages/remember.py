@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -25,7 +25,6 @@ from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.text.cleaning import uuid_of
 from beacon_site.text.dates import until_of
@@ -35,6 +34,7 @@ from beacon_site.web.responses import (
     next_of,
     question_about_secrets,
     redirect_to,
+    signed_in,
 )
 from memory.models import Conflict, MemoryFile, Note, Observation, Topic, User, origins
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -42,12 +42,13 @@ from memory.models.notes import MOST_CONTENT
 from memory.pages.agents import topics_of
 from memory.pages.records.record import TYPES
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, offer_revision, posted, undoes
 from memory.services.llm.asking import MonthMeter
 from memory.services.notes.saving import write_note
 from memory.services.observations.extraction import LEAST, LONGEST_LINE, MODEL, MOST, MOST_LINES
 from memory.services.observations.extraction import extract as extract_observations
 from memory.services.observations.saving import Line, nearest, remember_lines, write_observation
+from memory.services.records.acts import BulkResult
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions
 from memory.services.review.contradictions import Known
@@ -125,8 +126,7 @@ def remember(user: User, text: str, kind: str, until: date | None) -> Note | Obs
 # --- pages ---
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @idempotent_post
 def remember_page(request: BeaconRequest) -> HttpResponse:
     """Remember what a person typed, as the kind that they chose or that was guessed."""
@@ -179,16 +179,10 @@ def _remembered(request: BeaconRequest, record: Any) -> HttpResponse:
 def _decide(request: BeaconRequest, pairs: Sequence[Conflict]) -> list[str]:
     """Resolve the pairs as the person chose while typing; return why some couldn't be."""
     ways = {"replace": Conflict.How.RIGHT.value, "both": Conflict.How.BOTH.value}
-    problems = []
-    for pair in pairs:
-        how = ways.get(request.POST.get(f"known-{pair.left_id}", ""))
-        if how is None or not pair.is_open:
-            continue
-        try:
-            conflict_services.settle(pair, how, by=request.actor)
-        except MemoryRefused as exc:
-            problems.append(str(exc))
-    return problems
+    chosen = [(pair, ways.get(request.POST.get(f"known-{pair.left_id}", ""))) for pair in pairs]
+    wanted = [(pair, how) for pair, how in chosen if how is not None and pair.is_open]
+    settle = partial(conflict_services.settle, by=request.actor)
+    return BulkResult().perform(wanted, lambda row: settle(*row)).problems
 
 
 def open_pairs_of(record: Any) -> list[Conflict]:
@@ -201,8 +195,7 @@ def open_pairs_of(record: Any) -> list[Conflict]:
 # --- Already in memory ---
 
 
-@require_POST
-@login_required
+@posted
 def also_known(request: BeaconRequest) -> HttpResponse:
     """Show the guessed kind, and what memory says about the same thing with another value.
 
@@ -325,8 +318,7 @@ def save(user: User, items: Sequence[Item], topic: Topic | None) -> tuple[int, l
     return len(kept), stored.new
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @idempotent_post
 def extract_page(request: BeaconRequest) -> HttpResponse:
     """Show what would be stored from a text, and store what the person selected."""

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import Count, F, Func, IntegerField, QuerySet, TextField, Value
 from django.db.models.functions import Left, Substr
 from django.http import HttpResponse
@@ -19,7 +18,6 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
@@ -31,7 +29,9 @@ from beacon_site.web.responses import (
     next_of,
     redirect_to,
     report_cleaned,
+    signed_in,
 )
+from memory.accounts.forms import TakesRefusals
 from memory.models import Revision, ScratchpadEntry, User, origins
 from memory.models.content import MOST_KEY
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
@@ -42,7 +42,7 @@ from memory.pages.shared.undo import offer_revision
 from memory.services import scratchpad
 
 
-class EntryForm(AsksAboutSecrets):
+class EntryForm(AsksAboutSecrets, TakesRefusals):
     """A key with its value in a scope; both are validated when stored."""
 
     key = CleanTextField(
@@ -63,15 +63,15 @@ class EntryForm(AsksAboutSecrets):
     scope = forms.CharField(
         label=gettext_lazy("Scope"),
         initial="owner",
-        error_messages={"required": gettext_lazy("Enter a scope, usually owner.")},
+        error_messages={"required": gettext_lazy("Enter a scope, usually “owner”.")},
         help_text=gettext_lazy(
-            "owner for all your sessions and agents, or session:…, run:… or agent:…"
+            "“owner” for all your sessions and agents, or session:…, run:… or agent:…"
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
 
 
-class EditEntryForm(AsksAboutSecrets):
+class EditEntryForm(AsksAboutSecrets, TakesRefusals):
     """The key and value of an existing entry, for the version that was seen."""
 
     key = EntryForm.base_fields["key"]
@@ -216,7 +216,8 @@ def chips(user: User, wanted: Filters) -> list[dict[str, Any]]:
     )
     rows = scratchpad.entries(user, wanted.prefix, scope=wanted.scope).order_by()
     parted = rows.annotate(part=part).exclude(part=None).values("part")
-    found = parted.annotate(number=Count("pk")).order_by("part")[:MOST_CHIPS]
+    several = parted.annotate(number=Count("pk")).filter(number__gt=1)  # one is in the list anyway
+    found = several.order_by("part")[:MOST_CHIPS]
     return [one | {"address": wanted.address(wanted.prefix + one["part"])} for one in found]
 
 
@@ -230,8 +231,7 @@ def scopes(user: User, wanted: Filters) -> list[str]:
 # --- pages ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def scratchpad_list(request: BeaconRequest) -> HttpResponse:
     """List the entries of a scope, by prefix or words; over htmx only the list."""
@@ -266,8 +266,7 @@ def _facets(user: User, wanted: Filters) -> list[Facet]:
     return listed
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def scratchpad_new(request: BeaconRequest) -> HttpResponse:
     """Set the value of a new key; an existing one isn't overwritten."""
     first = {name: request.GET.get(name, "") for name in ("key", "scope")}
@@ -281,7 +280,7 @@ def scratchpad_new(request: BeaconRequest) -> HttpResponse:
                 request.user, data["key"], data["value"], by=request.actor, scope=data["scope"]
             )
         except InvalidValue as exc:
-            _tell(form, exc)
+            form.take(exc)
         else:
             return _saved(request, entry, form)
     template = "_scratchpad_new" if request.htmx else "scratchpad_new"
@@ -296,12 +295,6 @@ def _refuse_taken(request: BeaconRequest, key: str, scope: str) -> None:
         raise InvalidValue(problem % {"key": key}, errors={"key": [problem % {"key": key}]})
 
 
-def _tell(form: Any, exc: InvalidValue) -> None:
-    told: dict[str, Any] = exc.errors or {"": [str(exc)]}
-    for field, errors in told.items():
-        form.add_error(field if field in form.fields else None, errors)
-
-
 def _saved(request: BeaconRequest, entry: ScratchpadEntry, form: Any) -> HttpResponse:
     words = _("“%(key)s” saved.") % {"key": entry}
     messages.success(request, words, extra_tags=offer_revision(request, entry))
@@ -311,8 +304,7 @@ def _saved(request: BeaconRequest, entry: ScratchpadEntry, form: Any) -> HttpRes
     return redirect_to(request, next_of(request, here))
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def scratchpad_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Edit an entry; if someone else did too, show their version beside what was typed."""
     entry = get_object_or_404(ScratchpadEntry.objects.of(request.user).live(), pk=pk)
@@ -331,7 +323,7 @@ def scratchpad_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
         except StaleWrite as exc:
             context |= _conflict(form, str(exc), entry)
         except InvalidValue as exc:
-            _tell(form, exc)
+            form.take(exc)
         except MemoryRefused as exc:
             form.add_error(None, str(exc))
         else:

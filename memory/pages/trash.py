@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.forms.models import model_to_dict
@@ -21,14 +20,13 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.canonical_urls import canonical_url
 from beacon_site.text.cleaning import clean, one_line, uuid_of
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import next_of, redirect_back, redirect_to
+from beacon_site.web.responses import next_of, redirect_back, redirect_to, signed_in
 from memory.models import (
     Activity,
     ContentItem,
@@ -52,7 +50,7 @@ from memory.models.origins import HEURISTIC
 from memory.models.remembered import TRASH_DAYS
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer, undoes
+from memory.pages.shared.undo import offer, posted, undoes
 from memory.services.records import kinds as record_kinds
 from memory.services.records import trash as trash_listing
 from memory.services.records.kinds import kind_of
@@ -60,8 +58,7 @@ from memory.services.records.trash import Filters, SelectedRecords
 from memory.services.review import acts as review_acts
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 def forget(request: BeaconRequest) -> HttpResponse:
     """Show the records from a source; a POST moves them to Trash, with an Undo."""
@@ -114,7 +111,6 @@ def _act(request: BeaconRequest) -> dict[str, Any]:
 
 @undoes("source-deleted", key=UUID)
 def _restore_source(request: BeaconRequest, key: UUID) -> str:
-    """Restore what was deleted with that key."""
     came, problems = undo_change(request.user, key, by=request.actor)
     if came or not problems:
         said = ngettext(
@@ -139,8 +135,7 @@ def _restore_source(request: BeaconRequest, key: UUID) -> str:
 OLDER = (0, 7, 14, 21)  # days: emptying offers to delete what is older
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def trash(request: BeaconRequest) -> HttpResponse:
     """List the matching records in Trash, latest first."""
@@ -186,8 +181,7 @@ def _matching(request: BeaconRequest, wanted: Filters, has_more: bool) -> int:
     return sum(trash_listing.counts(request.user, SelectedRecords(wanted)).values())
 
 
-@require_POST
-@login_required
+@posted
 def trash_restore(request: BeaconRequest) -> HttpResponse:
     """Restore the selected records, or all that match, with one Undo."""
     chosen = SelectedRecords.of(request.POST)
@@ -201,9 +195,9 @@ def trash_restore(request: BeaconRequest) -> HttpResponse:
         words = " ".join([words, *done.renamed[:3]])
         undo = offer(request, "trash-restored", revisions=done.revisions)
         messages.success(request, words, extra_tags=undo)
-    if done.stay:
-        words = ngettext("%(n)d is still in Trash.", "%(n)d are still in Trash.", done.stay)
-        messages.warning(request, " ".join([words % {"n": done.stay}, *done.problems]))
+    if stay := len(done.problems):
+        words = ngettext("%(n)d is still in Trash.", "%(n)d are still in Trash.", stay)
+        messages.warning(request, " ".join([words % {"n": stay}, *done.reasons]))
     if done.left:
         words = ngettext(
             "%(n)d left. Restore again to continue.",
@@ -217,19 +211,18 @@ def trash_restore(request: BeaconRequest) -> HttpResponse:
 @undoes("trash-restored")
 def _trash_again(request: BeaconRequest, revisions: list[int]) -> str:
     """Move to Trash again what one action restored."""
-    moved, problems = trash_listing.undo_change(request.user, revisions)
-    if not moved:
-        raise MemoryRefused(" ".join(problems) or _("Nothing was changed."))
+    done = trash_listing.undo_change(request.user, revisions)
+    if not done.done:
+        raise MemoryRefused(done.why or _("Nothing was changed."))
     words = ngettext(
-        "%(n)d record moved back to Trash.", "%(n)d records moved back to Trash.", moved
-    ) % {"n": moved}
-    level = messages.WARNING if problems else messages.SUCCESS
-    messages.add_message(request, level, " ".join([words, *problems]))
+        "%(n)d record moved back to Trash.", "%(n)d records moved back to Trash.", done.done
+    ) % {"n": done.done}
+    level = messages.WARNING if done.problems else messages.SUCCESS
+    messages.add_message(request, level, " ".join([words, *done.reasons]))
     return reverse("memory:trash")
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def trash_empty(request: BeaconRequest) -> HttpResponse:
     """Permanently delete all, the selected or the older records in Trash, once the word is typed."""
     chosen, problem = SelectedRecords.of(request.POST), ""
@@ -273,8 +266,8 @@ def _say(request: BeaconRequest, done: Counter[str]) -> None:
     ) % {"n": done["gone"]}
     if done["left"]:
         more = ngettext(
-            "%(n)d left. Empty Trash again.",
-            "%(n)d left. Empty Trash again.",
+            "%(n)d record is left. Empty Trash again.",
+            "%(n)d records are left. Empty Trash again.",
             done["left"],
         )
         words += " " + more % {"n": done["left"]}

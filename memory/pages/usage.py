@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import signed_in
 from memory.models import Activity, OwnKey, User
-from memory.pages.shared.undo import offer_settings, settings_now
+from memory.pages.shared.undo import offer_settings, posted, settings_now
 from memory.services.llm import connections, spending
 from memory.services.llm.spending import Month, UsageTotals
 
@@ -239,8 +238,7 @@ def _part(amount: Decimal | int, most: Decimal | int, whole: int) -> int:
 # --- pages ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def spending_page(request: BeaconRequest) -> HttpResponse:
     """Show the months, and the details of the selected one."""
     context = _spent(request)
@@ -249,8 +247,7 @@ def spending_page(request: BeaconRequest) -> HttpResponse:
     return _page(request, context, LimitsForm(instance=request.user))
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def spending_csv(request: BeaconRequest) -> HttpResponse:
     """Send the selected month's calls, one per line."""
     calls, whose = _whose(request)
@@ -263,8 +260,7 @@ def spending_csv(request: BeaconRequest) -> HttpResponse:
     return answer
 
 
-@require_POST
-@login_required
+@posted
 def spending_limits(request: BeaconRequest) -> HttpResponse:
     """Save the person's monthly limits."""
     # A copy, so that a rejected form's values don't appear in the frame as saved.
@@ -290,8 +286,7 @@ def spending_limits(request: BeaconRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("secret")
-@require_POST
-@login_required
+@posted
 def own_key(request: BeaconRequest) -> HttpResponse:
     """Save or remove the person's own key for the model."""
     form = OwnKeyForm(request.POST)

@@ -211,8 +211,7 @@ def _find(owner: Any, key: str, scope: str, *, hold: bool = False) -> Scratchpad
     found = ScratchpadEntry.objects.of(owner).live().in_scope(scope).filter(key=key)
     if hold:
         found = found.select_for_update()
-    entry: ScratchpadEntry | None = found.first()
-    return entry
+    return found.first()
 
 
 def _insert(

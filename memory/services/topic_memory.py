@@ -647,7 +647,7 @@ def delete_copies(owner: User) -> None:
     except redis.RedisError as exc:
         raise InvalidValue(
             _(
-                "Nothing was deleted. This account’s topics are published in Redis, which isn’t responding, so they can’t be removed there. Try again once Redis is running."
+                "Nothing was deleted. This account’s topics are published to Redis, which isn’t responding, so they can’t be removed from it. Try again once Redis is running."
             )
         ) from exc
 

@@ -1,6 +1,7 @@
 """The statements of a page, each under its headings: table rows, pairs, list items, sentences.
 
-Reads Markdown, reStructuredText, front matter, JSON, and the text that Beacon extracts from HTML.
+Reads Markdown, reStructuredText, AsciiDoc, LaTeX, data files, and the text that Beacon extracts from
+HTML.
 It makes one pass over the lines, so the cost is linear in the length of the page. Pure functions.
 """
 
@@ -12,25 +13,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from beacon_site.text import values
+import structlog
+
+from beacon_site.text import line_formats, tables, values
 from beacon_site.text.cleaning import match_key, one_line, plain
 from beacon_site.text.sentences import language_of, split
-from research.claims import restructured_text, structured
+from research.claims import latex, restructured_text, structured
 
 MOST_ENTRIES = 20_000  # per page; enough for a table of 10,000 rows
+MOST_ADDED_CELLS = 30_000  # per page, for cells that span several columns or rows
 LONGEST_QUOTE = 1_500
 LONGEST_CELL = 400
 LONGEST_SIGN = 8  # characters of a cell such as ✅
 LONGEST_KEY_WORDS = 8
 FEW_DATA = 1_500  # characters of front matter that only describes its page
+GROUPED = 0.7  # share of different names in a column from which it doesn't name groups
 STATED = 4  # with this many words, a heading is a statement by itself
+
+# What a mistake in reading raises. A task that is out of time raises something else.
+MISTAKES = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError,
+)  # fmt: skip
+
+logger = structlog.get_logger(__name__)
 
 ROW, PAIR, ITEM, SENTENCE, PARAGRAPH = "row", "pair", "item", "sentence", "paragraph"
 
+LONG_VALUE = 20  # words of a value in YAML that is read as prose
 _FENCE = re.compile(r"[ \t]{0,8}(```|~~~)")
 _QUOTED = re.compile(r"^[ \t]{0,3}>[ \t]?(?=\|.*\|)")  # the mark before a quoted table row
 _COMMENT = re.compile(
-    r"<!--.*?(?:-->|\Z)|<(script|style)\b[^>]*>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
+    r"<!--.*?(?:-->|\Z)|<(script|style)\b[^<>]{0,2000}>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
 )
 _ATX = re.compile(r"[ \t]{0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _UNDERLINE = re.compile(r"[ \t]*([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$")
@@ -42,8 +55,8 @@ _ITEM = re.compile(r"([ \t]*)(?:[-*+•·▪►‣–]|\d{1,3}[.)]|\(\d{1,2}\))[
 _CHECKBOX = re.compile(r"\[([ xX])\][ \t]+")
 _ALERT = re.compile(r"^[>\s]*\[!(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION)\][>\s]*")
 _ASCIIDOC_EDGE = re.compile(r"[ \t]*\|={3,}[ \t]*$")
-# `|`, or with what a cell spans and how it is set: `.2+|`, `a|`.
-_ASCIIDOC_CELL = re.compile(r"(?:(?<!\S)(?:\d*(?:\.(\d{1,2}))?[+*])?[<^>]?[a-z]?|(?<!\\))\|")
+# `|`, or with what a cell spans and how it is set: `2.3+|`, `a|`.
+_ASCIIDOC_CELL = re.compile(r"(?:(?<!\S)(?:(\d{1,2})?(?:\.(\d{1,2}))?[+*])?[<^>]?[a-z]?|(?<!\\))\|")
 _DELIMITER = re.compile(r"[\s|:+=-]*[-=][\s|:+=-]*$")
 _SIMPLE_RULE = re.compile(r"[ \t]*={2,}(?:[ \t]+={2,})+[ \t]*$")
 _GRID_RULE = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*$")
@@ -58,6 +71,16 @@ _LEAD = re.compile(
 )
 _VERSION_LEAD = re.compile(r"v?\d+(?:\.\d+)+[\w.+-]*(?:\s*\((?:[^)]{1,30})\))?")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,2000}>")
+_INLINE_TAG = re.compile(
+    r"</?(?:a|abbr|b|cite|code|em|font|i|ins|kbd|mark|s|small|span|strong|sub|sup|u)(?:\s[^<>]{0,2000})?>",
+    re.IGNORECASE,
+)
+# A sentence in such a tag is only text in large letters.
+_HTML_HEADING = re.compile(
+    r"[ \t]*<h([1-6])\b[^<>]{0,500}>((?:<[^<>]{1,300}>|[^<>\n]){0,200}?[^<>\s.!?。！？])"
+    r"(?:</?[a-z][^<>]{0,300}>|\s)*</h\1>[ \t]*$",
+    re.IGNORECASE,
+)
 _IMAGE = re.compile(r"!\[([^\]]{0,300})\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
 _CROSS_REFERENCE = re.compile(r"<<[^<>,]{1,200}(?:,([^<>]{1,200}))?>>")  # of AsciiDoc
 _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
@@ -76,13 +99,9 @@ _FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.{0,200000}?)\n\1[ \t]*(?
 _WIKI_HEADING = re.compile(r"(={1,6})(?:\s*([^=].*?)\s*\1|[ \t]+([^=\s].{0,200}))\s*$")
 _WIKI_STYLE = re.compile(r"^[\w-]+\s*=\s*\"[^\"]*\"(?:\s+[\w-]+\s*=\s*\"[^\"]*\")*\s*$")
 _WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]{0,200}\|)?([^\[\]|]{1,200})\]\]")
-_YAML_LINE = re.compile(r"\s*(?:#|---|(?:- +)?[\w\"'][\w .\"'\-/]{0,60}:(?:\s|$)|- \S)")
-_YAML_KEY = re.compile(r"\s*(?:- +)?[\w\"'][\w.\"'\-/]{0,60}:(?:\s|$)")
-_HTML_TABLE = re.compile(r"<table\b.{0,200000}?</table>", re.DOTALL | re.IGNORECASE)
-_HTML_ROW = re.compile(r"<tr\b[^>]*>(.{0,20000}?)(?:</tr>|(?=<tr\b)|\Z)", re.DOTALL | re.IGNORECASE)
-_HTML_CELL = re.compile(r"<(t[dh])\b[^>]*>(.*?)(?=<t[dh]\b|\Z)", re.DOTALL | re.IGNORECASE)
 _HEADER_BLOCK = re.compile(r"[A-Z][\w-]{1,30}:(?:\s|$)")
 _DIGIT = re.compile(r"\d")
+_NONE = re.compile(r"[-–—]*|n/?a", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -146,6 +165,7 @@ class _Reader:
     lead: str = ""  # a short line with a colon, which names the list below it
     underlines: list[str] = field(default_factory=list)
     group: int = 0
+    added_cells: int = 0
     filled: int = 0  # the number of entries when the last heading was read, and that heading
     heading: str = ""
 
@@ -202,20 +222,50 @@ def parse(text: str, language: str = "", *, keep_paragraphs: bool = False) -> li
     With `keep_paragraphs`, prose isn't split, which would take most of the time. See
     `sentences_of`.
     """
-    text = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     reader = _Reader(language[:2].lower() or language_of(text[:6_000]), keep_paragraphs)
-    if _read_json(reader, text):
+    if _read_data(reader, text):
         return reader.entries
-    if _is_yaml(text):
+    text = text.expandtabs(4)  # below, because tabs separate the cells of data
+    if line_formats.is_yaml(text):
         _read_front_matter(reader, text)
         return reader.entries
+    if line_formats.is_latex(text):
+        text = latex.as_markdown(text)
     if front := _FRONT_MATTER.match(text):
         _read_front_matter(reader, front.group(2))
         text = text[front.end() :]
-    text = _HTML_TABLE.sub(lambda found: _as_pipes(found.group()), _COMMENT.sub("\n", text))
+    text = tables.with_pipes(_COMMENT.sub("\n", text))
     lines = [_QUOTED.sub("", line) for line in text.split("\n")]
     _read_lines(reader, restructured_text.without_comments(lines))
     reader.close()
+    return reader.entries
+
+
+def parse_versions(
+    versions: Sequence[str], language: str, domain: str, *, keep_paragraphs: bool = False
+) -> list[list[Entry]]:
+    """Return the statements of each version of a page.
+
+    If one of them can't be parsed, all are read as prose. A run mustn't fail because of one page.
+    """
+    try:
+        return [parse(text, language, keep_paragraphs=keep_paragraphs) for text in versions]
+    except MISTAKES:
+        logger.exception("page not parsed", domain=domain)
+        return [_prose(text, language, keep_paragraphs) for text in versions]
+
+
+def _prose(text: str, language: str, keep_paragraphs: bool) -> list[Entry]:
+    reader = _Reader(language[:2].lower(), keep_paragraphs)
+    block: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        if line.strip():
+            block.append(line.strip())
+        elif block:
+            reader.group += 1
+            _add_sentences(reader, " ".join(block))
+            block = []
     return reader.entries
 
 
@@ -242,7 +292,7 @@ def plain_words(text: str) -> str:
     if "<<" in text:
         text = _CROSS_REFERENCE.sub(r"\1", text)
     if "<" in text:
-        text = _TAG.sub(" ", text)
+        text = _TAG.sub(" ", _INLINE_TAG.sub("", text))
     if "&" in text:
         text = html.unescape(text).replace("\xa0", " ").replace("\u2011", "-")
     if _MARKED.search(text) and not _DAY_FIRST.match(text):
@@ -299,6 +349,9 @@ def _read_heading(reader: _Reader, lines: list[str], place: int) -> int:
     line = lines[place]
     if heading := (_ATX.match(line) or _WIKI_HEADING.match(line)):
         reader.head(len(heading.group(1)), heading.group(2) or heading.group(3))
+        return place + 1
+    if heading := _HTML_HEADING.match(line):
+        reader.head(int(heading.group(1)), heading.group(2))
         return place + 1
     if not _is_underlined(lines, place):
         return 0
@@ -390,6 +443,7 @@ def _starts(lines: list[str], place: int) -> bool:
     line = lines[place]
     return bool(
         _ITEM.match(line) or _ATX.match(line) or _ASCIIDOC_EDGE.match(line) or _WIKI_HEADING.match(line) or _FENCE.match(line)
+        or _HTML_HEADING.match(line)
         or _is_row(lines, place)
         or _is_underlined(lines, place) or _UNDERLINE.match(line) or _DIRECTIVE.match(line)
     )  # fmt: skip
@@ -530,8 +584,19 @@ def _read_table(reader: _Reader, lines: list[str], place: int) -> int:
         else:
             _add_line(rows, line, len(head))
         place += 1
+    if any("span=" in line or "^^" in line for _cells, line in rows):
+        rows = _spread(reader, [(list(map(tables.cell, cells)), line) for cells, line in rows])
     _add_rows(reader, head, rows)
     return place
+
+
+def _spread(reader: _Reader, rows: Sequence[tables.Row]) -> list[tuple[list[str], str]]:
+    """Return rows with the text of each cell in all places it spans, within the limit of the page."""
+    left = max(MOST_ADDED_CELLS - reader.added_cells, 0)
+    found = tables.spread(rows, min(left, tables.MOST_ADDED_CELLS))
+    written = sum(len(cells) for cells, _line in rows)
+    reader.added_cells += max(sum(len(cells) for cells, _line in found) - written, 0)
+    return found
 
 
 def _add_line(rows: list[tuple[list[str], str]], line: str, columns: int) -> None:
@@ -557,22 +622,34 @@ def _add_rows(reader: _Reader, head: Sequence[str], rows: list[tuple[list[str], 
     if not names and len(rows) > 2 and _looks_like_head(rows):
         names = [plain_words(name) for name in rows.pop(0)[0]]
     plain_rows = [([plain_words(cell) for cell in cells], line) for cells, line in rows]
-    key = _key_column([cells for cells, _line in plain_rows], names)
+    _fill_groups([cells for cells, _line in plain_rows])
+    keys = _key_columns([cells for cells, _line in plain_rows])
     above = ""
     for cells, line in plain_rows:
         filled = [cell for cell in cells if cell]
-        if len(filled) == 1 and len(cells) > 2:
+        if len(cells) > 2 and _is_title(filled, len(cells)):
             above = filled[0]  # a cell across the table names the rows below it
             continue
-        subject = cells[key] if key < len(cells) else ""
+        named = [cells[n] for n in keys if n < len(cells)]
+        subject = ", ".join(cell for cell in named if not _NONE.fullmatch(cell)) or "".join(
+            named[:1]
+        )
         # A column without a name or a value only sets others apart.
         fields = [
             (names[n] if n < len(names) else "", cell)
             for n, cell in enumerate(cells)
-            if n != key and (cell or (n < len(names) and names[n]))
+            if n not in keys and (cell or (n < len(names) and names[n]))
         ]
         reader.add(ROW, subject, fields, line.strip(), [above] if above else [])
     reader.group += 1
+
+
+def _is_title(filled: Sequence[str], columns: int) -> bool:
+    """Whether a row is one cell across the table. Equal values in all columns are a row of values."""
+    if len(filled) == 1:
+        return True
+    is_same = len(filled) == columns and len(set(filled)) == 1
+    return is_same and not _has_value(filled[0]) and not values.is_sign(filled[0])
 
 
 def _looks_like_head(rows: list[tuple[list[str], str]]) -> bool:
@@ -582,16 +659,47 @@ def _looks_like_head(rows: list[tuple[list[str], str]]) -> bool:
     return any(_DIGIT.search(cell) for cells, _line in rest for cell in cells)
 
 
-def _key_column(rows: list[list[str]], names: Sequence[str]) -> int:
-    """Return the first column whose cells are all filled and different, otherwise 0."""
+def _fill_groups(rows: Sequence[list[str]]) -> None:
+    """Fill a first column that names a group of rows only in the first of them."""
+    first = [row[0] for row in rows if len(row) > 1]
+    groups = [cell for cell in first if cell]
+    if len(groups) == len(first) or len(set(groups)) < 0.9 * len(groups) or not all(first[:1]):
+        return
+    if not any(map(values.is_sign, groups)):
+        above = ""
+        for row in rows:
+            filled = sum(map(bool, row))
+            if filled > 1 and not row[0]:
+                row[0] = above
+            above = row[0] if filled > 1 else ""
+
+
+def _key_columns(rows: Sequence[list[str]]) -> tuple[int, ...]:
+    """Return the first column whose cells are all filled and different, otherwise 0.
+
+    If the first column names groups of rows, the next one belongs to the name. That's better than
+    a column of values.
+    """
     if not rows:
-        return 0
-    for column in range(min(3, max(map(len, rows)))):
-        cells = [row[column] for row in rows if column < len(row)]
-        filled = [cell for cell in cells if cell]
-        if len(filled) >= 0.9 * len(rows) and len(set(filled)) >= 0.9 * len(filled):
-            return column
-    return 0
+        return (0,)
+    columns = [[row[n] for row in rows if n < len(row)] for n in range(min(3, max(map(len, rows))))]
+    named = [n for n, cells in enumerate(columns) if _are_names(cells, len(rows))]
+    are_values = [all(map(_has_value, cells)) for cells in columns]
+    if named and (not are_values[named[0]] or not named[0] or are_values[0]):
+        return (named[0],)
+    pairs = [", ".join(row[:2]) if all(row[:2]) else "" for row in rows if len(row) > 2]
+    if len(set(columns[0])) <= GROUPED * len(rows) and _are_names(pairs, len(rows)):
+        return (0, 1)
+    return (named[0] if named else 0,)
+
+
+def _has_value(cell: str) -> bool:
+    return values.kind_of(cell) not in (values.STATUS, values.TEXT, values.LINK)
+
+
+def _are_names(cells: Sequence[str], rows: int) -> bool:
+    filled = list(filter(None, cells))
+    return len(filled) >= 0.9 * rows and len(set(filled)) >= 0.9 * len(filled)
 
 
 def _read_wiki_table(reader: _Reader, lines: list[str], place: int) -> int:
@@ -600,8 +708,8 @@ def _read_wiki_table(reader: _Reader, lines: list[str], place: int) -> int:
     It begins with `{|`. Rows are separated by `|-`, and cells by line breaks or `||`.
     """
     head: list[str] = []
-    rows: list[tuple[list[str], str]] = []
-    cells: list[str] = []
+    rows: list[tables.Row] = []
+    cells: list[tables.Cell] = []
     raw: list[str] = []
     place += 1
     while place < len(lines):
@@ -614,14 +722,15 @@ def _read_wiki_table(reader: _Reader, lines: list[str], place: int) -> int:
             if line.startswith("|}"):
                 break
         elif line.startswith("!"):
-            head += [_wiki_cell(cell) for cell in re.split(r"!!|\|\|", line[1:])]
+            head += [_wiki_cell(cell).text for cell in re.split(r"!!|\|\|", line[1:])]
         elif line.startswith("|") and not line.startswith("|+"):
             cells += [_wiki_cell(cell) for cell in line[1:].split("||")]
             raw.append(line)
         elif cells and line:
-            cells[-1] = f"{cells[-1]} {line}"
+            text = f"{cells[-1].text} {line}"[:LONGEST_CELL]
+            cells[-1] = replace(cells[-1], text=text)
             raw.append(line)
-    _add_rows(reader, head, rows)
+    _add_rows(reader, head, _spread(reader, rows))
     return place
 
 
@@ -635,9 +744,7 @@ def _read_asciidoc_table(reader: _Reader, lines: list[str], place: int) -> int:
         end += 1
     if end == len(lines):
         return place + 1  # the table has no end, so it isn't one
-    cells: list[
-        tuple[int, list[str], list[str]]
-    ] = []  # the rows that each spans, its text, its lines
+    cells: list[tuple[tables.Cell, list[str]]] = []
     options = lines[place - 1].strip() if place else ""
     columns, has_head = 0, options.startswith("[") and "header" in options
     for line in map(str.strip, lines[place + 1 : end]):
@@ -647,48 +754,32 @@ def _read_asciidoc_table(reader: _Reader, lines: list[str], place: int) -> int:
             has_head = has_head or len(cells) == columns > 0
         elif not found or found[0].start():  # the rest of the last cell
             if cells:
-                for parts in cells[-1][1:]:
-                    parts.append(line)
+                last, quote = cells[-1]
+                text = f"{last.text} {line}"[:LONGEST_CELL]
+                cells[-1] = replace(last, text=text), quote
+                quote.append(line)
         else:
             ends = [*(each.start() for each in found[1:]), len(line)]
             cells += [
-                (int(each[1] or 1), [line[each.end() : until].strip()], [line])
+                (
+                    tables.Cell(
+                        line[each.end() : until].strip(), int(each[2] or 1), int(each[1] or 1)
+                    ),
+                    [line],
+                )
                 for each, until in zip(found, ends, strict=True)
             ]
-    rows = _spanned(cells, columns or len(cells))
+    flowing = [(cell, " ".join(quote)) for cell, quote in cells]
+    rows = _spread(reader, tables.flow(flowing, columns or len(cells)))
     _add_rows(reader, rows.pop(0)[0] if has_head and len(rows) > 1 else [], rows)
     return end + 1
 
 
-def _spanned(
-    cells: Sequence[tuple[int, list[str], list[str]]], columns: int
-) -> list[tuple[list[str], str]]:
-    """Return cells as rows with their lines. A cell that spans several rows is repeated."""
-    rows: list[tuple[list[str], str]] = []
-    above: dict[int, tuple[int, str]] = {}
-    waiting = iter(cells)
-    used = 0
-    while used < len(cells) and columns:
-        row: list[str] = []
-        quotes: dict[str, None] = {}
-        for column in range(columns):
-            span, text = above.get(column, (0, ""))
-            if not span:
-                span, parts, lines = next(waiting, (0, [], []))
-                used += 1
-                text = " ".join(parts)[:LONGEST_CELL]
-                quotes[" ".join(lines)] = None
-            above[column] = max(span - 1, 0), text
-            row.append(text)
-        if quotes:  # otherwise, all its cells are in the row above
-            rows.append((row, " ".join(filter(None, quotes))))
-    return rows
-
-
-def _wiki_cell(cell: str) -> str:
+def _wiki_cell(cell: str) -> tables.Cell:
     style, bar, said = cell.partition("|")
-    text = said if bar and _WIKI_STYLE.match(style.strip()) else cell
-    return _WIKI_LINK.sub(r"\1", text).replace("'''", "").replace("''", "").strip()
+    is_styled = bool(bar) and _WIKI_STYLE.match(style.strip()) is not None
+    text = _WIKI_LINK.sub(r"\1", said if is_styled else cell)
+    return tables.cell(text.replace("'''", "").replace("''", ""), style if is_styled else "")
 
 
 def _read_ruled_table(reader: _Reader, lines: list[str], place: int) -> int:
@@ -746,38 +837,7 @@ def _read_grid(reader: _Reader, lines: list[str], place: int) -> int:
     return place
 
 
-def _as_pipes(table: str) -> str:
-    """Write an HTML table as rows with bars."""
-    rows = []
-    for number, row in enumerate(_HTML_ROW.findall(table)):
-        cells = _HTML_CELL.findall(row)
-        if not cells:
-            continue
-        said = [one_line(_TAG.sub(" ", cell)).replace("|", "/") for _name, cell in cells]
-        rows.append(f"| {' | '.join(said)} |")
-        if number == 0 and all(name.lower() == "th" for name, _cell in cells):
-            rows.append("|" + " --- |" * len(cells))
-    return "\n\n" + "\n".join(rows) + "\n\n"
-
-
 # --- data ---
-
-
-def _is_yaml(text: str) -> bool:
-    """Whether nearly all lines are YAML keys, items or comments, some of them nested.
-
-    A Markdown page that consists of nested lists has items and headings, but few keys.
-    """
-    lines = [line for line in text[:40_000].split("\n") if line.strip()]
-    keys = sum(bool(_YAML_LINE.match(line)) for line in lines)
-    nested = sum(line.startswith("  ") and bool(_YAML_LINE.match(line)) for line in lines)
-    named = sum(bool(_YAML_KEY.match(line)) for line in lines)
-    return (
-        len(lines) > 5
-        and keys >= 0.9 * len(lines)
-        and nested >= 0.2 * len(lines)
-        and named >= 0.2 * len(lines)
-    )
 
 
 def _read_front_matter(reader: _Reader, block: str) -> None:
@@ -786,12 +846,16 @@ def _read_front_matter(reader: _Reader, block: str) -> None:
     _add_records(reader, structured.read_yaml(lines), lines)
 
 
-def _read_json(reader: _Reader, text: str) -> bool:
-    root = structured.read_json(text)
-    if root is None:
-        return False
-    _add_records(reader, root, [])
-    return True
+def _read_data(reader: _Reader, text: str) -> bool:
+    """Read a file that only has data. Return whether it is one."""
+    spaced = text.expandtabs(4)
+    root = structured.read_json(spaced) or structured.read_toml(spaced)
+    root = root or structured.read_calendar(spaced)
+    if root is not None:
+        _add_records(reader, root, [])
+    elif rows := tables.read_csv(text):
+        _add_rows(reader, rows[0][0], rows[1:])
+    return bool(reader.entries)
 
 
 def _add_records(reader: _Reader, root: structured.Node, lines: Sequence[str]) -> None:
@@ -803,4 +867,11 @@ def _add_records(reader: _Reader, root: structured.Node, lines: Sequence[str]) -
             said = "; ".join(f"{name}: {value}" if name else value for name, value in record.fields)
             quote = f"{record.subject}: {said}" if said else record.subject
         kind = ITEM if record.is_item else ROW if record.is_member else PAIR
-        reader.add(kind, record.subject, record.fields, quote, record.under)
+        value = record.fields[0][1] if len(record.fields) == 1 else ""
+        if kind == PAIR and lines and len(value.split()) >= LONG_VALUE:
+            reader.group += 1
+            _add_sentences(reader, value, record.under)
+            reader.group += 1
+            continue
+        fields = [(name, plain_words(v) if _TAG.search(v) else v) for name, v in record.fields]
+        reader.add(kind, record.subject, fields, quote, record.under)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,20 +17,23 @@ from functools import lru_cache
 from itertools import pairwise
 
 from rapidfuzz import fuzz, process
+from rapidfuzz.distance import Levenshtein
 
 from beacon_site.text import values
-from beacon_site.text.cleaning import match_key
+from beacon_site.text.cleaning import match_key, normal_form
 from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry, sentences_of
 from research.claims.terms import is_wide_text, terms
 
 ADDED, REMOVED, CHANGED, MOVED = "added", "removed", "changed", "moved"
 
 ALIKE = 60  # token_sort_ratio from which two sentences under one heading are one edited sentence
+MOVED_ALIKE = 75  # the same below different headings, if they have some long words
+FEW_LONG = 5
 SAME = 97  # from which they may differ only in spelling, if their values are the same
 SPELT = 75  # ratio of two spellings of a word
 NAMED_ALIKE = 70  # the same for the names of two rows with at least this many words
 FEW_WORDS = 3
-SPELT_WORD = 6  # letters from which a word with two swapped letters is misspelled
+SPELT_WORD = 6  # letters from which a word can have another spelling
 REWRITTEN_SHARE = 0.35  # share of long words from which two sentences are about the same
 REPLACED_SHARE = 0.3  # the same for two in the same place
 SAME_START = 3  # words at the beginning that two sentences about the same have
@@ -42,9 +46,11 @@ MOST_HOLDING = 50  # rows with a cell that are compared with another row that ha
 MOST_ALIKE = 300  # statements under a heading, in each version, that are compared for similarity
 # A page that keeps less than this of a version with at least this many statements is another page.
 LEAST_KEPT = 0.1
+KEPT_WORDS = 0.6  # share of a version's long words with which a page is still the same
 FEW = 8
 FEW_VERSIONS = 3
 # "1.14.0 - 25 June 2025", "Version 2.1", "Ruff 0.15.0", but not "Update Node.js to 14.0".
+_IDENTIFIER = re.compile(r"(?=[^a-z]*[a-z])[a-z0-9]+(?:[-_.:/][a-z0-9]+)*")
 _VERSION_HEADING = re.compile(r"\W*(?:[^\W\d][\w.-]*\s){0,2}\W*v?(\d+(?:\.\d+)+)")
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
@@ -52,7 +58,7 @@ _ZEROS = re.compile(r"(?<![\d.,])0+(?=\d)")  # 1.05 isn't 1.5
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _NUMBERING = re.compile(r"\A\W*(?:\d{1,3}\s+(?=\w{1,3}[.)]\s))?(?:\w{1,3}[.)]\s+)?")
 _CLAUSE = re.compile(r"\A\W*(\d{1,3}(?:\.\d{1,3}){1,4})[.)]?\s+(?=\S)")  # "5.3.1 Each robot"
-_CODE = re.compile(r"((?=\D*\d)[^\W\d_][\w.-]{2,15}): ")
+_CODE = re.compile(r"((?=[\w.-]*\d)(?:[^\W\d_][\w.-]{2,15}|\d+(?:\.\d+)+))(?::?\s|$)")
 _PARENTHESES = re.compile(r"\([^()]*\)|（[^（）]*）")
 _AND = re.compile(r"[;,]\s*(?:and|or|und|oder|et|ou|y|o)\W*$")
 
@@ -70,6 +76,31 @@ class Difference:
     cells: tuple[tuple[str, str, str], ...] = ()
 
 
+@dataclass(frozen=True)
+class Words:
+    """The words of both versions, which tell a misspelling from another word."""
+
+    old: frozenset[str] = frozenset()
+    new: frozenset[str] = frozenset()
+
+    def are_spellings(self, before: str, after: str) -> bool:
+        """Whether the old word looks like a misspelling of a word that the old version has too.
+
+        One that is still on the page is a word itself.
+        """
+        return before not in self.new and after in self.old
+
+    def are_mostly_kept(self) -> bool:
+        """Whether both versions have most long words of each other, so one was only rearranged."""
+        old, new = (set(filter(_is_long, words)) for words in (self.old, self.new))
+        kept = len(old & new)
+        return kept >= KEPT_WORDS * max(len(old), 1) and 2 * kept >= KEPT_WORDS * len(new)
+
+
+def _words_of(entries: Iterable[Entry]) -> frozenset[str]:
+    return frozenset(word for entry in entries for word in entry.match.split())
+
+
 @dataclass
 class PageDiff:
     """How a page differs from its last version.
@@ -79,6 +110,7 @@ class PageDiff:
     old names of renamed columns. `standing` has the order of each edited paragraph of which a
     sentence is left. `pairs` are the statements of both versions that were matched.
     `has_numbered_clauses` means that numbers such as "5.3.1" before statements only count them.
+    `words` are those of both versions.
     """
 
     differences: list[Difference] = field(default_factory=list)
@@ -90,6 +122,7 @@ class PageDiff:
     kept: float = 1.0
     is_replaced: bool = False
     has_numbered_clauses: bool = False
+    words: Words = field(default_factory=Words)
 
 
 def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") -> PageDiff:
@@ -100,6 +133,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     """
     result = PageDiff()
     left = _Unmatched(list(old), list(new))
+    result.words = Words(_words_of(old), _words_of(new))
     result.pairs = left.take(lambda e: (e.kind, e.path, e.match, e.signs))
     kept = len(result.pairs)
     left.split_paragraphs(language)
@@ -117,7 +151,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     compared = kept + len(left.old)  # paragraphs without sentences are dropped
     result.kept = kept / compared if compared else 1.0
     is_little = len(old) >= FEW and result.kept < LEAST_KEPT and not _shares_subjects(left)
-    if is_little and not _is_same_page(old, new):
+    if is_little and not (_is_same_page(old, new) or result.words.are_mostly_kept()):
         result.is_replaced = True
         return result
     version = _no_version if _has_numbered_sections(old, new) else version_of
@@ -139,6 +173,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     _leave_out_merged_rows(left)
     _drop_padded(result)
     _take_alike(left, result)
+    _take_moved(left, result, version)
     _take_rewritten(left, result)
     _take_replaced(left, result)
     gone = {id(entry) for entry in left.old}
@@ -329,7 +364,31 @@ def _new_columns(old: Sequence[Entry], new: Sequence[Entry]) -> set[str]:
         )
         for name, count in ours.items()
         if name not in theirs and (count > FEW_GAINED or name in whole)
+    } | _filled_columns(old, new)
+
+
+def _filled_columns(old: Sequence[Entry], new: Sequence[Entry]) -> set[str]:
+    """Return columns of identifiers that several more rows have now."""
+    before, now = (
+        [(name, value) for one in rows if one.kind == ROW for name, value in one.fields if value]
+        for rows in (old, new)
+    )
+    had = Counter(name for name, _value in before)
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name, value in now:
+        found[name].append(value)
+    return {
+        name
+        for name, held in found.items()
+        if len(held) - had[name] > max(FEW_GAINED, len(held) / 20) and _are_identifiers(held)
     }
+
+
+def _are_identifiers(held: Sequence[str]) -> bool:
+    """Whether nearly all values are different names for programs: "css-grid", "api_serial"."""
+    named = [value for value in held if _IDENTIFIER.fullmatch(value)]
+    joined = sum("-" in value or "_" in value for value in named)
+    return min(len(named), len(set(held))) >= 0.8 * len(held) <= 2 * joined
 
 
 def _whole_columns(entries: Sequence[Entry]) -> set[str]:
@@ -367,7 +426,7 @@ def _take_keyed(
         return entry.key if is_name and entry.fields else None
 
     pairs = left.take(under, unique=True)
-    result.columns = _renamed_columns(pairs)
+    result.columns = _renamed_columns(pairs, result.words)
     for a, b in pairs:
         _add_changed(result, a, b, changed_columns)
     for a, b in left.take(anywhere, unique=True):
@@ -375,7 +434,7 @@ def _take_keyed(
         if a.path[-1:] == b.path[-1:] or is_renamed(a, b):
             _add_changed(result, a, b, changed_columns)
         else:
-            cells = differing_cells(a, b, result.columns, changed_columns)
+            cells = differing_cells(a, b, result.columns, changed_columns, result.words)
             result.differences.append(Difference(MOVED, a, b, cells))
 
 
@@ -408,7 +467,7 @@ def _is_padded(before: str, after: str) -> bool:
     return _ZEROS.sub("", before) == _ZEROS.sub("", after)
 
 
-def _renamed_columns(pairs: Sequence[tuple[Entry, Entry]]) -> dict[str, str]:
+def _renamed_columns(pairs: Sequence[tuple[Entry, Entry]], words: Words) -> dict[str, str]:
     """Return the old name of each renamed column. Half of its values must be the same."""
     kept: Counter[tuple[str, str]] = Counter()
     seen: Counter[tuple[str, str]] = Counter()
@@ -420,7 +479,7 @@ def _renamed_columns(pairs: Sequence[tuple[Entry, Entry]]) -> dict[str, str]:
             continue
         for name, old in zip(come, gone, strict=True):
             seen[name, old] += 1
-            kept[name, old] += _is_same_value(theirs[old], ours[name])
+            kept[name, old] += _is_same_value(theirs[old], ours[name], words)
     return {name: old for (name, old), count in seen.items() if 2 * kept[name, old] >= count > 1}
 
 
@@ -476,7 +535,10 @@ def _rows_by_place(old: Sequence[Entry], result: PageDiff) -> dict[tuple[str, ..
 
 
 def _with_same_code(old: Sequence[Entry], new: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
-    """Return rows whose names begin with the same code, if only they do: "P178: scopes"."""
+    """Return rows whose names begin with the same code or version, if only they do.
+
+    For example, "P178: scopes" and "P178: all scopes", or "1.9.0" and "1.9.0 to 1.9.6".
+    """
     named: defaultdict[str, tuple[list[Entry], list[Entry]]] = defaultdict(lambda: ([], []))
     for side, entries in enumerate((old, new)):
         for entry in entries:
@@ -612,7 +674,7 @@ def _cell_key(value: str) -> str:
 
 
 def _add_changed(result: PageDiff, a: Entry, b: Entry, changed_columns: set[str]) -> None:
-    cells = differing_cells(a, b, result.columns, changed_columns)
+    cells = differing_cells(a, b, result.columns, changed_columns, result.words)
     result.pairs.append((a, b))
     if cells:
         result.differences.append(Difference(CHANGED, a, b, cells))
@@ -625,6 +687,7 @@ def differing_cells(
     b: Entry,
     columns: Mapping[str, str] | None = None,
     changed_columns: Iterable[str] = (),
+    words: Words = Words(),
 ) -> tuple[tuple[str, str, str], ...]:
     """Return the name, old and new value of the fields that differ. Columns are matched by name.
 
@@ -658,7 +721,7 @@ def differing_cells(
             pairs = [("", "; ".join(theirs), "; ".join(ours))]
         else:
             pairs += [(b.fields[n][0], theirs[n], ours[n]) for n in range(len(ours))]
-    return tuple(p for p in pairs if not _is_same_value(p[1], p[2]))
+    return tuple(p for p in pairs if not _is_same_value(p[1], p[2], words))
 
 
 def _is_same_name(a: Entry, b: Entry) -> bool:
@@ -676,12 +739,12 @@ def _without_zeros(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _is_same_value(before: str, after: str) -> bool:
+def _is_same_value(before: str, after: str, words: Words) -> bool:
     """Whether two cells have the same value, even with dates or numbers in different forms."""
     if match_key(values.unpadded(before)) == match_key(values.unpadded(after)):
         are_signs = values.is_sign(before) or values.is_sign(after)
         return not are_signs or before.strip() == after.strip()
-    if _is_spelling(match_key(before).split(), match_key(after).split()):
+    if _is_spelling(match_key(before).split(), match_key(after).split(), words):
         return True
     is_date = values.kind_of(before) == values.kind_of(after) == values.DATE
     is_same_date = is_date and values.typed_values(before) == values.typed_values(after)
@@ -689,17 +752,33 @@ def _is_same_value(before: str, after: str) -> bool:
     return is_same_date and set(_CAPITALS.findall(before)) == set(_CAPITALS.findall(after))
 
 
-def _is_spelling(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether only one long word has a different spelling: merkelization, merkleization."""
+def _is_spelling(before: Sequence[str], after: Sequence[str], words: Words) -> bool:
+    """Whether only one long word has a different spelling: merkelization, merkleization.
+
+    Between other words, it can also have one more or less letter (functons, functions) or other
+    accents. Another letter usually makes another word: adopted, adapted.
+    """
     if len(before) != len(after):
         return False
     pairs = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
-    return len(pairs) == 1 and all(
-        min(len(old), len(new)) >= SPELT_WORD
-        and (old + new).isalpha()
-        and (old[0], sorted(old)) == (new[0], sorted(new))
-        for old, new in pairs
+    if len(pairs) != 1:
+        return False
+    [(old, new)] = pairs
+    if min(len(old), len(new)) < SPELT_WORD or not (old + new).isalpha() or old[0] != new[0]:
+        return False
+    if len(before) >= FEW_WORDS and _without_accents(old) == _without_accents(new):
+        return True
+    is_near = sorted(old) == sorted(new) or (
+        len(before) >= FEW_WORDS
+        and len(old) != len(new)
+        and Levenshtein.distance(old, new, score_cutoff=1) <= 1
     )
+    return is_near and words.are_spellings(old, new)
+
+
+def _without_accents(word: str) -> str:
+    parts = normal_form(word, "NFD")
+    return "".join(char for char in parts if not unicodedata.combining(char))
 
 
 def _take_alike(left: _Unmatched, result: PageDiff) -> None:
@@ -716,16 +795,38 @@ def _take_alike(left: _Unmatched, result: PageDiff) -> None:
     for path, ours in new.items():
         for a, b in _alike(old.get(path, [])[:MOST_ALIKE], ours[:MOST_ALIKE]):
             matched |= {id(a), id(b)}
-            result.pairs.append((a, b))
-            said = a.text, b.text
-            if result.has_numbered_clauses:
-                said = unnumbered(a.text), unnumbered(b.text)
-            if is_reworded(*said):
-                result.unchanged.append(b)
-            else:
-                result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
+            _add_edited(result, a, b)
     left.old = [entry for entry in left.old if id(entry) not in matched]
     left.new = [entry for entry in left.new if id(entry) not in matched]
+
+
+def _take_moved(
+    left: _Unmatched, result: PageDiff, version: Callable[[tuple[str, ...]], tuple[int, ...]]
+) -> None:
+    """Match long sentences and items that were edited and are below another heading now."""
+    old, new = (
+        [e for e in entries if e.kind in (SENTENCE, ITEM) and len(_words_that_tell(e)) >= FEW_LONG]
+        for entries in (left.old, left.new)
+    )
+    taken: set[int] = set()
+    for a, b in _alike(old[:MOST_ALIKE], new[:MOST_ALIKE], least=MOVED_ALIKE):
+        # Each release has its own statements.
+        if a.kind == b.kind and version(a.headings) == version(b.headings):
+            taken |= {id(a), id(b)}
+            _add_edited(result, a, b)
+    left.old = [entry for entry in left.old if id(entry) not in taken]
+    left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _add_edited(result: PageDiff, a: Entry, b: Entry) -> None:
+    result.pairs.append((a, b))
+    said = a.text, b.text
+    if result.has_numbered_clauses:
+        said = unnumbered(a.text), unnumbered(b.text)
+    if is_reworded(*said):
+        result.unchanged.append(b)
+    else:
+        result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
 
 
 def _take_rewritten(left: _Unmatched, result: PageDiff) -> None:
@@ -939,5 +1040,14 @@ def is_reworded(before: str, after: str) -> bool:
 
 
 def _is_spelt_otherwise(word: str, other: str) -> bool:
-    """Whether two words are variants of one. A prefix makes another word: weekly, biweekly."""
-    return fuzz.ratio(word, other) >= SPELT and not (word.endswith(other) or other.endswith(word))
+    """Whether two words are variants of one.
+
+    Another beginning or another letter makes another word: weekly, biweekly; adopted, adapted. The
+    endings -ise and -ize are variants.
+    """
+    word, other = (_without_accents(each).replace("is", "iz") for each in (word, other))
+    if word == other:
+        return True
+    is_another_letter = len(word) == len(other) and Levenshtein.distance(word, other) == 1
+    is_another_beginning = word[:1] != other[:1] or word.endswith(other) or other.endswith(word)
+    return fuzz.ratio(word, other) >= SPELT and not is_another_letter and not is_another_beginning

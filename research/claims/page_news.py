@@ -33,6 +33,7 @@ from research.claims.page_diff import (
     FEW_VERSIONS,
     MOVED,
     REMOVED,
+    SPELT,
     Difference,
     PageDiff,
     unnumbered,
@@ -70,9 +71,12 @@ LEAD_WORDS = 8  # of a line that only introduces what is below it
 LINKS = 0.1  # the weight of a changed URL
 MOST_FIELDS = 6
 REPEATED = 4  # words of a statement that isn't new if one of the last version has them all
+LEAST_CELLS = 2  # of a column that a table gained
+MOST_REPLACED = 1  # times by which a page has a replaced word less, if it wasn't renamed
 MOST_HOLDING = 50  # statements searched per word
-MOST_IN_SECTION = 12  # entries of an entirely new section
+MOST_IN_SECTION = 12  # entries below each heading of an entirely new section
 MOST_OF_HEADING = {SENTENCE: 9, ITEM: 12}  # per heading and kind, by weight
+MORE_WITHOUT_HEADING = 3  # times as many: most of a web page's text has no marked heading
 MOST_JOINED = 12  # rows changed in the same way that are merged into one line
 # rows of one table changed in the same columns before they are merged into one line
 MOST_OF_FRAME = 8
@@ -214,7 +218,8 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     lacked is one new section. Sentences with prompt injection are left out.
     """
     known = _KnownHeadings.of(old, diff)
-    known.statements.now = _Statements(_statements_now(diff))
+    known.statements.now = _Statements({entry.match for entry in _entries_now(diff)})
+    known.statements.count(old, _entries_now(diff))
     known.statements.are_numbered = diff.has_numbered_clauses
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
@@ -228,19 +233,19 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
             found.append(_change(difference, title, come, known.statements))
     for root, members in sections.items():
         found += _section(root, members, title, known)
+    found += _gained_columns(diff, title)
     if known.latest:
         found = [_past(one, known.latest) for one in found]
     found = _collapse_removed_sections(found, diff)
     found = _without_translations(found, diff)
-    found = [one for one in found if one.status != NEW or not known.statements.have(one.sentence)]
+    found = [one for one in found if one.status != NEW or not known.statements.have(one)]
     loud = [one for one in found if one.weight >= ENOUGH and not injection_reason(one.sentence)]
     joined = _joined_rows(_joined_sentences(_without_candidates(loud)))
     return sorted(_framed(_capped(joined)), key=lambda one: one.order)
 
 
-def _statements_now(diff: PageDiff) -> set[str]:
-    entries = [*diff.unchanged, *(one.new for one in diff.differences if one.new)]
-    return {entry.match for entry in entries}
+def _entries_now(diff: PageDiff) -> list[Entry]:
+    return [*diff.unchanged, *(one.new for one in diff.differences if one.new)]
 
 
 def words_of(entry: Entry, title: str) -> str:
@@ -600,9 +605,10 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         values.addresses(before) != values.addresses(after)
         or (gone and not (is_touched or _are_same_amounts(before, after)))
         or _are_other_amounts(before, after)
+        or _are_other_periods(before, after)
     ):
         weight = 0.6
-    elif _is_new_beside(_left_out(after, before), before):
+    elif _is_new_beside(_left_out(after, before), before) or said.replaced_once(before, after):
         weight = 0.55
     elif is_touched and not _is_another_rule(before, after):
         weight = 0.3
@@ -611,7 +617,7 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         is_more = _is_another_rule(before, after) or _has_new_clause(before, after, said)
         least = ENOUGH if is_more else 0.35
         weight = 0.55 if is_news else least
-    weight *= 0.5 if _announces(new) else 1.0
+    weight *= 0.5 if _announces(new) and not (kinds or _are_other_amounts(before, after)) else 1.0
     weight += 0.15 * bool(set(_LOUD.findall(after)) - set(_LOUD.findall(before)))
     if weight * share_of(new) >= ENOUGH:
         said.add(after)
@@ -725,6 +731,12 @@ def _are_other_amounts(before: str, after: str) -> bool:
     return bool(new - old)
 
 
+def _are_other_periods(before: str, after: str) -> bool:
+    """Whether one length of time was replaced by another: "per day", "per month"."""
+    old, new = values.periods(before), values.periods(after)
+    return bool(old - new and new - old)
+
+
 # --- weight ---
 
 
@@ -738,8 +750,8 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     if name and _is_aside_column(name):
         return 0.2
     kinds = {values.kind_of(before), values.kind_of(after)} - {values.NONE}
-    if kinds <= {values.LINK}:
-        return LINKS
+    if values.LINK in kinds and kinds <= {values.LINK, values.STATUS, values.TEXT}:
+        return LINKS  # another address, or a name for it
     is_value = kinds & {values.DATE, values.VERSION, values.PERCENT, values.AMOUNT, values.NUMBER}
     if is_value and not _is_told_otherwise(before, after):
         return 1.0
@@ -758,10 +770,11 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
         if _are_other_dates(before, after) or _are_other_numbers(before, after):
             return 1.0
         return 0.7 if _are_other_versions(before, after) else 0.3
-    if values.changed_kinds(before, after):
+    if values.changed_kinds(before, after) or _are_other_periods(before, after):
         return 0.8
     is_other = bool(name) and (_is_another_choice(before, after) or _has_grown(before, after))
-    return 0.5 if is_other or said.lack(after) or not (before and after) else 0.35
+    is_news = is_other or said.lack(after) or said.replaced_once(before, after)
+    return 0.5 if is_news or not (before and after) else 0.35
 
 
 def _is_another_choice(before: str, after: str) -> bool:
@@ -915,6 +928,7 @@ class _Statements:
         self._replaced: set[tuple[frozenset[str], frozenset[str]]] = set()
         self.now: _Statements | None = None
         self.are_numbered = False
+        self._fewer: Counter[str] = Counter()
 
     def lost(self, text: str) -> bool:
         """Whether the page now lacks a longer word that a text of the last version has."""
@@ -942,6 +956,24 @@ class _Statements:
         self._replaced.add(replaced)
         return is_known
 
+    def count(self, before: Iterable[Entry], after: Iterable[Entry]) -> None:
+        """Count how much less often the page has each word now."""
+        for entries, sign in ((before, 1), (after, -1)):
+            for entry in entries:
+                for word in entry.match.split():
+                    self._fewer[word] += sign
+
+    def replaced_once(self, before: str, after: str) -> bool:
+        """Whether a text has other words in place of some that the page uses elsewhere as before.
+
+        A word that is gone in other places too was renamed.
+        """
+        if is_wide_text(after):  # pairs of characters aren't words
+            return False
+        old, new = (Counter(_words_that_count(text)) for text in (before, after))
+        gone, come = _others(old - new, new - old), _others(new - old, old - new)
+        return bool(gone and come) and all(self._fewer[word] <= MOST_REPLACED for word in old - new)
+
     def add(self, text: str) -> None:
         """Add the words of a text to those that they have."""
         for word in _long_words(text):
@@ -955,8 +987,9 @@ class _Statements:
         place = bisect_left(self._sorted, word)
         return any(_is_form(word, other) for other in self._sorted[max(place - 1, 0) : place + 1])
 
-    def have(self, text: str) -> bool:
-        """Whether one of them has all words of a text and few others, or is the same "#12"."""
+    def have(self, change: PageChange) -> bool:
+        """Whether one of them has all words of a new text and few others, or is the same "#12"."""
+        text = change.sentence
         words = set(match_key(text).split())
         if len(words) < REPEATED:
             return False
@@ -964,7 +997,8 @@ class _Statements:
         holding = (self._words[n] for n in self._holding.get(rarest, ())[:MOST_HOLDING])
         if any(words <= said and len(said) <= 2 * len(words) for said in holding):
             return True
-        numbers = [found for found in _NUMBERED.findall(text) if found in words]
+        of_headings = {n for heading in change.headings for n in _NUMBERED.findall(heading)}
+        numbers = set(_NUMBERED.findall(text)) & words - of_headings
         return any(
             len(self._words[n] & words) >= 0.6 * len(self._words[n]) >= 0.6 * REPEATED
             for number in numbers
@@ -992,6 +1026,20 @@ def _long_words(text: str) -> set[str]:
     return {
         word for word in match_key(values.without_links(text)).split() if len(word) >= LEAST_WORD
     }
+
+
+def _others(words: Iterable[str], others: Collection[str]) -> list[str]:
+    """Return the words that aren't other forms or spellings of any of the others, even joined."""
+    joined = "".join(others)
+    return [
+        word
+        for word in words
+        if word not in joined
+        and not any(
+            _is_form(word, other) or word in other or fuzz.ratio(word, other) >= SPELT
+            for other in others
+        )
+    ]
 
 
 def _is_form(word: str, other: str) -> bool:
@@ -1058,7 +1106,10 @@ def _section(
         key="/".join(root), order=first.order, is_typed=bool(values.typed_values(heading)),
         headings=first.headings[: depth + 1],
     )  # fmt: skip
-    best = sorted(changes, key=lambda one: (-one.weight, one.order))[:MOST_IN_SECTION]
+    ranked: defaultdict[tuple[str, ...], list[PageChange]] = defaultdict(list)
+    for one in sorted(changes, key=lambda one: (-one.weight, one.order)):
+        ranked[() if known.latest else one.path[: depth + 2]].append(one)
+    best = [one for some in ranked.values() for one in some[:MOST_IN_SECTION]]
     kept = [one for one in best if one.key != first.match or lead == number]
     kept.sort(key=lambda one: one.order)
     heads: list[PageChange] = []
@@ -1082,6 +1133,33 @@ def _section(
             for one in kept
         ),
     ]
+
+
+def _gained_columns(diff: PageDiff, title: str) -> list[PageChange]:
+    """Return a line for each column that a table gained, such as a new plan of a price list."""
+    had: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
+    rows: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    for old, new in diff.pairs:
+        if old.kind == new.kind == ROW:
+            had[new.path].update(name for name, _value in old.fields)
+            rows[new.path].append(new)
+    found: list[PageChange] = []
+    for path, of_table in rows.items():
+        gained: dict[str, list[Entry]] = {}
+        for row in of_table:
+            for name, value in row.fields:
+                if value and name and name not in had[path] and name not in diff.columns:
+                    gained.setdefault(name, []).append(row)
+        for name, having in gained.items():
+            if len(having) >= LEAST_CELLS and not _is_aside_column(name):
+                cells = [f"{row.subject} {dict(row.fields)[name]}" for row in having]
+                subject = f"{shorten(_context(having[0], title), 80)}, {name}"
+                made = PageChange(
+                    NEW, _line(subject, cells), having[0].quote, weight=0.7, key=match_key(subject),
+                    order=having[0].order, subject=subject,
+                )  # fmt: skip
+                found.append(_placed(made, having[0]))
+    return found
 
 
 def _below(heading: str, change: PageChange) -> PageChange:
@@ -1460,9 +1538,9 @@ def _capped(changes: Sequence[PageChange]) -> list[PageChange]:
             groups[change.kind, change.path].append(change)
     dropped = {
         id(change)
-        for (kind, _path), members in groups.items()
+        for (kind, path), members in groups.items()
         for change in sorted(members, key=lambda one: (-one.weight, one.order))[
-            MOST_OF_HEADING[kind] :
+            MOST_OF_HEADING[kind] * (1 if path else MORE_WITHOUT_HEADING) :
         ]
     }
     return [change for change in changes if id(change) not in dropped]

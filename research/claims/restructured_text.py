@@ -5,11 +5,11 @@ Pure functions. A directive that isn't named here keeps its content.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
 
 from beacon_site.text.cleaning import one_line
+from beacon_site.text.tables import csv_rows
 
 Row = tuple[list[str], str]  # the cells, and the lines they come from
 
@@ -63,9 +63,9 @@ def read_table(lines: Sequence[str], place: int) -> tuple[list[str], list[Row], 
         options[option[1]] = option[2]
         place += 1
     body = lines[place:end]
-    rows = _listed_rows(body) if found[2] == "list-table" else _csv_rows(body)
+    rows = _listed_rows(body) if found[2] == "list-table" else csv_rows(body)
     if named := options.get("header"):
-        return [cell for cells, _raw in _csv_rows([named]) for cell in cells], rows, end
+        return [cell for cells, _raw in csv_rows([named]) for cell in cells], rows, end
     return (rows[0][0], rows[1:], end) if rows else ([], [], end)
 
 
@@ -111,18 +111,3 @@ def _cell(text: str) -> str:
     parts = [line.removeprefix("|").strip() for line in lines if line not in ("", "|")]
     is_separate = any(line.startswith("|") for line in lines)
     return one_line(("; " if is_separate else " ").join(parts))
-
-
-def _csv_rows(lines: Sequence[str]) -> list[Row]:
-    kept = [line.strip() for line in lines if line.strip()]
-    try:
-        read = [[one_line(cell) for cell in row] for row in csv.reader(kept, skipinitialspace=True)]
-    except csv.Error:
-        return []
-    # A cell can have line breaks. Then the row's lines aren't known, and its cells are the quote.
-    is_line_each = len(read) == len(kept)
-    return [
-        (cells, kept[n] if is_line_each else " ".join(cells))
-        for n, cells in enumerate(read)
-        if cells
-    ]

@@ -295,8 +295,9 @@ def _folder(url: str) -> str:
 
 def _page(reading: PageText, place: int) -> _Page:
     language = language_of(one_line(reading.body[:4_000]))
-    entries = blocks.parse(blocks.without_front_matter(reading.body), language)[:MOST_OF_PAGE]
-    return _Page(reading, language, entries, place)
+    body = blocks.without_front_matter(reading.body)
+    (entries,) = blocks.parse_versions([body], language, reading.domain)
+    return _Page(reading, language, entries[:MOST_OF_PAGE], place)
 
 
 # --- pages ---

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from beacon_site.text import values
+from beacon_site.text.cleaning import one_line
 
+MOST_DOTS = 100  # in a line of TOML, whose reader keeps each part of a key with dots
+LONGEST_TOML = 200_000  # characters
 DEEPEST = 16  # levels of a file; deeper ones are left out
 MOST_NESTED = 40  # nested values that belong to a record; a larger part becomes separate records
 MOST_SHORT = 3  # values of a nested record that means nothing without its parent
@@ -30,7 +34,18 @@ _KEY = re.compile(
 )
 _ASSIGNED = re.compile(r"([\w\"][\w .\-/\"]{0,80}?)[ \t]*=[ \t]*(.*)$")
 _BLOCK = re.compile(r"[|>][+\-\d]{0,2}$")
+_TABLE_NAME = re.compile(r"^\[\[?[\w.\"' -]+\]\]?\s*(?:#.*)?$", re.MULTILINE)
+_OF_EVENT = {
+    "SUMMARY": "name", "DTSTART": "start", "DTEND": "end", "DUE": "due", "LOCATION": "location",
+    "STATUS": "status", "DESCRIPTION": "description",
+}  # fmt: skip
+_DAY = re.compile(r"^(\d{4})(\d\d)(\d\d)$")
+_MOMENT = re.compile(r"^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\dZ?$")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
+# How a page shows a value: an icon, classes of CSS, or a button.
+_ICON = re.compile(r"(?:\w*[_-])?icon|(?:trailing|leading)Icon", re.IGNORECASE)
+_CLASSES = re.compile(r"class(?:name)?|style", re.IGNORECASE)
+_CLASS_NAMES = re.compile(r"[-:;]")
 
 
 @dataclass
@@ -67,6 +82,44 @@ def read_json(text: str) -> Node | None:
         return _node(json.loads(bare))
     except (ValueError, RecursionError):
         return None
+
+
+def read_toml(text: str) -> Node | None:
+    """Return the content of a TOML text, or None if it isn't TOML."""
+    if len(text) > LONGEST_TOML or _TABLE_NAME.search(text) is None:
+        return None
+    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+        return None
+    try:
+        return _node(tomllib.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def read_calendar(text: str) -> Node | None:
+    """Return the events of an iCalendar text, or None if it isn't one."""
+    if not text.lstrip("\ufeff \n").startswith("BEGIN:VCALENDAR"):
+        return None
+    found: list[Node] = []
+    event: dict[str, Node] | None = None
+    inside = 0  # parts of an event that are open, such as its alarm
+    for line in re.sub(r"\n[ \t]", "", text).split("\n"):
+        name, _colon, value = line.partition(":")
+        name = name.partition(";")[0].upper()
+        is_event = value.strip().upper() in ("VEVENT", "VTODO")
+        if name in ("BEGIN", "END") and is_event:
+            if event:
+                found.append(Node(event))
+            event, inside = {} if name == "BEGIN" else None, 0
+        elif name == "BEGIN":
+            inside += 1
+        elif name == "END":
+            inside = max(inside - 1, 0)
+        elif event is not None and not inside and name in _OF_EVENT and value.strip():
+            value = _MOMENT.sub(r"\1-\2-\3 \4:\5", _DAY.sub(r"\1-\2-\3", value))
+            value = value.replace("\\n", " ").replace("\\", "")
+            event[_OF_EVENT[name]] = Node(one_line(value))
+    return Node(found)
 
 
 def _node(data: object, depth: int = 0) -> Node:
@@ -156,6 +209,8 @@ class _Lines:
             name, rest = pair[1].strip("\"'"), text[pair.end() :]
             if rest and not rest.startswith("#"):
                 found[name] = self._scalar(rest, indent, number)
+            elif self._has_text(indent):
+                found[name] = self._scalar("", indent, number)
             elif self._has_children(indent):
                 node = self.block(depth + 1)
                 found[name] = Node(node.value, number, self.kept[self.place - 1][1])
@@ -169,6 +224,14 @@ class _Lines:
         here, _number, text = self.kept[self.place]
         # A list can begin at the indentation of its key.
         return here > indent or (here == indent and text.startswith("- "))
+
+    def _has_text(self, indent: int) -> bool:
+        """Whether the value of a key begins on the next line."""
+        if self.place >= len(self.kept):
+            return False
+        here, _number, text = self.kept[self.place]
+        is_nested = text[0] in "-[{|>" or _KEY.match(text) or _ASSIGNED.match(text)
+        return here > indent and not is_nested
 
     def _scalar(self, text: str, indent: int, number: int) -> Node:
         """Read a value, with the lines below that continue it."""
@@ -236,6 +299,8 @@ def _mapping(node: Node, under: tuple[str, ...], name: str) -> Iterator[Record]:
         for key, each in plain:
             yield Record(path, key, (("", str(each.value)),), each.first, each.last)
     for key, each in node.value.items():
+        if _is_display(key, each):
+            continue
         if isinstance(each.value, list):
             yield from _list(each, (*path, key))
         elif isinstance(each.value, dict) and _is_collection(each):
@@ -251,7 +316,7 @@ def _member(node: Node, under: tuple[str, ...], name: str, naming: set[str]) -> 
     fields: list[tuple[str, str]] = []
     large: list[tuple[str, Node]] = []
     for key, each in node.value.items():
-        if key in naming:
+        if key in naming or _is_display(key, each):
             continue
         nested = _nested(each, key)
         if nested is None or len(nested) > MOST_NESTED:
@@ -283,7 +348,11 @@ def _nested(node: Node, name: str, depth: int = 0) -> list[tuple[str, str]] | No
             return None
         parts = [(f"{name} {n}", each) for n, each in enumerate(node.value, start=1)]
     else:
-        parts = [(f"{name} {key}", each) for key, each in node.value.items()]
+        parts = [
+            (f"{name} {key}", each)
+            for key, each in node.value.items()
+            if not _is_display(key, each)
+        ]
     found: list[tuple[str, str]] = []
     for inner, each in parts:
         nested = _nested(each, inner, depth + 1)
@@ -291,6 +360,14 @@ def _nested(node: Node, name: str, depth: int = 0) -> list[tuple[str, str]] | No
             return None
         found += nested
     return found
+
+
+def _is_display(key: str, node: Node) -> bool:
+    if isinstance(node.value, str):
+        return bool(
+            _ICON.fullmatch(key) or (_CLASSES.fullmatch(key) and _CLASS_NAMES.search(node.value))
+        )
+    return isinstance(node.value, dict) and key in ("ui", "button")
 
 
 def _is_short(node: Node) -> bool:
@@ -309,7 +386,7 @@ def _said(node: Node) -> str:
     own = _own_name(node.value)
     said = [str(node.value[own].value)] if own else []
     for key, each in node.value.items():
-        if key != own and each.value not in ("", "no"):
+        if key != own and each.value not in ("", "no") and not _is_display(key, each):
             said.append(key if each.value == "yes" else str(each.value))
     return " ".join(said)
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 import Stemmer
 
 from beacon_site.text.cleaning import normal_form
+from beacon_site.text.terms import FOREIGN_STOP_WORDS
 
 _WORD = re.compile(r"[^\W_]+(?:[.'_\-][^\W_]+)*")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
@@ -25,20 +26,15 @@ _STEMMERS = {
     "pt": "portuguese",
     "ru": "russian",
 }
-_LATIN_STOP = (
+_ENGLISH_STOP = (
     "a an and are as at be been being but by can could did do does for from had has have he her "
     "his how i if in into is it its just may might more most must no not of on one only or other "
     "our out over own s same shall she should so some such than that the their them then there "
     "these they this those through to too under up very was we were what when where which while "
     "who whom whose why will with would you your also any both each every many much about after "
-    "again all before between during further here nor off once until upon within without "
-    # the most common words of other languages
-    "der die das und ist ein eine einer eines den dem des im zu von mit auf für wird werden sich "
-    "le la les un une des du de et est dans pour qui sur que au aux par avec "
-    "el los las en del al y por con para se como il di che è gli della sono nel "
-    "o os as uma não em do da и в на не с по что к из для как от это"
+    "again all before between during further here nor off once until upon within without"
 )
-STOP_WORDS = frozenset(_LATIN_STOP.split())
+STOP_WORDS = frozenset(_ENGLISH_STOP.split()) | FOREIGN_STOP_WORDS
 # Characters that join words in Chinese and Japanese and mean nothing by themselves.
 _WIDE_STOP = frozenset("的了在是和与及或为于之而且并也都就还将已被把其这那个一")
 _guard = threading.Lock()

@@ -365,7 +365,7 @@ class Migration(InitialMigration):
                 (
                     "report_most",
                     models.PositiveSmallIntegerField(
-                        blank=True, null=True, verbose_name="items per block"
+                        blank=True, null=True, verbose_name="items per list"
                     ),
                 ),
                 (
@@ -390,7 +390,7 @@ class Migration(InitialMigration):
                     models.CharField(
                         choices=[
                             ("no", "no"),
-                            ("day", "yes, but continue after a day"),
+                            ("day", "yes, but continue without a review after a day"),
                             ("wait", "yes, and wait for my review"),
                         ],
                         default="no",

@@ -34,8 +34,6 @@ LONGEST_NAME = 150
 
 
 class Reports(models.TextChoices):
-    """Which reports trigger a notification."""
-
     EACH = "each", gettext_lazy("every report")
     CHANGED = "changed", gettext_lazy("only if something changed")
     NONE = "none", gettext_lazy("none")

@@ -17,12 +17,13 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from beacon_site.db.leased_jobs import LeasedJob, LeasedJobQuerySet
+from beacon_site.db.leased_jobs import LeasedJob
 from beacon_site.db.message_fields import MessageField, MessagesField
 from beacon_site.text.cleaning import clean
 from beacon_site.text.messages import gettext as _
 from memory.models import Activity, Remembered, Topic
 from memory.models.actors import RESEARCH, Actor
+from memory.models.history import OwnedJobQuerySet
 from research.models.notifications import Delivery
 from research.models.topics import OF_RUNS, TopicSettings, settings_now
 
@@ -123,8 +124,6 @@ class RunStatus(models.TextChoices):
 
 
 class RunTrigger(models.TextChoices):
-    """What started a run."""
-
     PERSON = "person", gettext_lazy("manually")
     SCHEDULE = "schedule", gettext_lazy("on schedule")
     COMMAND = "command", gettext_lazy("from the command line")
@@ -152,12 +151,8 @@ class RunAlreadyActive(Exception):
         self.run, self.is_over = run, is_over
 
 
-class RunQuerySet(LeasedJobQuerySet):
-    """Queries on runs."""
-
-    def of(self, user: Any) -> Self:
-        """Keep the rows of `user`. This is the only owner filter."""
-        return self.filter(topic__owner=user)
+class RunQuerySet(OwnedJobQuerySet):
+    OWNER = "topic__owner"
 
     def waiting_for_a_person(self) -> Self:
         """Keep queued runs whose plan a person has to review. No worker claims them."""

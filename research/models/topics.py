@@ -15,6 +15,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from memory.models import RefusedSource, SourceRule, Topic
+from memory.models.topics import TopicRowQuerySet
 
 
 class TopicSettings(models.Model):
@@ -70,7 +71,7 @@ class TopicSettings(models.Model):
 
     class PlanReview(models.TextChoices):
         NO = "no", _("no")
-        DAY = "day", _("yes, but continue after a day")
+        DAY = "day", _("yes, but continue without a review after a day")
         WAIT = "wait", _("yes, and wait for my review")
 
     class OverLimit(models.TextChoices):
@@ -117,7 +118,7 @@ class TopicSettings(models.Model):
     )
     # Markdown with placeholders (`research.services.runs.reporting.template`). Empty: by the style.
     report_template = models.TextField(_("report template"), blank=True)
-    report_most = models.PositiveSmallIntegerField(_("items per block"), null=True, blank=True)
+    report_most = models.PositiveSmallIntegerField(_("items per list"), null=True, blank=True)
     report_tone = models.CharField(_("tone"), max_length=200, blank=True)
     reading = models.CharField(
         _("pages to read"), max_length=8, choices=Reading, default=Reading.NORMAL
@@ -204,11 +205,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Decimal) else value
 
 
-class ScheduleQuerySet(models.QuerySet[Any]):
-    def of(self, user: Any) -> Self:
-        """Keep the rows of `user`. This is the only owner filter."""
-        return self.filter(topic__owner=user)
-
+class ScheduleQuerySet(TopicRowQuerySet):
     def due(self, at: datetime) -> Self:
         """Keep schedules whose next run is due and whose topic is allowed to run."""
         return self.filter(
@@ -283,10 +280,16 @@ def everywhere(owner_id: Any) -> dict[str, str]:
 
     A domain that the owner blocked anywhere in memory is blocked here too.
     """
+    return {place: act for place, (act, _since) in rules_with_dates(owner_id).items()}
+
+
+def rules_with_dates(owner_id: Any) -> dict[str, tuple[str, datetime]]:
+    """Return the same rules, each with the time it was made."""
     refused = RefusedSource.objects.filter(owner=owner_id, kind=RefusedSource.Kind.DOMAIN)
-    rules = SourceRule.objects.filter(owner=owner_id)
-    found = dict.fromkeys(refused.values_list("name", flat=True), str(Act.BLOCK))
-    return dict(rules.values_list("place", "act")) | found
+    rules = SourceRule.objects.filter(owner=owner_id).values_list("place", "act", "created")
+    found = {place: (act, since) for place, act, since in rules}
+    blocked = refused.values_list("name", "created")
+    return found | {name: (str(Act.BLOCK), since) for name, since in blocked}
 
 
 def in_effect(settings: TopicSettings, rules: dict[str, str]) -> TopicSettings:
@@ -403,11 +406,7 @@ OF_RUNS = [
 ]
 
 
-class TopicNewsQuerySet(models.QuerySet[Any]):
-    def of(self, user: Any) -> Self:
-        """Keep the rows of `user`. This is the only owner filter."""
-        return self.filter(topic__owner=user)
-
+class TopicNewsQuerySet(TopicRowQuerySet):
     def stale(self) -> Self:
         """Keep rows that must be counted again."""
         return self.exclude(Q(counted=F("changes")) & Q(counted__isnull=False))

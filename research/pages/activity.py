@@ -9,13 +9,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import DateTimeField, QuerySet
 from django.http import HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -23,19 +22,19 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
+from django.utils.text import capfirst
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import cell, csv_line, in_brief, plain
+from beacon_site.text.cleaning import cell, csv_line, in_brief, plain, uuids_of
 from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import diff, folded
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import redirect_back
-from memory.models import Remembered, Revision, User
+from beacon_site.web.responses import redirect_back, signed_in
+from memory.models import MountedFolder, Proposal, Remembered, Revision, Trust, User, origins
 from memory.models.errors import MemoryRefused
 from memory.models.remembered import record_models
 from memory.pages.agents import agents_to_choose
@@ -44,7 +43,7 @@ from memory.pages.records.listing import day_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import offer_revision, posted
 from memory.services.records import history as record_history
 from memory.services.records.history import record_of
 from memory.services.records.kinds import nouns, number_in_words
@@ -438,8 +437,8 @@ def read_cursor(cursor: str) -> StreamPosition | None:
 
 
 def in_words(user: User, found: Sequence[StreamRow]) -> list[Line]:
-    """Return the rows as lines. The runs and records they name take two queries."""
-    runs = _runs(user, found)
+    """Return the rows as lines. The runs, proposals and records they name take three queries."""
+    runs, states = _runs(user, found), _proposal_states(user, found)
     versions = _versions(user, (one.row for one in found if one.name == "change"))
     make = {"change": _change_line, "log": _log, "call": _call, "run": _run}
     lines = []
@@ -448,12 +447,17 @@ def in_words(user: User, found: Sequence[StreamRow]) -> list[Line]:
         line.run = runs.get(_run_id(one))
         if line.tool:
             line.details = _details_of_call(one.row, line.run)
+        if one.name == "log" and one.row.kind == "held":
+            _say_state(line, states.get(one.row.subject_id))
         if one.name == "log" and not line.url and line.run and not line.tool:
             line.url = address_of(line.run)
             line.label = line.label or f"{line.run.topic}, {line.run}"
         if one.name == "change":
-            line.may_undo = versions.get(one.row.record_id) == one.row.version
-            if one.row.record_id in versions:
+            version, record_trust = versions.get(one.row.record_id, (0, ""))
+            line.may_undo = version == one.row.version
+            if record_trust == Trust.QUARANTINED:
+                line.tone, line.tag = "held", (str(Trust.QUARANTINED.label), "bad")
+            if version:
                 line.url = reverse(
                     "memory:record-open", args=[one.row.record_type, one.row.record_id]
                 )
@@ -474,6 +478,23 @@ def _run_id(one: StreamRow) -> int | None:
     return int(number) if number.isdecimal() and len(number) < 19 else None
 
 
+def _proposal_states(user: User, found: Iterable[StreamRow]) -> dict[str, str]:
+    """Return how the held proposals were decided since then."""
+    ids = [one.row.subject_id for one in found if one.name == "log" and one.row.kind == "held"]
+    rows = (
+        Proposal.objects.of(user).filter(pk__in=uuids_of(ids)) if ids else Proposal.objects.none()
+    )
+    return {str(pk): state for pk, state in rows.values_list("pk", "state")}
+
+
+def _say_state(line: Line, state: str | None) -> None:
+    """Tell a proposal that's still pending from one that has been decided."""
+    waits = state == Proposal.State.WAITING
+    line.tone = "held" if waits else ""
+    words = _("pending") if waits else dict(Proposal.State.choices).get(state or "", "")
+    line.tag = (str(words), "warn" if waits else "quiet-tag") if words else None
+
+
 def _runs(user: User, found: Iterable[StreamRow]) -> dict[Any, Run]:
     """Return the runs that the lines name and that can be opened."""
     ids = {number for one in found if (number := _run_id(one)) is not None}
@@ -481,8 +502,8 @@ def _runs(user: User, found: Iterable[StreamRow]) -> dict[Any, Run]:
     return dict(mine.defer("manifest", "settings").in_bulk(ids))
 
 
-def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, int]:
-    """Return the current version of each record in the revisions, in one query for all types.
+def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, tuple[int, str]]:
+    """Return the current version and trust of each record in the revisions, in one query.
 
     Permanently deleted records are missing.
     """
@@ -491,11 +512,16 @@ def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, int]:
         ids.setdefault(revision.record_type, set()).add(revision.record_id)
     known = record_models()
     parts: list[QuerySet[Any, Any]] = [
-        known[name].objects.of(user).filter(pk__in=some).order_by().values_list("pk", "version")
+        known[name]
+        .objects.of(user)
+        .filter(pk__in=some)
+        .order_by()
+        .values_list("pk", "version", "trust")
         for name, some in ids.items()
         if name in known
     ]
-    return dict(parts[0].union(*parts[1:], all=True)) if parts else {}
+    rows = parts[0].union(*parts[1:], all=True) if parts else []
+    return {pk: (version, record_trust) for pk, version, record_trust in rows}
 
 
 def _change_line(row: Any, user: User) -> Line:
@@ -507,25 +533,38 @@ def _change_line(row: Any, user: User) -> Line:
         said = _("asked")
     return Line(
         "change", row.pk, row.created, activity_words.who(row.actor, user.username), row.actor,
-        said, activity_words.subject(row.record_type), plain(row.label), why=row.reason,
+        said, activity_words.subject(row.record_type), origins.label_in_words(plain(row.label)), why=row.reason,
         details=activity_words.fields_in_words(row.record_type, row.names) if said == _("changed") else [],
         change_url=reverse("research:activity-change", args=[row.pk]), is_sentence=is_question,
+        mark=_mark_of_change(row),
     )  # fmt: skip
+
+
+def _mark_of_change(row: Any) -> str:
+    if not row.had:
+        return "plus"
+    return "trash" if row.trashed else "edit"
 
 
 def _log(row: Any, user: User) -> Line:
     line = Line(
         "log", row.pk, row.created, activity_words.who(row.actor, user.username), row.actor,
         activity_words.of_log(row), "" if row.kind == "tool-called" else activity_words.subject(row.subject_type),
-        row.label,
+        str(row.label),
         details=activity_words.of_detail(row.detail, row.actor), is_warning=row.is_warning,
         is_sentence=row.subject_type == "conflict",
     )  # fmt: skip
+    line.tone, line.mark = _tone_of(row), activity_words.mark_of(row.kind)
+    if row.detail.get("value") == "not-useful":
+        line.mark = "not-useful"
     line.sentence = activity_words.sentence_of(row)
     if line.sentence:
         said = {name: value for name, value in row.detail.items() if name not in _SAID}
         line.details = activity_words.of_detail(said, row.actor)
         line.label = line.label.removeprefix("import:")
+    if row.kind == "agent-folder-failed":
+        problems = dict(MountedFolder.Problem.choices)
+        line.details = [str(problems.get(one, one)) for one in line.details]
     if row.kind == activity_words.TOOL_CALLED:
         line.label, line.tool = "", row.label
     if row.subject_type in record_models() and row.kind != "purged":
@@ -540,6 +579,16 @@ def _log(row: Any, user: User) -> Line:
     return line
 
 
+def _tone_of(row: Any) -> str:
+    """Tell failures and what waits for a decision from routine events."""
+    outcome = row.detail.get("outcome", "") if row.kind == activity_words.TOOL_CALLED else ""
+    if row.is_warning or row.kind.endswith("-failed") or outcome not in ("", "held"):
+        return "failed"
+    if row.kind in activity_words.WAITING:
+        return "held"
+    return "routine" if row.kind in activity_words.ROUTINE else ""
+
+
 # Details that a line's sentence has already said.
 _SAID = ("member", "role", "value")
 
@@ -549,6 +598,8 @@ def _details_of_call(row: Any, run: Run | None) -> list[str]:
     said = {"source"} if run else set()
     if row.detail.get("outcome", "") in ("", "held"):
         said |= {"path", "query", "outcome"}  # what was done says them
+    elif row.detail["outcome"] == "invalid":
+        said |= {"path", "outcome"}  # it says only that the call failed
     elif "read" in row.label:
         said.add("path")
     told = {name: value for name, value in row.detail.items() if name not in said}
@@ -565,7 +616,7 @@ def _call(row: Any, user: User) -> Line:
         "call", row.pk, row.created, activity_words.who(actor, user.username), actor,
         _("called %(model)s") % {"model": row.model}, _("model call"), row.aim,
         details=[*activity_words.of_call(row), *([row.error[:300]] if row.error else [])],
-        is_warning=bool(row.failure), call=row,
+        is_warning=bool(row.failure), call=row, tone="failed" if row.failure else "routine", mark="ask",
     )  # fmt: skip
 
 
@@ -574,14 +625,14 @@ def _run(row: Any, user: User) -> Line:
         "run", row.pk, row.created, activity_words.who(row.actor, user.username), row.actor,
         _("started"), activity_words.subject("run"), _("%(run)s of %(topic)s") % {"run": row, "topic": row.topic},
         url=address_of(row), details=activity_words.of_run(row), is_sentence=True,
+        mark="play",
     )  # fmt: skip
 
 
 # --- views ---
 
 
-@login_required
-@require_GET
+@signed_in("GET")
 @vary_on_headers("HX-Request")
 @at_a_date
 def activity(request: BeaconRequest) -> HttpResponse:
@@ -590,8 +641,7 @@ def activity(request: BeaconRequest) -> HttpResponse:
     return _activity_page(request, reverse("research:activity"), facets)
 
 
-@login_required
-@require_GET
+@signed_in("GET")
 @vary_on_headers("HX-Request")
 @at_a_date
 def agents_activity(request: BeaconRequest) -> HttpResponse:
@@ -631,6 +681,8 @@ def _activity_page(
     parts = ([one] if isinstance(one, Line) else one.lines for one in entries)
     lines = [line for part in parts for line in part]
     _link_actors(lines, query)
+    for above, below in pairwise(_newest(entry) for entry in entries):
+        below.is_by_same = above.actor == below.actor and day_of(above.at) == day_of(below.at)
     exported = query.copy()
     if is_agents:
         exported["actor"] = wanted.actor
@@ -676,18 +728,20 @@ def _link_actors(lines: Iterable[Line], query: QueryDict) -> None:
         line.by_them = queries[line.actor]
 
 
-@login_required
-@require_GET
+@signed_in("GET")
 @vary_on_headers("HX-Request")
 def activity_change_page(request: BeaconRequest, pk: int) -> HttpResponse:
     """Show one change in full: next to its line over htmx, otherwise on its own page."""
     revision = get_object_or_404(Revision.objects.of(request.user), pk=pk)
     record = record_now(revision)
+    who = activity_words.who(revision.actor, request.user.get_username())
     context = {
         "revision": revision,
         "changes": changes_of(revision) if revision.before else [],
         "made": [] if revision.before else first_values(revision),
-        "who": activity_words.who(revision.actor, request.user.get_username()),
+        "who": who
+        if revision.actor == f"human:{who}"
+        else capfirst(who),  # a username stays as it is
         "noun": activity_words.subject(revision.record_type),
         "record": record,
         "title": in_brief(revision.after.get("content") or revision.label, 90) or _("Untitled"),
@@ -708,8 +762,7 @@ def _around(revision: Revision) -> dict[str, int]:
     return {names[version]: pk for version, pk in near.values_list("version", "pk")}
 
 
-@login_required
-@require_POST
+@posted
 def activity_restore(request: BeaconRequest, pk: int) -> HttpResponse:
     """Restore a record to its state after one of its changes."""
     revision = get_object_or_404(Revision.objects.of(request.user), pk=pk)
@@ -718,13 +771,12 @@ def activity_restore(request: BeaconRequest, pk: int) -> HttpResponse:
     except MemoryRefused as exc:
         messages.error(request, str(exc))
     else:
-        said = _("“%(label)s” restored to that version.") % {"label": record}
+        said = _("“%(label)s” restored to the selected version.") % {"label": record}
         messages.success(request, said, extra_tags=offer_revision(request, record))
     return redirect_back(request, reverse("research:activity"))
 
 
-@login_required
-@require_GET
+@signed_in("GET")
 def activity_file(request: BeaconRequest, kind: str) -> HttpResponse | StreamingHttpResponse:
     """Download everything that matches the filters."""
     if kind not in EXPORTS:

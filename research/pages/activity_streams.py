@@ -288,7 +288,6 @@ _NAMES = {stream.rank: stream.name for stream in STREAMS}
 
 
 def address_of(run: Run) -> str:
-    """Return the URL of a run's page."""
     return reverse("research:run", args=[run.topic.slug, run.pk])
 
 
@@ -315,7 +314,11 @@ class Line:
     sentence: tuple[str, str] | None = None  # what is said before and after what it is about
     call: ModelCall | None = None
     tool: str = ""  # the name of the tool that was called
+    tone: str = ""  # "failed", "held" for what waits for a decision, or "routine"
+    mark: str = "activity"  # its icon
+    tag: tuple[str, str] | None = None  # a word about its state, and the class of its tag
     by_them: str = ""  # the query that lists everything by this actor
+    is_by_same: bool = False  # the line above on the page has the same actor and day
     before: str = ""  # on the week's page, the text before the change, and after it
     after: str = ""
     joined: SafeString | None = None  # both in one sentence, if they have enough in common
@@ -351,12 +354,12 @@ WORDS = {
     "channel-changed": _lazy("channel changed"),
     "channel-key-renewed": _lazy("signing key replaced"),
     "channel-made": _lazy("channel created"),
-    "channel-off": _lazy("channel turned off after failures"),
+    "channel-off": _lazy("channel turned off after repeated failures"),
     "channel-put-back": _lazy("channel restored"),
     "channel-removed": _lazy("channel removed"),
     "delivered": _lazy("sent"),
     "delivery-given-up": _lazy("gave up sending"),
-    "delivery-unsure": _lazy("may or may not have arrived"),
+    "delivery-unsure": _lazy("may not have been delivered"),
     "digest-made": _lazy("digest created"),
     "digest-settings-changed": _lazy("digest settings changed"),
     "feed-ended": _lazy("feed revoked"),
@@ -407,13 +410,13 @@ LOG_WORDS = {
     "backup-failed": _lazy("backup failed"),
     "agent-folder-failed": _lazy("folder can’t be used"),
     "agent-file-conflict": _lazy("changed in its folder and in Beacon"),
-    "agent-file-locked": _lazy("locked, so the change in its folder was undone"),
+    "agent-file-locked": _lazy("locked, so the change on disk was undone"),
     "mirror-failed": _lazy("copy on disk is out of date"),
     "mirror-folder-left": _lazy("another account’s folder renamed on disk"),
     "mirror-git-failed": _lazy("changes couldn’t be committed"),
     "mirror-renewed": _lazy("all files written to disk again"),
-    "mirror-resumed": _lazy("saving files to disk turned on"),
-    "mirror-stopped": _lazy("saving files to disk turned off"),
+    "mirror-resumed": _lazy("turned on saving files to disk"),
+    "mirror-stopped": _lazy("turned off saving files to disk"),
     "content-cleared": _lazy("content store cleared"),
     "content-retired": _lazy("retention period ended"),
     "content-retiring-failed": _lazy("old content couldn’t be moved to Trash"),
@@ -435,9 +438,9 @@ LOG_WORDS = {
     "purged": _lazy("deleted permanently"),
     "quarantine-released": _lazy("records released from quarantine"),
     "quarantine-trashed": _lazy("quarantined records deleted"),
-    "name-separated": _lazy("merged name separated"),
+    "name-separated": _lazy("merged names separated"),
     "names-merged": _lazy("names merged"),
-    "names-restored": _lazy("merged names restored"),
+    "names-restored": _lazy("names merged again"),
     "rated": _lazy("rated"),
     "rating-cleared": _lazy("rating cleared"),
     "reflected": _lazy("reflection done"),
@@ -488,15 +491,52 @@ LOG_WORDS = {
     "signed-in": _lazy("signed in"),
     "signed-out": _lazy("signed out"),
     "app-allowed": _lazy("app allowed to connect"),
-    "app-secret-reused": _lazy("disconnected because a used code or refresh token was sent again"),
+    "app-secret-reused": _lazy("disconnected because a code or refresh token was used twice"),
     "token-made": _lazy("token created"),
     "token-revoked": _lazy("token revoked"),
     "trash-pruned": _lazy("deleted permanently after 30 days in Trash"),
     "tool-called": _lazy("called a tool"),
     "upkeep-failed": _lazy("note maintenance failed"),
 }
+# Most readers only look for these if something went wrong.
+ROUTINE = frozenset(
+    {
+        "signed-in",
+        "signed-out",
+        "delivered",
+        "exported",
+        "export-asked",
+        "mirror-renewed",
+        TOOL_CALLED,
+    }
+)
+WAITING = frozenset({"held", "plan-waits", "conflict-found"})
+# The icon of a line, by its kind or the first word of that.
+_MARKS = {
+    "account": "person", "agent": "agent", "app": "key", "backup": "download", "channel": "connections",
+    "comment": "ask", "conflict": "conflict", "connection": "connections", "content": "content",
+    "correction": "edit", "delivered": "link", "delivery": "link", "digest": "reports",
+    "export": "download", "exported": "download", "feed": "link", "forgot": "trash", "held": "review",
+    "imported": "download", "invited": "person", "limits": "settings", "names": "person",
+    "notes": "notes", "notices": "settings", "password": "key", "plan": "review", "profile": "settings",  # nosec B105
+    "proposal": "review", "proposals": "review", "purged": "trash", "quarantine": "warning",
+    "rated": "useful", "rating": "useful", "recovery": "key", "reflected": "observations",
+    "report": "reports", "review": "settings", "run": "play", "schedule": "scheduled",
+    "sentence": "check", "session": "ask", "sign": "key", "signed": "key", "source": "web",
+    "token": "key", "tool": "search", "topic": "topics", "trash": "trash", "url": "web",  # nosec B105
+    "report-commented": "ask", "report-corrected": "edit", "report-shared": "link",
+    "run-trashed": "trash", "topic-shared": "people",
+}  # fmt: skip
+
+
+def mark_of(kind: str) -> str:
+    """Return the icon for a kind of log line."""
+    return _MARKS.get(kind) or _MARKS.get(kind.partition("-")[0], "activity")
+
+
 # What was done as a sentence: who did it is before it, `it` is its link. Other words are details.
 SENTENCES = {
+    "agent-changed": _lazy("changed the settings of the agent %(it)s"),
     "app-allowed": _lazy("allowed the app %(it)s to connect"),
     "channel-changed": _lazy("changed the channel %(it)s"),
     "channel-made": _lazy("created the channel %(it)s"),
@@ -509,6 +549,7 @@ SENTENCES = {
     "delivery-given-up": _lazy("gave up sending %(it)s"),
     "digest-made": _lazy("created %(it)s"),
     "export-asked": _lazy("started an export (%(it)s)"),
+    "held": _lazy("proposed %(it)s"),
     "imported": _lazy("imported %(it)s"),
     "proposal-accepted": _lazy("accepted %(it)s"),
     "proposal-rejected": _lazy("rejected %(it)s"),
@@ -529,6 +570,7 @@ SENTENCES = {
     "sentence-checked": _lazy("verified a sentence in %(it)s"),
     "sentence-unchecked": _lazy("removed a verification in %(it)s"),
     "signed-in": _lazy("signed in with %(it)s"),
+    "source-rule": _lazy("changed the rule for %(it)s in all topics"),
     "source-allowed": _lazy("unblocked %(it)s"),
     "source-refused": _lazy("blocked %(it)s"),
     "token-made": _lazy("created the token %(it)s"),
@@ -540,6 +582,20 @@ SENTENCES = {
 _RATED = {
     "useful": _lazy("rated %(it)s as useful"),
     "not-useful": _lazy("rated %(it)s as not useful"),
+}
+# Names and values of details that are codes.
+_DETAILS = {
+    "act": _lazy("now"),
+    "address": _lazy("from"),
+    "before": _lazy("before"),
+    "cron": _lazy("schedule"),
+    "often": _lazy("frequency"),
+}
+_VALUES = {
+    "block": _lazy("blocked"),
+    "boost": _lazy("boosted"),
+    "mute": _lazy("muted"),
+    "none": _lazy("no rule"),
 }
 _IT = "\x00"  # where what a line is about is in its sentence
 # Counts in a detail, by the type that they count.
@@ -691,7 +747,7 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
     said = [str(detail["why"])] if detail.get("why") else []
     for name, value in detail.items():
         if (
-            name in ("why", "because")
+            name in ("why", "because", "key")
             or value in ("", None, [], {}, 0)
             or (name == "source" and value == actor)
         ):
@@ -703,7 +759,9 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
             said.append(_number(name, value))
             continue
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        said.append(f"{name.replace('_', ' ')}: {shown[:200]}")
+        if name in ("act", "before"):
+            shown = str(_VALUES.get(shown, shown))
+        said.append(f"{_DETAILS.get(name) or name.replace('_', ' ')}: {shown[:200]}")
     return said[:8]
 
 

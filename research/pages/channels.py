@@ -8,8 +8,8 @@ from typing import Any, cast
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import BooleanField, Exists, OuterRef
+from django.forms.boundfield import BoundWidget
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -18,11 +18,11 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.net import mail, web_push
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField, redirect_back
+from beacon_site.web.responses import CleanTextField, redirect_back, signed_in
+from memory.accounts.forms import TakesRefusals
 from memory.accounts.people import works_here_alone
 from memory.accounts.sign_ins import browser_of
 from memory.models import Topic, User
@@ -33,6 +33,7 @@ from memory.pages.shared.undo import (
     State,
     offer,
     offer_settings,
+    posted,
     register_settings,
     settings_now,
     undoes,
@@ -55,7 +56,7 @@ _ADDRESSES = {
     Channel.Kind.WEBHOOK: (
         gettext_lazy("URL"),
         gettext_lazy(
-            "Enter a URL that starts with https:// and accepts POST requests. Beacon encrypts it and never shows it in full again."
+            "This URL must accept POST requests over HTTPS. It’s stored encrypted and never shown in full again."
         ),
     ),
     Channel.Kind.APPRISE: (
@@ -76,16 +77,7 @@ _REPORTS = gettext_lazy("Messages")
 _HOURS = [(hour, f"{hour:02}:00") for hour in range(24)]
 
 
-class _TakesRefusals(forms.Form):
-    def take(self, exc: InvalidValue) -> None:
-        """Show the errors of a refusal at the fields they belong to."""
-        if not exc.errors:
-            self.add_error(None, str(exc))
-        for name, problems in exc.errors.items():
-            self.add_error(name, problems)
-
-
-class ChannelForm(_TakesRefusals):
+class ChannelForm(forms.Form, TakesRefusals):
     """A channel: its address and the messages it gets. When editing, the address can be left empty."""
 
     # Line breaks aren't stripped from an address: one that contains any is refused.
@@ -98,7 +90,7 @@ class ChannelForm(_TakesRefusals):
         label=gettext_lazy("Name"),
         required=False,
         max_length=LONGEST_NAME,
-        help_text=gettext_lazy("The name shown in lists. Leave empty to show the address."),
+        help_text=gettext_lazy("Shown in lists instead of the address."),
     )
     reports = forms.ChoiceField(
         label=gettext_lazy("Reports"),
@@ -116,7 +108,7 @@ class ChannelForm(_TakesRefusals):
         label=gettext_lazy("Digest"),
         required=False,
         initial=True,
-        help_text=gettext_lazy("Sent on the schedule of your digest."),
+        help_text=gettext_lazy("Sent on your digest’s schedule."),
     )
     comments = forms.BooleanField(
         label=gettext_lazy("Comments"),
@@ -159,13 +151,6 @@ class ChannelForm(_TakesRefusals):
             del self.fields["enabled"]
 
 
-def _with_state(channel: Channel) -> str:
-    """Return the channel's name, and that it's turned off if it is."""
-    if channel.enabled:
-        return str(channel)
-    return _("%(channel)s (turned off)") % {"channel": channel}
-
-
 class TopicNoticesForm(forms.Form):
     """Which messages one topic sends, and where."""
 
@@ -203,7 +188,11 @@ class TopicNoticesForm(forms.Form):
         self.mine = list(mine)
         field = cast("forms.ModelMultipleChoiceField[Channel]", self.fields["channels"])
         field.queryset = mine
-        field.label_from_instance = _with_state  # type: ignore[assignment,method-assign]
+
+    @property
+    def rows(self) -> list[tuple[BoundWidget, Channel]]:
+        """Return each channel with its checkbox."""
+        return list(zip(self["channels"], self.mine, strict=True))
 
     def left_out(self) -> list[Channel]:
         """Return the channels that weren't selected."""
@@ -259,7 +248,7 @@ class DigestForm(forms.Form):
         return [topic for topic in self.mine if topic.pk not in ticked]
 
 
-class FeedForm(_TakesRefusals):
+class FeedForm(forms.Form, TakesRefusals):
     """A new feed, for one topic or all, with or without private topics."""
 
     topic = forms.ModelChoiceField(
@@ -286,8 +275,7 @@ MOST_DELIVERIES = 30  # deliveries of one channel in its list
 
 
 @never_cache
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def channel_list(request: BeaconRequest) -> HttpResponse:
     """Show channels, digest settings and feeds."""
     return _overview(request)
@@ -317,8 +305,7 @@ def _topics(request: BeaconRequest) -> list[Topic]:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @idempotent_post
 def channel_new(request: BeaconRequest, kind: str) -> HttpResponse:
     if kind not in Channel.Kind.values:
@@ -352,8 +339,7 @@ def _channel(request: BeaconRequest, pk: uuid.UUID, *, removed: bool = False) ->
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def channel(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Show a channel with its deliveries, and change it."""
     mine = _channel(request, pk)
@@ -388,8 +374,7 @@ def _channel_page(
     return render(request, "research/channel.html", context | more)
 
 
-@require_POST
-@login_required
+@posted
 def channel_test(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Send a test now and show the actual response."""
     mine = _channel(request, pk)
@@ -407,8 +392,7 @@ def channel_test(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 
 
 @never_cache
-@require_POST
-@login_required
+@posted
 def channel_key(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Show or replace a webhook's key. Only by POST, to keep it out of the browser's history."""
     mine = _channel(request, pk)
@@ -422,8 +406,7 @@ def channel_key(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return _channel_page(request, mine, form, key=mine.opened().get("key", ""))
 
 
-@require_POST
-@login_required
+@posted
 def channel_remove(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Remove a channel. Its pending messages aren't sent."""
     mine = _channel(request, pk)
@@ -452,8 +435,7 @@ def _delivery(request: BeaconRequest, pk: uuid.UUID) -> Delivery:
 
 
 @never_cache
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def delivery(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Show one delivery: what was sent, the response, and each attempt."""
     row = _delivery(request, pk)
@@ -469,8 +451,7 @@ def _round(request: BeaconRequest) -> int:
     return int(said) if said.isascii() and said.isdecimal() and len(said) < 10 else 0
 
 
-@require_POST
-@login_required
+@posted
 def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     row = _delivery(request, pk)
     if row.kind == Delivery.Kind.TEST:
@@ -485,8 +466,7 @@ def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 # --- digest settings, feeds, a topic's notifications ---
 
 
-@require_POST
-@login_required
+@posted
 def digest_settings(request: BeaconRequest) -> HttpResponse:
     """Save when the digest is sent, and which topics it includes."""
     chosen = digests.settings_of(request.user)
@@ -501,8 +481,7 @@ def digest_settings(request: BeaconRequest) -> HttpResponse:
     return redirect(reverse("research:channels") + "#digest")
 
 
-@require_POST
-@login_required
+@posted
 @idempotent_post
 def feed_add(request: BeaconRequest) -> HttpResponse:
     form = FeedForm(request.POST, owner=request.user)
@@ -517,8 +496,7 @@ def feed_add(request: BeaconRequest) -> HttpResponse:
     return _overview(request, feed_form=form)
 
 
-@require_POST
-@login_required
+@posted
 def feed_end(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=pk)
     if pages_digests.end(mine, by=request.actor):
@@ -537,8 +515,7 @@ def _resume_feed(request: BeaconRequest, feed: str) -> str:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
     """Choose which messages one topic sends, and where."""
     topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
@@ -554,12 +531,12 @@ def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
         messages.success(request, _("Saved. Changes apply from the next run."), extra_tags=undo)
         return redirect("research:topic-notices", topic.slug)
     context = {"topic": topic, "form": form, "tab": "settings", "head": topic_list.head_of(topic)}
+    context["digest"] = digests.settings_of(request.user)
     return render(request, "research/topic_notices.html", context)
 
 
 @never_cache
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def kept_mails(request: BeaconRequest) -> HttpResponse:
     """Show admins the latest emails if they are stored on this machine instead of sent."""
     if not request.user.is_staff:

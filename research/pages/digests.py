@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings as site
-from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
@@ -30,6 +29,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from beacon_site.text.cleaning import clean, without_citations
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import signed_in
 from memory.models import Activity, Topic, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
@@ -194,8 +194,7 @@ def _clean(text: str) -> str:
 PAGE = 30
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def digest_list(request: BeaconRequest) -> HttpResponse:
     """Show the newest digest in full, and list the others."""
     mine = Digest.objects.of(request.user)
@@ -210,8 +209,7 @@ def digest_list(request: BeaconRequest) -> HttpResponse:
     return render(request, "research/digests.html", context)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def digest(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     found = get_object_or_404(Digest.objects.of(request.user).select_related("owner"), pk=pk)
     context = {"digest": found, "said": digests.content(found)}

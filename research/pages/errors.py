@@ -20,7 +20,7 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 
 from beacon_site.db.errors import Failure, failure_of
-from beacon_site.web.http import BeaconRequest, Respond
+from beacon_site.web.http import BeaconRequest, Middleware
 from beacon_site.web.responses import in_notice
 from research.services.runs.execution.starting import NotNow
 
@@ -109,21 +109,18 @@ def _failed(request: HttpRequest, failure: Failure, again: str) -> HttpResponse:
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Respond to a form with a wrong token, usually after someone signed in again."""
     why = _(
-        "You signed out, or signed in again, after opening this page, so nothing was changed. Your text isn’t lost. Go back, sign in in another tab if you need to, and submit again."
+        "You signed out, or signed in again, after opening this page, so nothing was changed. Your text isn’t lost. Go back, use another tab to sign in if you need to, and submit again."
     )
     return problem(request, 403, why=why, heading=_("Your session changed"))
 
 
-class InWordsMiddleware:
+class InWordsMiddleware(Middleware):
     """Replaces Django responses that would lose typed text or explain nothing.
 
     A POST by someone who is signed out gets a notice over htmx (401), so the form stays. Otherwise
     it redirects to the sign-in page and then back to the form's page, because the form's own URL
     might not allow GET. A wrong method (405) gets an error page.
     """
-
-    def __init__(self, get_response: Respond) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)

@@ -10,7 +10,6 @@ from urllib.parse import urlencode, urlsplit
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -18,16 +17,17 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    DayField,
     redirect_back,
     redirect_to,
     refused,
+    signed_in,
 )
 from memory.models import Lock, Topic, TopicFact
 from memory.models.actors import Actor
@@ -36,7 +36,7 @@ from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.library import ADDRESS
 from memory.pages.shared.as_of import date_or_problem
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, offer_revision, posted, undoes
 from research.models import DeltaItem, Run, RunAlreadyActive
 from research.pages import sources, topic_list
 from research.pages.errors import not_now
@@ -115,17 +115,12 @@ class CorrectionForm(FactForm):
         help_text=gettext_lazy("One complete statement that can be checked."),
         error_messages={"required": _NO_FACT},
     )
-    true_from = forms.DateField(
+    true_from = DayField(
         label=gettext_lazy("True from"),
         required=False,
-        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
         help_text=gettext_lazy("Enter a date only if the source gives one."),
     )
-    true_until = forms.DateField(
-        label=gettext_lazy("True until"),
-        required=False,
-        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-    )
+    true_until = DayField(label=gettext_lazy("True until"), required=False)
     version = forms.IntegerField(widget=forms.HiddenInput, min_value=1)
 
     def clean(self) -> dict[str, Any]:
@@ -146,8 +141,7 @@ class StrikeForm(forms.Form):
 # --- a topic's facts ---
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 @idempotent_post
 def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
@@ -273,8 +267,7 @@ def _fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> TopicFact:
 # --- one fact ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Show the row of one fact over htmx, otherwise go to its page."""
@@ -297,8 +290,7 @@ def _row(request: BeaconRequest, fact: TopicFact) -> HttpResponse:
     return render(request, "research/_fact.html", context)
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Correct a fact, in its row or on its own page."""
@@ -344,13 +336,13 @@ def _rebased(
     return form
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Show a fact's history both ways: where it comes from, who changed it, and what used it."""
     found = _fact(request, slug, pk)
     changes = fact_history.history_of(found)
-    struck = (one.revision for one in changes if one.revision.after.get("state") == "struck")
+    revisions = (one["revision"] for one in changes)
+    struck = (one for one in revisions if one.after.get("state") == "struck")
     context = {
         "row": fact_rows.fact_rows(found.topic, [found])[0],
         "topic": found.topic,
@@ -364,16 +356,12 @@ def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpR
 # --- actions on a fact ---
 
 
-@require_POST
-@login_required
+@posted
 def fact_question(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Rename the question that the fact answers."""
     found = _fact(request, slug, pk)
     back = f"{reverse('research:topic-facts', args=[slug])}?fact={pk}"
-    try:
-        found.rename_question(request.POST.get("question", ""), by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    found.rename_question(request.POST.get("question", ""), by=request.actor)
     messages.success(request, _("Question renamed."), extra_tags=offer_revision(request, found))
     return redirect_back(request, back)
 
@@ -402,14 +390,12 @@ _ACTS: dict[str, FactAct] = {
 }  # fmt: skip
 
 
-@require_POST
-@login_required
+@posted
 def fact_act(request: BeaconRequest, slug: str, pk: uuid.UUID, act: str) -> HttpResponse:
     return _perform(request, _fact(request, slug, pk), *_ACTS[act])
 
 
-@require_POST
-@login_required
+@posted
 def fact_strike(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Mark a fact as wrong. Prompts tell the model not to repeat it."""
     found = _fact(request, slug, pk)
@@ -449,16 +435,12 @@ def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
     return run
 
 
-@require_POST
-@login_required
+@posted
 def notify_about_similar(request: BeaconRequest, slug: str, run_id: int, item: int) -> HttpResponse:
     """Notify about a withheld change, and about similar ones from the next run."""
     run = _run(request, slug, run_id)
     judge = DeltaItem.objects.filter(run=run, pk=item).values_list("judged_by", flat=True).first()
-    try:
-        weighing.notify_about_similar(run, item, by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    weighing.notify_about_similar(run, item, by=request.actor)
     undo = offer(request, "change-unfiltered", slug=slug, run=run_id, item=item, judge=judge or "")
     messages.success(request, _("You’ll now be notified about changes like this."), extra_tags=undo)
     return _back(request, slug, run_id)
@@ -481,15 +463,13 @@ def _back(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 # --- rechecks ---
 
 
-@require_POST
-@login_required
+@posted
 def topic_recheck(request: BeaconRequest, slug: str) -> HttpResponse:
     topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
     return _started(request, topic, None)
 
 
-@require_POST
-@login_required
+@posted
 def fact_recheck(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Start a recheck of one fact, stale or not, and show it."""
     topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Sum, Window
 from django.db.models.functions import Coalesce, JSONObject, TruncDate
@@ -23,7 +22,6 @@ from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRefresh
 
@@ -31,6 +29,7 @@ from beacon_site.providers.search import sample
 from beacon_site.text.cleaning import ended
 from beacon_site.text.messages import from_column, grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import signed_in
 from memory.models import ApiToken, ModelCall, Note, Observation, Topic, User
 from memory.pages.review import proposals
 from memory.services.llm import connections
@@ -227,9 +226,9 @@ def _going(run: Any) -> dict[str, Any]:
     if step is None:
         detail = run_page.waiting_words(run) or _("starting")
     else:
-        detail = step.detail or step.label
-    if step is not None and step.all:
-        done, number = step.done, step.all
+        detail = step["detail"] or step["label"]
+    if step is not None and step["all"]:
+        done, number = step["done"], step["all"]
     else:
         steps = pipeline.steps_of_run(run, judges=judging.judges_run(run))
         done, number = place, len(steps)
@@ -362,7 +361,9 @@ def month_of(user: User, runs: int) -> dict[str, Any]:
     by_day: dict[int, Decimal] = defaultdict(Decimal)
     for day, tokens, cost, _unpriced in spent:
         by_day[day.day] += cost if money else Decimal(tokens)
-    points = _points(by_day, calendar.monthrange(first.year, first.month)[1])
+    # A line needs three days.
+    is_line = sum(map(bool, by_day.values())) > 2
+    points = _points(by_day, calendar.monthrange(first.year, first.month)[1]) if is_line else ""
     name, most = date_format(first, "F"), user.monthly_tokens
     return {
         "name": name,
@@ -386,7 +387,6 @@ def today() -> str:
 
 
 def context(user: User) -> dict[str, Any]:
-    """Return everything Home shows."""
     unread, running, coming = unread_of(user), unfinished_runs(user), next_runs(user)
     is_fresh = not (unread or running or coming) and not Topic.objects.of(user).live().exists()
     worst = risks.worst_waiting(user)
@@ -417,8 +417,7 @@ def context(user: User) -> dict[str, Any]:
     return found | failed_of(user) | beside
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def home(request: BeaconRequest) -> HttpResponse:
     """Show Home. Over htmx only the current runs, or 204 if they haven't changed."""

@@ -7,14 +7,14 @@ queries doesn't depend on the number of items.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
 from django.db.models import IntegerField as Number
@@ -24,20 +24,20 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import shorten
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import redirect_back
+from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import Conflict, Proposal, Topic, User, origins
 from memory.models.errors import MemoryRefused
 from memory.models.proposals import Danger
 from memory.pages import conflicts as conflict_pages
 from memory.pages.review import proposals as proposal_pages
-from memory.pages.shared.undo import offer, undoes
+from memory.pages.shared.undo import offer, posted, undoes
 from memory.services.review import contradictions, quarantine
 from memory.services.review.proposals import title_of
 from memory.services.review.risks import reasons_of
@@ -143,20 +143,6 @@ class Item:
     @property
     def is_dangerous(self) -> bool:
         return self.place == Danger.INJECTION * 10
-
-
-@dataclass(slots=True)
-class Group:
-    """The items of one kind on a page."""
-
-    title: str
-    place: int
-    items: list[Item] = field(default_factory=list)
-
-    @property
-    def is_grave(self) -> bool:
-        """Whether each of them needs its own decision."""
-        return self.place <= Danger.IDENTITY * 10
 
 
 # --- what waits ---
@@ -361,7 +347,12 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
             continue
         item.title = shorten(row.left.text or row.right.text, MOST_TEXT)
         other = shorten(row.right.text, MOST_TEXT)
-        item.about = other if row.conflict.is_open else str(row.conflict.get_settled_how_display())
+        if row.conflict.is_open:
+            item.about = other
+        elif row.conflict.settled_how == Conflict.How.GONE:
+            item.about = _("resolved automatically")  # the item itself says why
+        else:
+            item.about = str(row.conflict.get_settled_how_display())
         more = others.get(row.conflict.newer, 1) - 1
         if row.conflict.is_open and more > 0:
             words = ngettext("and %(n)d more", "and %(n)d more", more)
@@ -401,8 +392,9 @@ def _fill_quarantine(user: User, items: Sequence[Item]) -> None:
         item.row = row = found.get(item.key)
         if row is None:
             continue
-        item.title = shorten(str(row.record), MOST_TEXT)
-        item.about = f"{row.noun} · {row.why}"
+        item.title = shorten(str(row["record"]), MOST_TEXT)
+        # The reason is nearly always prompt injection, so a row says where the text comes from.
+        item.about = capfirst(row["origin"].words) if row["origin"] else str(row["why"])
         item.mark, item.look = "!", "web"
 
 
@@ -415,13 +407,17 @@ _FILLED: dict[str, Callable[[User, Sequence[Item]], None]] = {
 }
 
 
-def _groups(items: Iterable[Item]) -> list[Group]:
-    found: list[Group] = []
-    for item in items:
-        if not found or found[-1].place != item.place:
-            found.append(Group(str(GROUPS.get(item.place, "")), item.place))
-        found[-1].items.append(item)
-    return found
+def _groups(items: Iterable[Item]) -> list[dict[str, Any]]:
+    """Return the items by place. In a grave group, each item needs its own decision."""
+    return [
+        {
+            "title": str(GROUPS.get(place, "")),
+            "place": place,
+            "is_grave": place <= Danger.IDENTITY * 10,
+            "items": list(some),
+        }
+        for place, some in groupby(items, key=lambda item: item.place)
+    ]
 
 
 # --- the selected item ---
@@ -459,7 +455,6 @@ def _detail(user: User, item: Item) -> dict[str, Any]:
 
 
 def context(user: User, wanted: Wanted) -> dict[str, Any]:
-    """Return everything that the page shows."""
     items, has_more = items_of(user, wanted)
     if wanted.page and not items:  # its last item was decided, so show the last page that has some
         rows = _union(_parts(user, wanted).values())
@@ -497,8 +492,7 @@ def context(user: User, wanted: Wanted) -> dict[str, Any]:
 # --- pages ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def inbox(request: BeaconRequest) -> HttpResponse:
     """Show the Inbox. Over htmx the list with the selected item, or only the selected item."""
@@ -515,8 +509,7 @@ def inbox(request: BeaconRequest) -> HttpResponse:
     return answer
 
 
-@require_POST
-@login_required
+@posted
 def delivery_give_up(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Don't send a message that failed."""
     with transaction.atomic():

@@ -5,23 +5,22 @@ The number of queries is fixed. The last row opens a full search.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib.auth.decorators import login_required
 from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import clean, in_brief
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import signed_in
 from memory.models import (
     LibraryDocument,
     MemoryFile,
@@ -35,7 +34,7 @@ from memory.models import (
 from memory.services.search import bm25, kinds
 from memory.services.search.snippets import passage
 from research.models import Report
-from research.pages.places import every_place, settings_pages
+from research.pages.places import SettingsGroup, every_place, settings_pages
 
 MOST = 6  # rows per group
 LONGEST = 200  # characters of a query, because no name is longer
@@ -63,7 +62,7 @@ def asked(value: str) -> str:
 def offered(
     user: User,
     words: str,
-    settings: Sequence[Mapping[str, Any]],
+    settings: Sequence[SettingsGroup],
 ) -> list[tuple[str, list[Row]]]:
     """Return the matches in groups, each with its heading. Without words, return recent items and the actions.
 
@@ -220,7 +219,7 @@ def _acts() -> list[Row]:
     ]
 
 
-def _settings(settings: Sequence[Mapping[str, Any]]) -> list[Row]:
+def _settings(settings: Sequence[SettingsGroup]) -> list[Row]:
     return [
         Row(page["label"], page["url"], "settings", _("Settings"))
         for group in settings
@@ -231,8 +230,7 @@ def _settings(settings: Sequence[Mapping[str, Any]]) -> list[Row]:
 # --- view ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def palette(request: BeaconRequest) -> HttpResponse:
     """Show the palette, in a dialog or as a page. Over htmx only the rows."""

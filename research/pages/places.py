@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property, partial
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db import connection, transaction
 from django.db.models import FloatField, Func, Max, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
@@ -20,7 +19,6 @@ from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_POST
 
 from beacon_site import health
 from beacon_site.embedded.places import BY_HAND
@@ -30,7 +28,7 @@ from beacon_site.web.responses import redirect_back
 from memory.models import MemoryFile, SavedView, Topic, User, as_of
 from memory.models.errors import MemoryRefused
 from memory.pages.recall import counts_of
-from memory.pages.shared.undo import offer, undoes
+from memory.pages.shared.undo import offer, posted, undoes
 from research.models import Report, Worker
 from research.pages import inbox
 
@@ -299,8 +297,7 @@ def _exists(user: User, what: str) -> bool:
         return False
 
 
-@require_POST
-@login_required
+@posted
 def pin(request: BeaconRequest) -> HttpResponse:
     """Pin or unpin a topic, file or view. `what` is its kind and key, `on` is empty to unpin."""
     what, on = request.POST.get("what", ""), bool(request.POST.get("on"))
@@ -320,7 +317,7 @@ def _pin(request: BeaconRequest, what: str, on: bool) -> str:
         was_pinned, rest = what in user.pinned, [one for one in user.pinned if one != what]
         if on and not was_pinned and len(_found(user, rest)) >= MOST_PINNED:
             words = ngettext(
-                "You can pin at most %(n)d item. Unpin it first.",
+                "You can pin at most %(n)d item. Unpin the current one first.",
                 "You can pin at most %(n)d items. Unpin one first.",
                 MOST_PINNED,
             )
@@ -423,8 +420,19 @@ def _question() -> tuple[str, tuple[Any, ...]]:
     return " UNION ALL ".join([*asked, f"({ages})"]), (*params, *of)
 
 
-def settings_pages(user: User) -> list[dict[str, Any]]:
-    """Return the groups of Settings pages that the person can open. `tab` is the name of a page."""
+class SettingsPage(TypedDict):
+    tab: str  # its name
+    label: str
+    url: str
+
+
+class SettingsGroup(TypedDict):
+    title: str
+    pages: list[SettingsPage]
+
+
+def settings_pages(user: User) -> list[SettingsGroup]:
+    """Return the groups of Settings pages that the person can open."""
     groups = [
         (
             _("Account"),

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -17,18 +16,17 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.cleaning import number_of, shorten, uuids_of
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import redirect_back
+from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import exact_moment, offer, undoes
+from memory.pages.shared.undo import exact_moment, offer, posted, undoes
 from research.models import DeltaItem, Report, Run
 from research.models.reports import UNREAD_FIRST, ReportQuerySet
 from research.services.reports import since_read
@@ -39,8 +37,6 @@ PAGE_SIZE = 30
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters in the list's URL."""
-
     words: str = ""
     is_unread: bool = False
     topic: str = ""
@@ -110,8 +106,7 @@ def counts_of(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
 # the largest run number the database can store
 
 
-@require_POST
-@login_required
+@posted
 def topic_read(request: BeaconRequest, slug: str) -> HttpResponse:
     """Mark the topic's reports read, up to Run #`upto` if given.
 
@@ -128,8 +123,7 @@ def topic_read(request: BeaconRequest, slug: str) -> HttpResponse:
     return redirect_back(request, reverse("research:topics"))
 
 
-@require_POST
-@login_required
+@posted
 def topic_unread(request: BeaconRequest, slug: str) -> HttpResponse:
     """Mark reports as unread: Run #`first` to Run #`last`, or the latest one.
 
@@ -168,8 +162,7 @@ def _report(request: BeaconRequest, slug: str, run_id: int) -> ReportQuerySet:
     return found
 
 
-@require_POST
-@login_required
+@posted
 def report_read(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Mark the report as read: sent by its page, or by a button without JavaScript."""
     count, at = since_read.mark_read(_report(request, slug, run_id))
@@ -179,8 +172,7 @@ def report_read(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     return redirect_back(request, reverse("research:run", args=[slug, run_id]))
 
 
-@require_POST
-@login_required
+@posted
 def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Mark the report as unread and go to the list (its page would mark it as read again)."""
     found = _report(request, slug, run_id)
@@ -206,8 +198,7 @@ def _facets(user: User) -> tuple[list[Facet], int]:
 
 
 @never_cache
-@require_GET
-@login_required
+@signed_in("GET")
 def reports(request: BeaconRequest) -> HttpResponse:
     """List reports, unread first. Over htmx only the list."""
     facets, total = _facets(request.user)
@@ -233,8 +224,7 @@ def reports(request: BeaconRequest) -> HttpResponse:
     return render(request, template, context)
 
 
-@require_POST
-@login_required
+@posted
 def reports_mark(request: BeaconRequest) -> HttpResponse:
     """Mark the selected reports, or all that match the filter, as read or unread."""
     rows = found(request.user, Filters.of(request.POST))
@@ -249,7 +239,6 @@ def reports_mark(request: BeaconRequest) -> HttpResponse:
 
 @undoes("reports-marked")
 def _undo_marking(request: BeaconRequest, at: str, read: bool) -> str:
-    """Undo marking reports as read or as unread."""
     if read:
         count = since_read.undo_read(request.user, exact_moment(at))
         words = ngettext(

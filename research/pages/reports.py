@@ -8,23 +8,23 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import (
-    require_GET,
-    require_http_methods,
-    require_safe,
-)
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import match_key, number_of
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
+from beacon_site.web.responses import (
+    AsksAboutSecrets,
+    CleanTextField,
+    redirect_back,
+    refused,
+    signed_in,
+)
 from memory.models import Topic, TopicFact
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.shared.undo import act, offer, undoes
@@ -65,7 +65,9 @@ class SentenceForm(AsksAboutSecrets):
         required=False,
         max_length=MOST_WORDS,
         widget=forms.TextInput,
-        help_text=gettext_lazy("Later runs use this when they plan and write."),
+        help_text=gettext_lazy(
+            "Later runs use your answer when they plan searches and write reports."
+        ),
     )
 
     def __init__(
@@ -178,8 +180,7 @@ def _pieces(content: str, spans: list[tuple[slice, int]]) -> Iterator[tuple[str,
 # --- compare two runs ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def compare(request: BeaconRequest, slug: str) -> HttpResponse:
     """Compare two runs of a topic. Over htmx only the comparison."""
@@ -195,8 +196,7 @@ def compare(request: BeaconRequest, slug: str) -> HttpResponse:
 
 
 @never_cache
-@require_GET
-@login_required
+@signed_in("GET")
 def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> HttpResponse:
     """Download a saved run as `kind`. Other runs and unknown formats get an error."""
     mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
@@ -238,8 +238,7 @@ def _sentence(report: Report, key: str) -> ReportSentence:
     return found
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def run_source(request: BeaconRequest, slug: str, run_id: int, n: int) -> HttpResponse:
     """Show the text of a source as it was read, with its quotes marked."""
     report = _report(request, slug, run_id)
@@ -251,8 +250,7 @@ def run_source(request: BeaconRequest, slug: str, run_id: int, n: int) -> HttpRe
 
 
 @never_cache
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """List the report's sentences, with their support and actions."""
     report = _report(request, slug, run_id)
@@ -301,8 +299,7 @@ def sentence_uncheck(request: BeaconRequest, slug: str, run_id: int, key: str) -
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 def sentence_correct(request: BeaconRequest, slug: str, run_id: int, key: str) -> HttpResponse:
     """Correct a sentence, in its place or on its own page. Its facts are shown before they change."""
@@ -340,8 +337,7 @@ def sentence_correct(request: BeaconRequest, slug: str, run_id: int, key: str) -
     return render(request, f"research/{template}.html", context)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def topic_corrections(request: BeaconRequest, slug: str) -> HttpResponse:
     """List all corrections to the topic's reports."""
     mine = Topic.objects.of(request.user).live()

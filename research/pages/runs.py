@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
@@ -15,12 +14,6 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import (
-    require_GET,
-    require_http_methods,
-    require_POST,
-    require_safe,
-)
 from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import (
     HttpResponseClientRefresh,
@@ -30,10 +23,10 @@ from django_htmx.http import (
 
 from beacon_site.text.cleaning import clean, one_line
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import redirect_to, refused
+from beacon_site.web.responses import redirect_to, refused, signed_in
 from memory.models import ModelCall
 from memory.models.errors import MemoryRefused
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import offer_revision, posted
 from research.models import Run, RunAlreadyActive
 from research.models.runs import RunQuerySet, StepNotFinished
 from research.pages import topic_list
@@ -52,8 +45,7 @@ from research.services.runs.steps.planning import PlanNotWaiting
 from research.services.topics import sharing
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def topic_forecast(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the next run's estimate for each depth, and what the topic can still spend this month."""
@@ -75,8 +67,7 @@ def topic_forecast(request: BeaconRequest, slug: str) -> HttpResponse:
 LONGEST_WHY = 200
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show what would be deleted with a saved run. POST moves it to Trash."""
     mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
@@ -146,8 +137,7 @@ def _run(request: BeaconRequest, slug: str, run_id: int, *, in_full: bool = Fals
 
 
 @never_cache
-@require_GET
-@login_required
+@signed_in("GET")
 def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show the run's progress, or its report once it is finished."""
     run = _run(request, slug, run_id, in_full=True)
@@ -163,8 +153,7 @@ def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 
 
 @never_cache
-@require_GET
-@login_required
+@signed_in("GET")
 def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Answer a poll: 204 if nothing changed since `seen`, the live part, or 286 at the end.
 
@@ -209,8 +198,7 @@ def _over(request: BeaconRequest, run: Run) -> HttpResponse:
 
 
 @never_cache
-@require_GET
-@login_required
+@signed_in("GET")
 def run_trace(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show the run's model calls and each step's output, as a page or a part of one."""
     run = _run(request, slug, run_id)
@@ -233,16 +221,14 @@ def _pretty(stored: dict[str, Any]) -> str:
     return json.dumps(stored, ensure_ascii=False, indent=2)
 
 
-@require_POST
-@login_required
+@posted
 def run_cancel(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Cancel the run without saving anything."""
     run = _run(request, slug, run_id)
     return _acted(request, run) if run.ask_to_cancel(by=request.actor) else _ended(request, run)
 
 
-@require_POST
-@login_required
+@posted
 def run_stop(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Have the run write its report from what it has found."""
     run = _run(request, slug, run_id)
@@ -256,19 +242,17 @@ def run_stop(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     return _ended(request, run)
 
 
-@require_POST
-@login_required
+@posted
 def run_try(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Let a postponed run continue now."""
     run = _run(request, slug, run_id)
     if not starting.try_now(run, by=request.actor):
-        why = _("This run isn’t waiting to retry. It’s %(status)s.")
+        why = _("This run isn’t waiting to be retried. It’s %(status)s.")
         return refused(request, why % {"status": _status(run)})
     return _acted(request, run)
 
 
-@require_POST
-@login_required
+@posted
 def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Queue a failed or cancelled run again: from a `step`, or after its last finished one."""
     run = _run(request, slug, run_id)
@@ -288,8 +272,7 @@ def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     return _acted(request, run)
 
 
-@require_POST
-@login_required
+@posted
 def run_rerun(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Start a run with this one's settings and queries, and show it."""
     run = _run(request, slug, run_id)
@@ -309,8 +292,7 @@ def run_rerun(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 
 
 @never_cache
-@require_POST
-@login_required
+@posted
 def run_plan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Continue a run with the queries as the person edited them."""
     run, form = _run(request, slug, run_id), PlanForm(request.POST)
@@ -326,8 +308,7 @@ def run_plan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     return _went_on(request, run)
 
 
-@require_POST
-@login_required
+@posted
 def run_replan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Have a waiting run create a new plan."""
     run, seen = _run(request, slug, run_id), PlanForm(request.POST).seen_at()
@@ -378,7 +359,7 @@ def _in_the_way(run: Run, exc: RunAlreadyActive) -> Any:
         exc,
         page,
         _("Open that run"),
-        _("and wait until it ends, or cancel it, before you start this one."),
+        _("and either wait until it ends or cancel it before you start this one."),
     )
 
 

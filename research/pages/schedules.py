@@ -14,7 +14,6 @@ from decimal import Decimal
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -22,9 +21,9 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_safe
 
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import signed_in
 from memory.models import Activity, Topic, User
 from memory.models.errors import InvalidValue
 from memory.pages.shared.undo import act, offer
@@ -189,7 +188,7 @@ def context(user: User, key: str) -> dict[str, Any]:
         "days": [day for week in weeks for day in week.days if day.entries and not day.is_other],
         "total": total,
         "is_free": not any(one.has_model for one in forecasts.values()),
-        "clashes": _clashes(running, this_month),
+        "clashes": _clashes(running, slots),
         "rows": [row for row in rows if not row["schedule"].paused],
         "paused": [row for row in rows if row["schedule"].paused],
         "missed": _missed(user),
@@ -341,8 +340,7 @@ def _missed(user: User) -> list[Activity]:
 # --- views ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def schedules(request: BeaconRequest) -> HttpResponse:
     """Show coming runs of all topics: the rest of this month, or a later month."""
     key = request.GET.get("month", "")

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.functional import lazy
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
+from beacon_site.web.responses import (
+    AsksAboutSecrets,
+    CleanTextField,
+    redirect_back,
+    refused,
+    signed_in,
+)
 from memory.models import Membership, Topic, User
 from memory.models.errors import InvalidValue, Locked, MemoryRefused
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import act, offer, undoes
+from memory.pages.shared.undo import act, offer, posted, undoes
 from research.models import Channel, Comment, Report, Run, RunAlreadyActive
 from research.pages import topic_list
 from research.pages.errors import not_now
@@ -51,8 +60,7 @@ def _show(
 
 
 @never_cache
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def shared_topic(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Show what changed since the person last read, and the newest report."""
     own = Topic.objects.of(request.user).live().filter(pk=pk).first()
@@ -74,18 +82,15 @@ def _read_by(member: Membership, reader: User, report: Report) -> dict[str, Any]
 
 
 @never_cache
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def shared_run(request: BeaconRequest, pk: uuid.UUID, run_id: int) -> HttpResponse:
-    """Show one report."""
     member = _member(request, pk)
     report = get_object_or_404(sharing.reports_of(member.topic), run=run_id)
     shown = _read_by(member, request.user, report)
     return _show(request, "shared_topic_report", member, "reports", **shown)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def shared_reports(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """List the reports, newest first."""
     member = _member(request, pk)
@@ -97,8 +102,7 @@ def shared_reports(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     )
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def shared_facts(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """List the current facts."""
     member = _member(request, pk)
@@ -106,8 +110,7 @@ def shared_facts(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return _show(request, "shared_topic_facts", member, "facts", rows=rows)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def shared_sources(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """List the web pages that were read or cited."""
     member = _member(request, pk)
@@ -116,8 +119,7 @@ def shared_sources(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return _show(request, "shared_topic_sources", member, "sources", **more)
 
 
-@require_POST
-@login_required
+@posted
 def shared_read(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Mark the topic as read up to Run #`upto`, for this person only."""
     member = _member(request, pk)
@@ -131,8 +133,7 @@ def shared_read(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect_back(request, reverse("research:shared-topic", args=[pk]))
 
 
-@require_POST
-@login_required
+@posted
 def shared_notify(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Turn the person's own notifications about new reports on or off."""
     member = _member(request, pk)
@@ -152,8 +153,7 @@ def shared_notify(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect_back(request, reverse("research:shared-topic", args=[pk]))
 
 
-@require_POST
-@login_required
+@posted
 def shared_leave(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """End the person's own access."""
     member = _member(request, pk)
@@ -175,8 +175,7 @@ def take_errors(form: forms.Form, exc: InvalidValue) -> None:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def shared_settings(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Edit what the topic's runs look for, as an editor."""
     member = _member(request, pk)
@@ -236,8 +235,7 @@ def _undo_shared_edit(
     return reverse("research:shared-topic-settings", args=[topic])
 
 
-@require_POST
-@login_required
+@posted
 def shared_run_start(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Start a run of the topic, as an editor."""
     member = _member(request, pk)
@@ -259,8 +257,6 @@ def shared_run_start(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 
 
 class CommentForm(AsksAboutSecrets):
-    """A comment on a report."""
-
     text = CleanTextField(
         label=gettext_lazy("Comment"),
         max_length=Comment.LONGEST,
@@ -311,15 +307,10 @@ def _ask_again(
     return render(request, "research/comment.html", context)
 
 
-@require_POST
-@login_required
+@posted
 @idempotent_post
 def comment_add(request: BeaconRequest, pk: uuid.UUID, run_id: int) -> HttpResponse:
-    """Add a comment to a report."""
-    try:
-        report = _report(request, pk, run_id, *sharing.WRITERS)
-    except Locked as exc:
-        return refused(request, str(exc))
+    report = _report(request, pk, run_id, *sharing.WRITERS)
     form = CommentForm(request.POST)
     if form.is_valid():
         try:
@@ -341,8 +332,7 @@ def _comment(request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID)
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def comment_edit(
     request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID
 ) -> HttpResponse:
@@ -392,8 +382,7 @@ def _undo_edit(
     return _discussion(request, comment.report, comment.pk)
 
 
-@require_POST
-@login_required
+@posted
 def comment_delete(
     request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID
 ) -> HttpResponse:
@@ -423,6 +412,12 @@ def _restore_comment(
 # --- the owner's list of members ---
 
 
+_explained: Callable[..., Any] = lazy(
+    lambda role, about: format_html("<b>{}</b><small>{}</small>", capfirst(role.label), about),
+    SafeString,
+)
+
+
 class MemberForm(forms.Form):
     """A person to share a topic with."""
 
@@ -437,12 +432,15 @@ class MemberForm(forms.Form):
     role = forms.ChoiceField(
         label=gettext_lazy("Role"),
         choices=[
-            (Membership.Role.VIEWER, gettext_lazy("Viewer: can read reports, facts and sources")),
-            (Membership.Role.COMMENTER, gettext_lazy("Commenter: can also comment on reports")),
-            (
-                Membership.Role.EDITOR,
-                gettext_lazy("Editor: can also start runs and edit the research goal"),
-            ),
+            (role, _explained(role, about))
+            for role, about in (
+                (Membership.Role.VIEWER, gettext_lazy("can read reports, facts and sources")),
+                (Membership.Role.COMMENTER, gettext_lazy("can also comment on reports")),
+                (
+                    Membership.Role.EDITOR,
+                    gettext_lazy("can also start runs and edit the research goal"),
+                ),
+            )
         ],
         initial=Membership.Role.VIEWER,
         widget=forms.RadioSelect,
@@ -451,8 +449,7 @@ class MemberForm(forms.Form):
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @idempotent_post
 def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
     """List the people the topic is shared with, and add one."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.db.models import F, Q
 from django.http import HttpRequest, HttpResponse
@@ -19,11 +18,12 @@ from django.utils.dateformat import format as date_text
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from beacon_site.text.cleaning import clean, one_line
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField
+from beacon_site.web.responses import CleanTextField, signed_in
+from memory.accounts.forms import TakesRefusals
 from memory.accounts.people import works_here_alone
 from memory.models import Activity, User
 from memory.models.actors import Actor
@@ -43,7 +43,7 @@ _TIMES = (
 )
 
 
-class ShareForm(forms.Form):
+class ShareForm(forms.Form, TakesRefusals):
     """A link's lifetime, and a note for its owner."""
 
     days = forms.TypedChoiceField(
@@ -55,13 +55,6 @@ class ShareForm(forms.Form):
         max_length=MOST_NOTE,
         help_text=gettext_lazy("Only you can see this."),
     )
-
-    def take(self, exc: InvalidValue) -> None:
-        """Show the errors of a refusal at the fields they belong to."""
-        if not exc.errors:
-            self.add_error(None, str(exc))
-        for name, problems in exc.errors.items():
-            self.add_error(name, problems)
 
 
 # --- links ---
@@ -168,7 +161,7 @@ def opened(token: str, *, is_visit: bool = True) -> SharedLink:
     if link is None:
         raise NoSuchLink
     if link.ended_at is not None:
-        raise LinkOver(_("The person who shared it has revoked the link."))
+        raise LinkOver(_("The person who shared this link has revoked it."))
     now = timezone.now()
     if link.ends_at <= now:
         words = _("The link expired on %(day)s.")
@@ -208,8 +201,7 @@ def _row(link: SharedLink, now: Any) -> dict[str, Any]:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @idempotent_post
 def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show the report's links and create one. Over htmx only the form and the list."""
@@ -241,8 +233,7 @@ def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
     return render(request, template, context)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def shared_links(request: BeaconRequest) -> HttpResponse:
     rows = link_rows(request.user)
     context = {"rows": rows, "here_alone": works_here_alone()}

@@ -6,7 +6,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -14,13 +13,12 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField, redirect_back
+from beacon_site.web.responses import CleanTextField, redirect_back, signed_in
 from memory.models import SeenUrl, Topic
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages import trash
@@ -28,7 +26,7 @@ from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import act, offer, undoes
 from research.models.reports import link_of
-from research.models.topics import everywhere
+from research.models.topics import rules_with_dates
 from research.pages import topic_list
 from research.services.runs.search import reading
 from research.services.sources import figures as source_desk
@@ -57,7 +55,7 @@ _WORDS: dict[Kind, tuple[Promise, Promise, Promise]] = {
     ),
     STOP: (
         gettext_lazy("A domain or page URL"),
-        gettext_lazy("For example, example.org. Subdomains are skipped too."),
+        gettext_lazy("A domain such as example.org. Subdomains are skipped too."),
         gettext_lazy("Enter a domain, such as example.org, or a page URL."),
     ),
 }
@@ -118,8 +116,7 @@ def _desk(slug: str) -> str:
     return reverse("research:topic-sources", args=[slug])
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def topic_sources(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the topic's sources by domain or by page. Over htmx only the list."""
@@ -173,8 +170,7 @@ def _counted(wanted: SourcesFilter, total: int) -> str:
     return words % {"n": grouped(total)}
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def sources_export(request: BeaconRequest, slug: str) -> StreamingHttpResponse:
     """Download the filtered and sorted list as CSV."""
     topic, wanted = _topic(request, slug), SourcesFilter.of(request.GET)
@@ -223,7 +219,7 @@ def _say(request: BeaconRequest, place: str, acts: tuple[str, str], scope: str, 
         Act.BLOCK: _("From the next run, %(place)s won’t be read or cited."),
         Act.BOOST: _("From the next run, results from %(place)s are ranked first."),
         Act.MUTE: _(
-            "From the next run, Beacon reads %(place)s, but it never triggers a notification by itself."
+            "From the next run, Beacon will read %(place)s, but changes there won’t trigger notifications by themselves."
         ),
         NONE: _("Rule for %(place)s removed. This applies from the next run."),
     }[act]
@@ -287,8 +283,7 @@ def read_next_not(request: BeaconRequest, slug: str, address: str = "") -> str:
 # --- all topics ---
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def source_rules_page(request: BeaconRequest) -> HttpResponse:
     """Show the source rules for all topics. A POST adds or removes one."""
     place, act, error = request.POST.get("place", ""), request.POST.get("act", ""), ""
@@ -302,14 +297,16 @@ def source_rules_page(request: BeaconRequest) -> HttpResponse:
         else:
             _say_of_all(request, stored, before, act)
             return redirect("research:source-rules")
+    dated = rules_with_dates(request.user.pk)
     rules = [
         {
             "place": one,
             "shown": standing_rules.shown(one),
             "act": how,
             "words": ACT_WORDS[Act(how)],
+            "since": since,
         }
-        for one, how in sorted(everywhere(request.user.pk).items())
+        for one, (how, since) in sorted(dated.items())
     ]
     context = {"rules": rules, "acts": Act.choices, "place": place, "act": act, "error": error}
     return render(request, "research/source_rules.html", context)
@@ -344,8 +341,7 @@ def _kind(request: BeaconRequest, kind: str = "") -> Kind:
     return CHECK if (kind or request.POST.get("kind")) == CHECK else STOP
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 def topic_rules(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the topic's standing rules. A POST adds one."""

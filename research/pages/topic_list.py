@@ -42,6 +42,7 @@ from beacon_site.text.messages import grouped
 from memory.models import Source, Topic, TopicFact, User
 from memory.pages.shared.filter_bar import Choice, Facet
 from research.models import DeltaItem, Report, Run, TopicSettings
+from research.pages.report_list import counts_of
 from research.services.reports import since_read
 from research.services.reports.since_read import TopicSummary
 from research.services.runs import presenters
@@ -229,8 +230,6 @@ SORTS = {
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters in the list's URL."""
-
     words: str = ""
     show: str = "active"  # active, archived or all
     label: str = ""
@@ -419,33 +418,6 @@ def head_of(topic: Any) -> dict[str, Any]:
 # --- a topic's runs ---
 
 
-@dataclass(slots=True)
-class RunRow:
-    """One run as a table row, with its counts of listed changes by status."""
-
-    run: Run
-    counts: list[tuple[str, int]] = field(default_factory=list)
-
-    @property
-    def took(self) -> str:
-        """Return how long it has taken so far."""
-        return took(self.run)
-
-    @property
-    def tokens(self) -> str:
-        """Return all tokens spent, with thousands separators."""
-        return grouped(self.run.tokens)
-
-    @property
-    def cost(self) -> str:
-        return cost(self.run)
-
-    @property
-    def trigger(self) -> str:
-        """Return who or what started it."""
-        return started_by(self.run)
-
-
 def run_facets(topic: Topic) -> tuple[list[Facet], int]:
     """Return what the runs can be filtered by, with counts, and their number: one query."""
     rows = Run.objects.kept().filter(topic=topic).order_by().values_list("status", "trigger")
@@ -483,9 +455,21 @@ def runs_of(topic: Topic, wanted: QueryDict, *, cursor: str = "") -> Page:
         falling=True,
         cursor=cursor,
     )
+    counts = counts_of([run.pk for run in page.rows])
     for run in page.rows:
         run.topic = topic
-    return Page([RunRow(run) for run in page.rows], page.next_cursor)
+    found = [
+        {
+            "run": run,
+            "counts": counts[run.pk],  # of listed changes, by status
+            "took": took(run),
+            "tokens": grouped(run.tokens),
+            "cost": cost(run),
+            "trigger": started_by(run),
+        }
+        for run in page.rows
+    ]
+    return Page(found, page.next_cursor)
 
 
 # --- topics similar to a title being typed ---

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import TextChoices
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, render
@@ -23,12 +22,11 @@ from django.utils.functional import Promise
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_GET, require_http_methods
 
 from beacon_site.text import markdown
 from beacon_site.text.cleaning import clean
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import redirect_to
+from beacon_site.web.responses import cleaned_of, redirect_to, report_cleaned, signed_in
 from memory.models import Topic, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
@@ -224,8 +222,7 @@ _CHOICES: dict[str, type[TextChoices]] = {
 _NOT_SAVING = ("show_runs", "use_domains", "try_intent", "preview_report")
 
 
-@login_required
-@require_http_methods(["GET", "POST"])
+@signed_in("GET", "POST")
 @idempotent_post
 def topic_new(request: BeaconRequest) -> HttpResponse:
     """Create a topic, and start its first run if requested."""
@@ -236,7 +233,7 @@ def topic_new(request: BeaconRequest) -> HttpResponse:
     if form.is_bound and _is_saving(request) and form.is_valid():
         topic = _create(request, form)
         if topic is not None:
-            _report_removed(request, form)
+            report_cleaned(request, cleaned_of(form))
             return _after_creating(request, topic)
     known = topic_list.known_of(request.user, clean(request.POST.get("title", ""))[0])
     return _show(request, "topic_new", form, known=known)
@@ -329,22 +326,14 @@ def _after_creating(request: BeaconRequest, topic: Topic) -> HttpResponse:
     return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
 
-def _report_removed(request: BeaconRequest, form: TopicForm) -> None:
-    if form.cleaned_of:
-        words = _("Characters that can’t be stored or shown were removed from: %(fields)s.")
-        messages.warning(request, words % {"fields": ", ".join(form.cleaned_of)})
-
-
-@login_required
-@require_GET
+@signed_in("GET")
 def topic_known(request: BeaconRequest) -> HttpResponse:
     """Show what is already known about a title as it is typed (a fragment)."""
     known = topic_list.known_of(request.user, clean(request.GET.get("title", ""))[0][:500])
     return render(request, "research/_known.html", {"known": known})
 
 
-@login_required
-@require_GET
+@signed_in("GET")
 def schedule_preview(request: BeaconRequest) -> HttpResponse:
     """Show the next five runs of the selected schedule (a fragment)."""
     preview = _with_cost(_preview(request.GET), request, request.GET.get("topic", ""))
@@ -352,8 +341,7 @@ def schedule_preview(request: BeaconRequest) -> HttpResponse:
     return render(request, "research/_next_runs.html", context)
 
 
-@login_required
-@require_http_methods(["GET", "POST"])
+@signed_in("GET", "POST")
 def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     """Edit a topic. Changes apply from its next run."""
     topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
@@ -374,7 +362,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
         except InvalidValue as exc:
             form.refuse_title(exc)
         else:
-            _report_removed(request, form)
+            report_cleaned(request, cleaned_of(form))
             undo = offer_settings(request, "topic", before, str(topic.pk))
             messages.success(request, _("Saved. Changes apply from the next run."), extra_tags=undo)
             return redirect_to(request, reverse("research:topic-settings", args=[topic.slug]))
@@ -382,6 +370,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     trial = _trial(request, topic, form)
     shown: dict[str, Any] = {"conflicts": conflicts, "trial": trial, "tab": "settings"}
     shown["preview_report"] = _report_preview(request, topic, form)
+    shown["members"] = list(topic.members.values_list("username", flat=True))
     if not request.htmx:
         shown["head"] = topic_list.head_of(topic)
     return _show(request, "topic_settings", form, topic=topic, **shown)

@@ -8,19 +8,12 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import (
-    require_GET,
-    require_http_methods,
-    require_POST,
-    require_safe,
-)
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.providers.search import sample
@@ -33,6 +26,7 @@ from beacon_site.web.responses import (
     redirect_back,
     redirect_to,
     refused,
+    signed_in,
 )
 from memory.models import Note, Topic
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -40,7 +34,7 @@ from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet
-from memory.pages.shared.undo import act, offer, offer_revision, undoes
+from memory.pages.shared.undo import act, offer, offer_revision, posted, undoes
 from memory.services import topic_memory
 from memory.services.notes.saving import write_note
 from memory.services.records import traces
@@ -49,8 +43,9 @@ from research.models import AffectedLine, Comment, Report, Run, RunAlreadyActive
 from research.models.reports import link_of
 from research.pages import topic_list
 from research.pages.errors import not_now
-from research.pages.report_list import confirm_read, counts_of
+from research.pages.report_list import confirm_read
 from research.pages.topic_list import with_figures
+from research.pages.topic_settings import TEMPLATES
 from research.services.facts import affected
 from research.services.reports import reading, since_read
 from research.services.runs.execution.starting import (
@@ -72,8 +67,7 @@ SORTS = {
 }
 
 
-@login_required
-@require_GET
+@signed_in("GET")
 @vary_on_headers("HX-Request")
 def topics(request: BeaconRequest) -> HttpResponse:
     """Show the person's topics. Over htmx only the table."""
@@ -101,6 +95,7 @@ def topics(request: BeaconRequest) -> HttpResponse:
         "total": total,
         "filters": bar.state,
         "sample_title": sample.SAMPLE_TITLE,
+        "templates": TEMPLATES,
     }
     if request.htmx:
         return render(request, "research/_topics.html", context)
@@ -120,8 +115,7 @@ def _facets(request: BeaconRequest) -> tuple[list[Facet], dict[str, int]]:
     return facets, counts
 
 
-@login_required
-@require_POST
+@posted
 def topics_bulk(request: BeaconRequest) -> HttpResponse:
     """Apply an action to the selected topics, or to all that match. The list keeps its filters."""
     back = reverse("research:topics") + (f"?{request.GET.urlencode()}" if request.GET else "")
@@ -155,8 +149,7 @@ def _chosen(request: BeaconRequest) -> list[Topic]:
     return list(found.select_related("owner").order_by("title"))
 
 
-@login_required
-@require_POST
+@posted
 def topics_sample(request: BeaconRequest) -> HttpResponse:
     """Create or find the sample topic and start its next run."""
     try:
@@ -170,8 +163,6 @@ def topics_sample(request: BeaconRequest) -> HttpResponse:
         run = exc.run
     except NotNow as exc:
         return not_now(request, exc)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
     if run is None:
         return redirect_to(request, reverse("research:topic", args=[topic.slug]))
     return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))
@@ -180,8 +171,7 @@ def topics_sample(request: BeaconRequest) -> HttpResponse:
 # --- Trash ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def topics_trash(request: BeaconRequest) -> HttpResponse:
     """Redirect to the topics in Trash."""
     return redirect(_trash())
@@ -191,8 +181,7 @@ def _trash() -> str:
     return f"{reverse('memory:trash')}?type=topic"
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def topic_purge(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Permanently delete a topic in Trash if its name is typed (R232)."""
     mine = Topic.objects.of(request.user).in_trash().select_related("owner")
@@ -239,8 +228,7 @@ def _show(request: BeaconRequest, tab: str, topic: Any, /, **more: Any) -> HttpR
 # --- reading ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def topic(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show what changed in the unread runs, or in the runs that the address selects."""
@@ -252,8 +240,6 @@ def topic(request: BeaconRequest, slug: str) -> HttpResponse:
 
 
 class SentenceNoteForm(AsksAboutSecrets):
-    """A person's note on a sentence."""
-
     note = CleanTextField(
         label=gettext_lazy("Your note"),
         max_length=MOST_NOTE,
@@ -275,8 +261,7 @@ class SentenceNoteForm(AsksAboutSecrets):
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 @idempotent_post
 def sentence_note(request: BeaconRequest, slug: str) -> HttpResponse:
@@ -308,8 +293,7 @@ def sentence_note(request: BeaconRequest, slug: str) -> HttpResponse:
     return render(request, f"research/{template}.html", context)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show all runs, including failed and cancelled ones."""
@@ -317,9 +301,6 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     facets, total = topic_list.run_facets(found)
     query = filter_bar.read(request.GET, facets)
     page = topic_list.runs_of(found, query, cursor=request.GET.get("cursor", ""))
-    counts = counts_of([row.run.pk for row in page.rows])
-    for row in page.rows:
-        row.counts = counts[row.run.pk]
     removed = Report.objects.filter(run__topic=found).in_trash().count()
     bar = filter_bar.FilterBar(
         reverse("research:topic-runs", args=[slug]), "runs", query,
@@ -362,15 +343,14 @@ def affects_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
             extra_tags=undo,
         )
     else:
-        messages.info(request, _("The change is already linked to this line."))
+        messages.info(request, _("The change is already linked to this line of your memory."))
     return reverse("research:topic", args=[slug])
 
 
 # --- memory ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show what the next run looks for, reads again, knows and skips. The prompt and JSON are folded."""
     found = _topic(request, slug)
@@ -383,19 +363,14 @@ def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
         found,
         known=loaded.memory,
         again=[(link_of(link), titles.get(link) or link, domain_of(link)) for link in again],
-        memory_json=_as_text(memory),
+        memory_json=json.dumps(memory, indent=2, ensure_ascii=False),
         prompt=loaded.memory.as_prompt() if loaded.memory else "",
         problem=loaded.problem,
         seen_count=len(memory["seenUrls"]),
     )
 
 
-def _as_text(memory: dict[str, Any]) -> str:
-    return json.dumps(memory, indent=2, ensure_ascii=False)
-
-
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def topic_memory_json(request: BeaconRequest, slug: str) -> HttpResponse:
     """Download the memory as seed 000's JSON (R237)."""
     found = _topic(request, slug)
@@ -418,8 +393,7 @@ def _page_of(topic: Topic) -> str:
     return reverse("research:topic", args=[topic.slug])
 
 
-@login_required
-@require_POST
+@posted
 def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     """Start a run and show it, or show the current one.
 
@@ -447,15 +421,11 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
 
-@login_required
-@require_POST
+@posted
 def topic_act(request: BeaconRequest, slug: str, act: str) -> HttpResponse:
     """Carry out one of `acts.ACTS` on the topic."""
     topic = _topic_to_change(request, slug)
-    try:
-        more = acts.ACTS[act].do(topic, request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    more = acts.ACTS[act].do(topic, request.actor)
     if more is None:
         messages.info(request, str(acts.ACTS[act].unchanged))
     else:
@@ -491,16 +461,12 @@ def _undo_topics(request: BeaconRequest, act: str, topics: list[str]) -> str:
     return reverse("research:topics")
 
 
-@login_required
-@require_POST
+@posted
 def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
     """Move the topic to Trash. A run in progress is cancelled, and the message says so."""
     topic = _topic_to_change(request, slug)
-    try:
-        cancelled = topic_editing.trash_topic(topic, by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
-    words = _("“%(topic)s” moved to Trash. You can restore it for 30 days.") % {"topic": topic}
+    cancelled = topic_editing.trash_topic(topic, by=request.actor)
+    words = _("“%(topic)s” moved to Trash. You can restore it within 30 days.") % {"topic": topic}
     if cancelled:
         words += " " + _(
             "The topic’s run was cancelled. You can retry it after you restore the topic."
@@ -509,8 +475,7 @@ def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
     return redirect_to(request, reverse("research:topics"))
 
 
-@login_required
-@require_http_methods(["GET", "POST"])
+@signed_in("GET", "POST")
 def topic_duplicate(request: BeaconRequest, slug: str) -> HttpResponse:
     """Open the form for a new topic, filled with this one's settings and schedule."""
     topic = _topic_to_change(request, slug)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.http import HttpResponse
@@ -20,9 +19,10 @@ from django.utils import timezone
 from django.utils.timezone import make_aware
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_safe
 
+from beacon_site.text.cleaning import flat
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import signed_in
 from memory.models import Activity, Note, Revision, TopicFact, User
 from memory.models.actors import SYSTEM
 from memory.models.history import actor_kind
@@ -92,15 +92,13 @@ class Week:
         return self.first <= timezone.localdate() <= self.last
 
     def of(self, rows: QuerySet[Any], field: str = "created") -> QuerySet[Any]:
-        """Return the rows of this week."""
         zone = timezone.get_current_timezone()
         start = make_aware(datetime.combine(self.first, time()), zone)
         end = make_aware(datetime.combine(self.first + timedelta(days=7), time()), zone)
         return rows.filter(**{f"{field}__gte": start, f"{field}__lt": end})
 
 
-@login_required
-@require_safe
+@signed_in("GET", "HEAD")
 def week(request: BeaconRequest) -> HttpResponse:
     """Show one week. The number of queries doesn't depend on what happened in it."""
     found = Week.named(request.GET.get("week", ""))
@@ -167,12 +165,15 @@ def corrected_in(user: User, week: Week) -> dict[str, Any]:
 
 
 def _say_words(line: Line, revision: Revision) -> None:
-    """Give a line the text before and after, unless one of them is too long to be shown."""
+    """Give a line the text before and after, without Markdown, unless one of them is too long to be shown."""
     if revision.record_type == "memoryfile":
         return  # its History shows the changed lines
     name = next((name for name in TEXTS if name in revision.after), "")
-    before, after = str(revision.before.get(name) or ""), str(revision.after.get(name) or "")
-    if before and after and max(len(before), len(after)) <= LONGEST_TEXT:
+    before, after = (
+        flat(str(revision.before.get(name) or "")),
+        flat(str(revision.after.get(name) or "")),
+    )
+    if before and after and before != after and max(len(before), len(after)) <= LONGEST_TEXT:
         line.before, line.after, line.joined = before, after, in_one(before, after)
 
 
@@ -207,6 +208,21 @@ def _lines(user: User, changes: QuerySet[Any], log: QuerySet[Any]) -> dict[str, 
         for row in some.order_by("-created", "-id")[:MOST_LINES]
     ]
     rows.sort(key=lambda one: (one.place.at, -one.place.rank, one.place.key), reverse=True)
-    shown = activity.in_words(user, rows[:MOST_LINES])
+    taken = rows[:MOST_LINES]
+    shown = activity.in_words(user, _once_per_file(taken))
     total = changes.count() + log.count()
-    return {"shown": shown, "total": total, "more": total - len(shown)}
+    return {"shown": shown, "total": total, "more": total - len(taken)}
+
+
+def _once_per_file(rows: list[StreamRow]) -> list[StreamRow]:
+    """Return the rows without a file's earlier changes, whose lines would say the same."""
+    seen: set[Any] = set()
+    kept = []
+    for one in rows:
+        if one.name == "change" and one.row.record_type == "memoryfile":
+            key = one.row.record_id, one.row.trashed
+            if key in seen and not one.row.reason:
+                continue
+            seen.add(key)
+        kept.append(one)
+    return kept

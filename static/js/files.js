@@ -19,6 +19,7 @@
     say("change", (change < 0 ? "" : "+") + words.format(change));
     if (over > 0) say("over-by", words.format(over));
     meter.querySelector("[data-over]").hidden = over <= 0;
+    meter.hidden = used < Number(meter.dataset.high);
   };
 
   document.addEventListener("input", ({ target }) => target.matches("[data-file-text]") && count(target));

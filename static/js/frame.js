@@ -29,13 +29,13 @@
   });
 
   // After a swap that a person started, focus the new region's first invalid control, or its heading.
-  // One response settles several elements: the first outside toasts and tabs counts.
+  // One response settles several elements: the first outside toasts, tabs and the navigation counts.
   const ASKED = new Set(["click", "submit"]);
   const settled = new WeakSet();
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
     const { elt, target, requestConfig, xhr } = detail;
     const cause = requestConfig?.triggeringEvent;
-    if (!ASKED.has(cause?.type) || settled.has(xhr) || elt.closest("#toasts, .tabs")) return;
+    if (!ASKED.has(cause?.type) || settled.has(xhr) || elt.closest("#toasts, .tabs, .rail, .phone-bar")) return;
     settled.add(xhr);
     if (requestConfig.elt.closest("[data-keep-focus]")?.checkVisibility()) return;
     const region = target.isConnected ? target : elt; // outerHTML has removed the target
@@ -182,6 +182,9 @@
     menu.removeAttribute("open");
     menu.querySelector("summary").focus();
   });
+  // A conversation opens at its latest message, unless the browser restores where the person was.
+  const newest = location.hash ? null : document.querySelector("[data-newest]");
+  if (newest && performance.getEntriesByType("navigation")[0]?.type === "navigate") newest.scrollIntoView({ block: "end" });
   // On touch screens and phones the checkboxes of rows are there while “Select” is pressed.
   document.addEventListener("click", ({ target }) => {
     if (!target.closest("[data-select-rows]")) return;

@@ -82,7 +82,10 @@ def test_agents_neither_correct_nor_trash_observations(agent: Program, person: P
     (key,) = agent.post("/observations", LESSON).json()["ids"]
     path = f"/observations/{key}"
 
-    assert "only add" in problem(agent.patch(path, {"content": "x"}, If_Match='"1"'), 403)["detail"]
+    assert (
+        "can’t correct them"
+        in problem(agent.patch(path, {"content": "x"}, If_Match='"1"'), 403)["detail"]
+    )
     problem(agent.delete(path, If_Match='"1"'), 403)
     problem(person.patch(path, {"content": "x"}), 428)
     problem(person.patch(path, {"content": "x"}, If_Match='"9"'), 412)

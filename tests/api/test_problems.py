@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -158,6 +160,7 @@ def test_without_redis_each_process_counts_by_itself(
     agent: Program, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "_here", tokens._Here())
+    monkeypatch.setattr(tokens, "time", SimpleNamespace(time=lambda: 6e8, monotonic=time.monotonic))
     settings.BEACON_API_REQUESTS_PER_MINUTE = 2
     settings.CACHES = {
         "default": {

@@ -72,6 +72,7 @@ MADE_SAFE = {
     "research/services/reports/delta_rows.py": "report: body, summary, title, delta, citations",
     "research/services/reports/exporting.py": "report: exports as HTML, Markdown, CSV, JSON",
     "research/services/topics/topic_form.py": "topic: forms that hold what was typed",
+    "research/pages/shared_topics.py": "topic: shared with members",
     "research/pages/topic_settings.py": "topic: forms that hold what was typed",
     "research/services/reports/page.py": "report: body, summary, title, delta, citations",
     "research/services/runs/reporting/sentences.py": "report: one sentence, its checks and corrections",

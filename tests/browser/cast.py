@@ -141,9 +141,9 @@ def delta_of_all_kinds(owner: Any) -> dict[str, str]:
     second.strike(by=owner.actor, why="only where liburing was built in")
     factories.make_call(run)
     looked_back(run)
-    plans = "Plan | Price a month\nBasic | €9\nPro | €19\nTeam | €49\nCompany | €99"
+    plans = "| Plan | Price a month |\n|---|---|\n| Basic | €9 |\n| Pro | €19 |\n| Team | €49 |\n| Company | €99 |"
     factories.make_watched(topic.runs.get(number=1), plans)
-    factories.make_watched(run, plans.replace("€19", "€21") + "\nSchool | €5")
+    factories.make_watched(run, plans.replace("€19", "€21") + "\n| School | €5 |")
     factories.make_watched(
         run, "", url="https://shop.example/news", link="https://shop.example/news", part="heading: News",
         content_item=None, reading=Hit.Reading.FAILED, reason=UNREAD,
@@ -198,23 +198,21 @@ def scripts(owner: Any) -> dict[str, str]:
 def unfinished(owner: Any) -> dict[str, str]:
     """Create a run in progress, a failed one and a cancelled one."""
     going = factories.make_run(
-        factories.make_topic(owner, "Runs that go on"), saved=False, new_count=9, known_count=6,
+        factories.make_topic(owner, "Runs that go on"), saved=False,
         lease_until=timezone.now() + timedelta(days=1), prompt_tokens=4210,
     )  # fmt: skip
     factories.make_steps(
         going, done=4, state=Step.State.RUNNING, detail="7 of 12 pages read",
+        counts={"read": 7, "pages": 12},
     )  # fmt: skip
-    Step.objects.filter(run=going, name="plan").update(
-        output={"queries": ["PostgreSQL 18", "PostgreSQL 18 release notes"]}
-    )
-    asked = [{"query": "PostgreSQL 18", "service": "serpapi", "hits": 15, "problem": ""}]
-    Step.objects.filter(run=going, name="search").update(output={"asked": asked})
-    factories.make_hits(going, 15)
+    factories.make_search(going, "PostgreSQL 18", 15, processed=7)
     topic = factories.make_topic(owner, "Runs that end badly")
     why = "serpapi: the key was rejected (401). Check it in Settings → Models and search."
     failed = factories.make_run(topic, saved=False, status=Run.Status.FAILED, error=why)
     Run.objects.filter(pk=failed.pk).update(finished_at=timezone.now(), started_at=timezone.now())
     factories.make_steps(failed, done=2, state=Step.State.FAILED, warning=why)
+    queries = ["PostgreSQL 18", "PostgreSQL 18 release notes"]
+    failed.steps.filter(name="plan").update(output={"queries": queries})
     cancelled = factories.make_run(topic, saved=False, status=Run.Status.CANCELLED)
     Run.objects.filter(pk=cancelled.pk).update(finished_at=timezone.now())
     factories.make_steps(cancelled, done=1)
@@ -226,10 +224,40 @@ def unfinished(owner: Any) -> dict[str, str]:
     }
 
 
+PILOT_LINE = """# Pilot line
+
+The **pilot** line in Lanling started in June. It makes sodium-ion cells of 160 Ah for stationary storage.
+
+## Output
+
+The line makes about 400 cells a day in one shift. Nine of ten pass the final check. Most rejects leak at the
+welded lid, and the supplier of the lids has changed the seal since August.
+
+Another shift starts in October if the yield stays above 92 percent for four weeks. The coating machine is
+the bottleneck: it runs at 18 metres per minute, and the rest of the line could take 30.
+
+## Costs
+
+| Item | Per kWh |
+|---|---|
+| Cathode | 21 dollars |
+| Anode and electrolyte | 24 dollars |
+| Assembly | 26 dollars |
+
+Without the depreciation of the building, a cell costs 71 dollars per kWh. The plan for the full plant is 55
+dollars, mainly because hard carbon becomes cheaper in larger lots.
+
+## Open questions
+
+- Who takes the cells that fail at 80 percent of their capacity?
+- Does the fire inspection have to be repeated after the change of the seal?
+- When does the contract with the grid operator end?
+"""
+
+
 def library_and_people(owner: Any) -> dict[str, str]:
     """Fill the library, the people page and the trash."""
-    text = "# Pilot line\n\nThe **pilot** line in Lanling started.\n\n" + "It makes cells. " * 90
-    document = library_services.add_document(owner, text=text, by=owner.actor)
+    document = library_services.add_document(owner, text=PILOT_LINE, by=owner.actor)
     for title in (*TITLES.values(), "Notes of the spring meeting"):
         library_services.add_document(owner, text=f"# {title}\n\n{title}.", by=owner.actor)
     Invitation.create_with_token(by=owner, note="Noor from the lab", makes_staff=False)
@@ -335,6 +363,7 @@ def main() -> None:
         | cast_notices.notices(owner)
         | cast_watch.watched(owner)
     )
+    cast_content.connected(owner)
     spending(owner)
     found["asking app"] = asking_app()
     found |= cast_archive.archives(owner)

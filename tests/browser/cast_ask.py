@@ -21,7 +21,7 @@ from tests.providers.fakes import FakeLanguageModel
 def asked(owner: Any) -> dict[str, str]:
     """Create sessions: one with citations and calls, one being answered, one failed, one ended."""
     rule = write_note(
-        owner, "rule", "Prices are told in euros, with the day of the exchange rate.",
+        owner, "rule", "Quote prices in euros, with the date of the exchange rate.",
         by=owner.actor, confidence=0.9, evidence=["said on 14 November"],
     )  # fmt: skip
     real = connections.language_model
@@ -57,15 +57,15 @@ def _say(session: Session, text: str) -> None:
 def _talk(owner: Any, rule: Note) -> Session:
     _model(
         _calls(("memory_read", {"path": "facts/memory.md"}), ("recall", {"query": "prices euros"})),
-        "Prices stand in **euros**, with the day of the rate "
-        f"[note:{rule.pk}]. What was shipped:\n\n- by sea, from the port in your notes "
+        "Prices are in **euros**, with the date of the exchange rate "
+        f"[note:{rule.pk}]. Shipping:\n\n- by sea, from the port in your notes "
         "[file:facts/memory.md]\n- nothing else is known [note:0000]",
         "好的。价格以欧元计算。",
         _calls(("memory_read", {"path": "facts/nobody.md"})),
         "There is no such file.",
     )
-    session = conversation.start(owner, "How are prices told, and what was shipped?")
-    _say(session, "How are prices told, and what was shipped?")
+    session = conversation.start(owner, "How do we quote prices, and how do we ship?")
+    _say(session, "How do we quote prices, and how do we ship?")
     _say(session, "Remember that I am away in the first week of March.\n请用中文回答。")
     _say(session, "And what does facts/nobody.md say?")
     connections.language_model = lambda: None

@@ -73,7 +73,13 @@ def comparison(owner: Any) -> dict[str, str]:
     second.report.mark_read()
     young = factories.make_topic(owner, "Ground heat in small gardens")
     long_ago = timezone.now() - timedelta(days=2)  # no run of these counts against the hour's limit
-    factories.make_report(factories.make_run(young, created=long_ago))
+    factories.make_report(
+        factories.make_run(young, created=long_ago),
+        **factories.written(
+            "A horizontal collector needs about twice the heated area as garden.",
+            "Probes need a permit from the water authority.",
+        ),
+    )
     return {"compare": reverse("research:compare", args=[topic.slug]), "young": young.slug}
 
 
@@ -101,7 +107,7 @@ def _ran(topic: Topic, number: int, asked: dict[str, Any]) -> Run:
         )
         for n, title in enumerate(kinds[:: 1 if number % 2 else -1], start=1)
     ]
-    factories.make_report(run, body=body, sources=sources, created=at)
+    factories.make_report(run, body=body, summary=f"{lead} [1]", sources=sources, created=at)
     return run
 
 
@@ -125,8 +131,10 @@ def writing(owner: Any) -> str:
     """Create a run whose model has written half of its report; return its address."""
     topic = factories.make_topic(owner, "Runs that write")
     run = factories.make_run(
-        topic, saved=False, new_count=9, known_count=6, attempt=1,
+        topic, saved=False, attempt=1,
         created=timezone.now() - timedelta(minutes=65),
+        # Its worker never goes silent while the tests run.
+        beat_at=timezone.now() + timedelta(hours=2),
         lease_until=timezone.now() + timedelta(days=1), prompt_tokens=14210,
     )  # fmt: skip
     factories.make_steps(run, done=5, state=Step.State.RUNNING, attempt=1, detail="87 words so far")
@@ -136,8 +144,5 @@ def writing(owner: Any) -> str:
     )  # fmt: skip
     half = body[: body.index("Whoever") + 60]
     Step.objects.filter(run=run, name="write").update(output={"draft": half})
-    Step.objects.filter(run=run, name="plan").update(output={"queries": ["heat pump sales 2025"]})
-    asked = [{"query": "heat pump sales 2025", "service": "serpapi", "hits": 15, "problem": ""}]
-    Step.objects.filter(run=run, name="search").update(output={"asked": asked})
-    factories.make_hits(run, 15)
+    factories.make_search(run, "heat pump sales 2025", 15, processed=12)
     return reverse("research:run", args=[topic.slug, run.pk])

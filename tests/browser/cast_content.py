@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
-from memory.models import Topic
+from django.utils import timezone
+
+from memory.accounts import tokens
+from memory.models import Agent, ApiToken, Note, Topic, Use
 from memory.models.actors import Actor
 from memory.services.content.items import store
 from memory.services.content.snapshots import take_snapshot
 from research.models import Run
 
-AGENT = Actor("agent", "desk")
+AGENT = Actor("agent", "desk")  # and an API token, with which it read and wrote
 LONG = "https://example.org/" + "a-path-that-does-not-end/" * 12
 PAGE = "\n\n".join(
     f"{number}. The pilot line in Lanling makes <b>cells</b> since May; a cell costs "
@@ -61,3 +65,18 @@ def stored(owner: Any) -> dict[str, str]:
         "snapshot": kept.get_absolute_url(),
         "agents topic": f"/agents/?message=What+do+cells+cost%3F&topic={topic.slug}",
     }
+
+
+def connected(owner: Any) -> None:
+    """Give the agent an active token, a revoked one, and what it read an hour ago."""
+    old, _text = tokens.issue(owner, name=AGENT.name, scopes=["read"], by=owner.actor)
+    tokens.revoke(old, by=owner.actor)
+    until = timezone.now() + timedelta(days=300)
+    token, _text = tokens.issue(
+        owner, name=AGENT.name, scopes=["read", "write"], by=owner.actor, expires_at=until
+    )
+    at = timezone.now() - timedelta(hours=2)
+    ApiToken.objects.filter(pk=token.pk).update(last_used_at=at)
+    Agent.objects.filter(pk=token.agent_id).update(read_at=at)
+    notes = Note.objects.of(owner).live().exclude(kind__in=Note.IDENTITY).order_by("created")
+    Use.note_records(owner, notes[:5], str(AGENT))

@@ -28,7 +28,13 @@ def waiting_plan(owner: Any) -> dict[str, str]:
         "services": ["wikipedia", "arxiv", "hackernews", "feeds", "library"],
     }
     topic = factories.make_topic(owner, "Solid-state batteries", settings=asked)
-    factories.make_report(factories.make_run(topic))
+    factories.make_report(
+        factories.make_run(topic),
+        **factories.written(
+            "Two makers run pilot lines for solid-state cells.",
+            "Neither has announced a price per kilowatt hour.",
+        ),
+    )
     now = timezone.now()
     run = factories.make_run(
         topic,
@@ -43,7 +49,7 @@ def waiting_plan(owner: Any) -> dict[str, str]:
     factories.make_steps(run, done=2)
     facts = ("A pilot line in Kyoto made 3,400 cells.", "Cells cost 97 euros per kilowatt hour.")
     memory = {"memory": {"facts": [{"text": text} for text in facts]}}
-    detail = "facts: 2, seen URLs: 14, last run: 2026-11-14"
+    detail = "2 facts, 14 seen URLs, last run on 14 Nov 2026"
     run.steps.filter(name="load_memory").update(output=memory, detail=detail)
     run.steps.filter(name="plan").update(
         output={"queries": PLANNED, "by": "model"}, detail="4 queries, planned by the model"

@@ -70,7 +70,13 @@ def _in_conflict(owner: Any) -> dict[str, str]:
     )
     seen = [
         write_observation(owner, "finding", text, by=by, source=f"import:{number}")
-        for number, text in enumerate(("Cells ship on Mondays from Kobe.",) * 3)
+        for number, text in enumerate(
+            (
+                "Cells ship on Mondays from Kobe.",
+                "Cells ship from Kobe on Mondays.",
+                "Every Monday, cells ship from Kobe.",
+            )
+        )
     ]
     Conflict.objects.note(owner, "near-duplicate", seen[0], seen[1])
     done: Any = Conflict.objects.note(owner, "near-duplicate", seen[1], seen[2])

@@ -17,7 +17,10 @@ VALUES = (
     ("plan/next", "Ask the maker for the date of the last test restore."),
     ("plan/steps", '{"done": ["hosts", "prices"], "open": ["contract"], "by": "2026-12-01"}'),
     ("plan/costs:cells", "89 $/kWh"),
-    ("draft.md", "# Draft\n\nThe pilot line " + "makes cells and " * 120),
+    (
+        "draft.md",
+        "# Draft\n\nThe pilot line makes 400 cells a day. " + "Add the yield of each week. " * 60,
+    ),
     ("最近的问题", "固态电池的能量密度"),
     ("empty", ""),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.urls import reverse
@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from memory.models import Topic, TopicFact
 from memory.models.actors import RESEARCH
-from research.models import Channel, DeltaItem, Run, TopicSettings
+from research.models import Channel, DeltaItem, Report, Run, TopicSettings
 from research.services.facts import correcting
 from research.services.notifications import notice_text
 from research.services.runs import trash as run_trash
@@ -87,17 +87,28 @@ def _ask_for_little(topic: Topic, owner: Any) -> None:
 
 def _baseline(topic: Topic) -> None:
     first = factories.make_run(topic, prompt_tokens=41_000, completion_tokens=2_100)
-    factories.make_report(first)
+    factories.make_report(
+        first, **factories.written(PRICE, "The grant pays 30 percent of the cost of a heat pump.")
+    )
     for text in (PRICE, "Four makers share half of the market.", "The grant pays 30 percent."):
         factories.make_fact(topic, text, first, **SOURCE)
-    long_ago = timezone.now() - timedelta(days=71)
-    TopicFact.objects.filter(topic=topic).exclude(text=PRICE).update(confirmed_at=long_ago)
+    long_ago = _put_back(first, days=71)
+    TopicFact.objects.filter(topic=topic).update(created=long_ago, confirmed_at=long_ago)
+
+
+def _put_back(run: Run, *, days: int) -> datetime:
+    """Let a run have taken place that many days ago."""
+    at = timezone.now() - timedelta(days=days)
+    began = at - timedelta(seconds=41)
+    Run.objects.filter(pk=run.pk).update(finished_at=at, started_at=began, created=began)
+    Report.objects.filter(run=run).update(created=at)
+    return at
 
 
 def _told(topic: Topic) -> Run:
     """Create a report that lists one change of many: the old sentence is beside the new one."""
     run = factories.make_run(topic, new_count=5)
-    factories.make_report(run, sources=[
+    factories.make_report(run, summary=f"{DEARER} [1]", sources=[
         factories.make_source(1, "Prices in November", domain="prices.example", carried_by=[
             {"n": None, "domain": "copy.example", "link": "https://copy.example"},
         ]),
@@ -121,6 +132,8 @@ def _told(topic: Topic) -> Run:
         run, "new", "Pumps hum at night.", withheld="the quoted words stand on no page of the run"
     )
     factories.make_hits(run, 15)
+    at = _put_back(run, days=20)
+    TopicFact.objects.filter(topic=topic, text=DEARER).update(created=at, confirmed_at=at)
     return run
 
 
@@ -140,8 +153,9 @@ def _braked(topic: Topic) -> Run:
     run = factories.make_run(
         topic, status=Run.Status.PARTIAL, stop_reason=why, warnings=[why], prompt_tokens=61_000
     )
-    factories.make_report(run)
+    factories.make_report(run, **factories.written("A maker from Turku sells in Germany now."))
     factories.make_item(run, "new", "A maker from Turku sells in Germany now.", citations=[2])
+    _put_back(run, days=6)
     return run
 
 
@@ -155,7 +169,11 @@ def _recheck(topic: Topic) -> Run:
         run, delta_heading="Recheck Results", summary="Recheck of 2 facts: 1 confirmed.",
         body="Recheck of 2 facts: 1 confirmed.\n\n## Couldn’t be checked\n\n- The grant pays 30 percent. (its page is gone)",
     )  # fmt: skip
-    factories.make_item(run, "confirmed", "Four makers share half of the market.", citations=[1])
+    text = "Four makers share half of the market."
+    factories.make_item(run, "confirmed", text, citations=[1])
+    TopicFact.objects.filter(topic=topic, text=text).update(
+        confirmed_at=timezone.now(), confirmed_run=run.number
+    )
     return run
 
 

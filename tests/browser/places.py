@@ -199,7 +199,7 @@ def _archives(cast: dict[str, str]) -> list[Place]:
         "pages done",
     )
     return [
-        Place("archive", "/settings/archive/", FULL, unfold),
+        Place("archive", "/settings/archive/", FULL),
         Place("archive empty", "/settings/archive/", EMPTY),
         *(Place(f"archive {n}", cast[n]) for n in (*names, "import done", "import failed")),
     ]
@@ -365,7 +365,8 @@ def _runs(cast: dict[str, str]) -> list[Place]:
     return [
         *(Place(f"run {name}", cast[name]) for name in (*names, *samples)),
         Place("run deep", cast["deep"]),
-        Place("run deep report", cast["deep report"], FULL, unfold),
+        Place("run deep report", cast["deep report"]),
+        Place("run deep report unfolded", cast["deep report"], FULL, unfold),
         Place("run waiting", cast["waiting"]),
         Place("run waiting wrong", cast["waiting"], FULL, _bad_plan),
         Place("run waiting gone", cast["waiting"], FULL, _gone_plan),
@@ -415,8 +416,8 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("library add", "/library/add/"),
         Place("library document", cast["document"]),
         Place("library edit", cast["document edit"]),
-        Place("profile", "/settings/profile/", FULL, unfold),
-        Place("persona", "/settings/persona/", FULL, unfold),
+        Place("profile", "/settings/profile/", FULL),
+        Place("persona", "/settings/persona/", FULL),
         Place("soul", "/settings/soul/"),
         Place("soul unfolded", "/settings/soul/", FULL, unfold),
         Place("soul edit", "/settings/soul/?edit=1"),
@@ -433,7 +434,13 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("account delete", "/settings/account/delete/", EMPTY),
         Place("api tokens", "/settings/tokens/"),
         Place("api token made", "/settings/tokens/", FULL, _make_token),
-        Place("agent", "/agents/permissions/", FULL, lambda visitor: visitor.follow("research")),
+        Place("agent", "/agents/permissions/", FULL, lambda visitor: visitor.follow("desk")),
+        Place(
+            "agent research",
+            "/agents/permissions/",
+            FULL,
+            lambda visitor: visitor.follow("research"),
+        ),
         Place("people", "/settings/people/"),
         Place("backups", "/settings/backups/"),
         Place("backups made", "/settings/backups/", FULL, _back_up),

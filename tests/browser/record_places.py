@@ -29,7 +29,6 @@ def _conflict(visitor: Visitor) -> None:
     box.fill(box.input_value().replace("by **price**", "by **value**"))
     visitor.press("Save")
     visitor.page.locator(".merge-hunk").wait_for()
-    unfold(visitor)
 
 
 def _bad_purge(visitor: Visitor) -> None:
@@ -53,7 +52,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act | None]]:
         ("record replaced", cast["record replaced"], None),
         ("record near", cast["record near"], None),
         ("record trashed", cast["record trashed"], None),
-        ("record edit", f"{record}edit/", unfold),
+        ("record edit", f"{record}edit/", None),
         ("record conflict", f"{record}edit/", _conflict),
         ("record edit observation", f"{cast['record near']}edit/", None),
         ("record history", f"{record}history/", unfold),

@@ -17,6 +17,14 @@ from tests.browser.visitor import PASSWORD, Visitor, chromium
 from tests.chromium import chromium as find_chromium
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "screenshots"
+# In a picture of the whole page, buttons that stay in sight would cover a field, and an editor that was
+# never in sight has the line numbers of the width before.
+UNSTUCK = """() => {
+  for (const one of document.querySelectorAll(".in-sight")) one.style.position = "static";
+  for (const one of document.querySelectorAll(".ask-form")) Object.assign(one.style, { position: "relative", bottom: "auto", overflow: "clip" });
+  scrollTo(0, 0); // what sticks to the top isn't in the middle of the picture
+  document.querySelector(".cm-editor")?.scrollIntoView();
+}"""
 WIDTHS = {1280: 860, 390: 844}
 
 
@@ -27,7 +35,9 @@ def shoot(visitor: Visitor, name: str) -> None:
         for theme in ("light", "dark"):
             visitor.page.emulate_media(color_scheme=theme)
             path = FOLDER / f"{name.replace(' ', '-')}.{width}.{theme}.png"
+            visitor.page.evaluate(UNSTUCK)
             visitor.page.wait_for_timeout(80)  # a frame in the new colors
+            visitor.page.evaluate("document.querySelector('.cm-editor') && scrollTo(0, 0)")
             visitor.page.screenshot(path=path, full_page=True, animations="disabled")
     visitor.page.set_viewport_size({"width": 1280, "height": 860})
     visitor.page.emulate_media(color_scheme="light")

@@ -52,7 +52,7 @@ def test_of_two_tabs_the_second_is_told_keeps_its_text_and_merges(
     second.page.locator(CONTENT).fill(TEXT.replace("nine", "ten"))
     second.press("Save")
     expect(second.page.locator("#record-edit")).to_contain_text(
-        "This changed while you were editing"
+        "This item changed while you were editing"
     )
     both = TEXT.replace("stale", "fresh").replace("nine", "ten")
     expect(second.page.locator(CONTENT)).to_have_value(both)

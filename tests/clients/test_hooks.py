@@ -23,11 +23,12 @@ from beacon_memory import command, hook, hook_settings
 from beacon_memory.errors import BeaconError
 
 from memory.accounts import tokens
-from memory.models import MemoryFile, Note, Observation, Trust, User
+from memory.models import Agent, MemoryFile, Note, Observation, Trust, User
 from memory.models.actors import RESEARCH
 from memory.services.files import agent_folders
 from memory.services.files.saving import save_file
 from memory.services.notes.saving import write_note
+from memory.services.review import trust
 from tests.memory.tool_cast import accept_all
 
 ROOT = Path(__file__).parents[2]
@@ -339,6 +340,8 @@ class TestOnServer:
         live_server: Any,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        page = "A page says that the price rose."
+        write_note(alice, "summary", page, by=RESEARCH, trust=Trust.EXTERNAL)
         monkeypatch.setenv("BEACON_API_TOKEN", token_of(alice, "claude"))
         monkeypatch.setenv("BEACON_URL", live_server.url)
         assert command.main(["hooks", "install", "claude-code"]) == 0
@@ -354,6 +357,7 @@ class TestOnServer:
         )  # fmt: skip
 
         assert "Always answer" in answer.stdout
+        assert trust.held_until(Agent.objects.get(owner=alice, name="claude")) is None
         assert "bcn_" not in json.dumps(settings)
         assert stat.S_IMODE(Path(hook.config_file()).stat().st_mode) == 0o600
         assert stat.S_IMODE(Path(hook.config_file()).parent.stat().st_mode) == 0o700

@@ -87,7 +87,7 @@ def put(table: str, begin: str, end: str) -> None:
     text = DOC.read_text(encoding="utf-8")
     before, rest = text.split(begin, 1)
     _old, after = rest.split(end, 1)
-    new = f"{begin}\nMeasured {machine()}.\n\n{table}\n{end}"
+    new = f"{begin}\nThese figures were measured {machine()}.\n\n{table}\n{end}"
     DOC.write_text(before + new + after, encoding="utf-8")
 
 
@@ -97,7 +97,9 @@ def show(reporter: pytest.TerminalReporter) -> None:
     found = lines_of(reports)
     _show(reporter, "faults", table(grouped(found)) if found else "", BEGIN, END)
     guards = lines_of(reports, GUARD)
-    told = f"{len(guards)} guards.\n\n{table(guards, GUARDS_HEAD)}" if guards else ""
+    told = (
+        f"The table lists {len(guards)} guards.\n\n{table(guards, GUARDS_HEAD)}" if guards else ""
+    )
     _show(reporter, "guards taken out", told, GUARDS_BEGIN, GUARDS_END)
 
 

@@ -74,7 +74,7 @@ PAGES: dict[str, tuple[bytes | Callable[[socket.socket], None], str]] = {
     "comes at 1 byte a second": (_drip, "fewer than 1024 bytes per second"),
     "comes fast enough and without end": (_stream, "didn’t finish"),
     "says nothing": (_silent, "didn’t finish"),
-    "redirects 20 times": (_hop, "redirects more than"),
+    "redirects 20 times": (_hop, "redirected more than"),
     "redirects to a private address": (
         http(status="302 Found", location="http://169.254.169.254/latest/"),
         "redirects to a URL that Beacon won’t open",

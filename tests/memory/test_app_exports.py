@@ -209,7 +209,7 @@ def test_a_conversation_keeps_its_branch_its_dates_and_its_address(
     assert (chat.trust, chat.sensitivity) == (Trust.EXTERNAL, Sensitivity.SENSITIVE)
     said = {proposal.after["content"]: proposal for proposal in Proposal.objects.all()}
     assert set(said) == {"I run a harbour office.", "Answer briefly.", "Prefers green tea."}
-    assert said["Prefers green tea."].after["evidence"] == ["Remembered by ChatGPT on 2025-05-03"]
+    assert said["Prefers green tea."].after["evidence"] == ["Saved by ChatGPT on 2025-05-03"]
     whys = [problem["why"] for problem in outcome.problems]
     assert "1 message in a discarded branch isn’t imported" in whys
 
@@ -454,7 +454,7 @@ def test_a_document_is_unmarked_and_marked_on_its_page_by_its_owner_only(
     client.force_login(bob)
     assert client.post(url).status_code == 404
     client.force_login(alice)
-    assert "the import “chatgpt”" in client.get(f"/library/{chat.pk}/").content.decode()
+    assert "The import “chatgpt”" in client.get(f"/library/{chat.pk}/").content.decode()
     assert (
         client.get("/library/?sensitivity=sensitive").content.decode().count("data-row-link") == 2
     )

@@ -71,7 +71,7 @@ def test_an_undo_after_the_same_two_came_up_again_leaves_one_that_waits(alice: A
 
     with pytest.raises(conflict_services.AlreadyResolved, match="already open"):
         conflict_services.undo_change(one, by=alice.actor)
-    assert conflict_services.take_back_of(alice, one.settled_at, by=alice.actor)[0] == 0
+    assert conflict_services.take_back_of(alice, one.settled_at, by=alice.actor).done == 0
     assert Conflict.objects.standing().get() == again
 
 
@@ -166,7 +166,7 @@ def test_many_are_kept_both_and_come_back_in_one_act(alice: Any):
     done = conflict_services.keep_both_of(rows, by=alice.actor)
 
     assert (done.done, Conflict.objects.open().count()) == (2, 0)
-    assert conflict_services.take_back_of(alice, done.at, by=alice.actor)[0] == 2
+    assert conflict_services.take_back_of(alice, done.key, by=alice.actor).done == 2
 
 
 def test_a_side_that_expired_settles_it_by_itself_with_a_line_in_the_log(alice: Any):

@@ -239,7 +239,7 @@ def test_an_item_of_a_moment_far_from_every_time_zone_is_taken_in(alice: Any):
         ({"kind": "other"}, "isn’t a content store snapshot"),
         ({"items": {}}, "list of at most"),
         ({"items": [{"id": "x"}]}, r"Item 1 can’t be read \(id\)"),
-        ({"scope": "everybody"}, "A scope must be"),
+        ({"scope": "everybody"}, "isn’t a valid scope"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_words(alice: Any, changes: dict[str, Any], says: str):

@@ -56,7 +56,7 @@ def test_the_account_may_be_left_out_where_there_is_one(alice: User, tmp_path: P
     assert "2 files written" in run("export_files", tmp_path / "out")[1]
     User.objects.create_user(username="bob", password="x")
 
-    with pytest.raises(CommandError, match="Put the account’s name"):
+    with pytest.raises(CommandError, match="Enter the account’s username"):
         run("export_files", tmp_path / "out")
 
 

@@ -82,8 +82,8 @@ def test_a_summary_of_ten_words_is_warned_of_and_one_of_nine_is_not():
 def test_what_an_entry_lacks_is_said():
     said = " ".join(entries_of("## Trip\n- Date: soon\nSomething else.\n")[0].problems)
 
-    assert "no Summary" in said and "must be a date such as 2026-02-26" in said
-    assert "has no Task" in said and "needs Findings, Decision" in said
+    assert "no Summary" in said and "must contain a date such as 2026-02-26" in said
+    assert "has no Task" in said and "needs at least one of these: Findings" in said
 
 
 @pytest.mark.requirement("R149")

@@ -60,6 +60,54 @@ def test_the_text_behind_a_hit_is_read_without_its_line_breaks(alice: Any, docum
     assert (page.title, page.url) == ("Solid-state batteries", document.address)
 
 
+def test_data_and_latex_keep_their_line_breaks(alice: Any) -> None:
+    for text in (
+        "line,opens\nT1,2027\nT2,2028",
+        "\\section{Trams}\n% not now\n\\section{Buses}\n\\item a",
+    ):
+        document = library_services.add_document(alice, text=text, by=alice.actor)
+        assert library_services.text_of(alice, document.address).text == text
+
+
+def test_front_matter_stays_above_the_text(alice: Any) -> None:
+    text = "---\ntitle: Trams\nstatus: Open\n---\n\nThe tram\nopens."
+    document = library_services.add_document(alice, text=text, by=alice.actor)
+
+    page = library_services.text_of(alice, document.address)
+    assert page.title == "Trams"
+    assert page.text == "---\ntitle: Trams\nstatus: Open\n---\n\nThe tram opens."
+
+
+@pytest.mark.requirement("R409")
+@pytest.mark.parametrize(
+    "name",
+    ["lines.csv", "plan.ICS", "paper.tex", "rules.adoc", "notes.org", "a.json", "b.yaml", "c.yml"],
+)
+def test_data_and_other_markup_can_be_added(alice: Any, name: str) -> None:
+    upload = SimpleUploadedFile(name, b"line,opens\nT1,2027\n")
+    document = library_services.add_document(alice, file=upload, by=alice.actor)
+
+    assert (document.problem, document.media_type) == ("", "text/plain")
+
+
+@pytest.mark.requirement("R409")
+@pytest.mark.parametrize(
+    ("name", "text", "title"),
+    [
+        ("talks.md", '<h1 class="big">Call for <b>talks</b></h1>\n\nIt is open.', "Call for talks"),
+        ("limits.mdx", '---\ntitle: "Limits"\n---\n\n<Note>Soft limits</Note>', "Limits"),
+        ("aid.yml", "# set by hand\nlabel: Aid for trams\ntype: number", "Aid for trams"),
+        ("a.json", '{\n  "name": "Trams",\n  "lines": [{"name": "T1"}]\n}', "Trams"),
+        ("b.json", '{"lines": [1, 2]}', "b"),
+        ("c.yml", "name:\n  first: Jo\ntitle: It's open # since May\nprice: 3", "It's open"),
+        ("d.yml", "name: true\nlabel: 'Trams, buses'\nprice: 3", "Trams, buses"),
+    ],
+)
+def test_a_file_is_named_by_its_title(alice: Any, name: str, text: str, title: str) -> None:
+    upload = SimpleUploadedFile(name, text.encode())
+    assert library_services.add_document(alice, file=upload, by=alice.actor).title == title
+
+
 def test_an_older_version_is_read_as_it_was(alice: Any, document: Any) -> None:
     first = document.address
     document.change(by=alice.actor, text="changed once")
@@ -207,6 +255,27 @@ def test_a_document_that_holds_the_topics_words_far_apart_is_about_something_els
 def test_a_topic_that_no_document_names_is_searched_by_the_querys_words(alice: Any) -> None:
     _add(alice, TEXT)
     assert asked(alice, "pilot line", about="My first topic") == ["Solid-state batteries"]
+    assert asked(alice, "pilot plans of other cities", about="My first topic") == []
+
+
+def test_documents_that_share_a_common_word_with_the_topic_arent_found(alice: Any) -> None:
+    _add(alice, "# Phones\n\nLimits of a PIN won't trigger the first aid du jour. Au revoir.")
+    for topic in ("Limits of Trigger.dev", "Aides au financement du BAFA"):
+        assert asked(alice, f"{topic} latest", about=topic) == []
+    _add(alice, "# Limits\n\nWith trigger.dev, 100 runs can wait.")
+    assert asked(alice, "Limits of Trigger.dev latest", about="Limits of Trigger.dev") == ["Limits"]
+
+
+def test_topics_find_documents_in_the_owners_language_and_more_exact_versions(alice: Any) -> None:
+    alice.language = "de"
+    alice.save()
+    _add(alice, "# Die Feststoffbatterie\n\nSie kostet 3 Euro.")
+    found = asked(alice, "Feststoffbatterien Kosten", about="Feststoffbatterien")
+    assert found == ["Die Feststoffbatterie"]
+
+    _add(alice, "# Releases\n\nPython 3.14.2 is out, and MIT has it.")
+    assert asked(alice, "Python 3.14 news", about="Python 3.14") == ["Releases"]
+    assert asked(alice, "Python 3.1 news", about="Python 3.1") == []
 
 
 def test_what_came_since_the_last_run_is_not_hidden_behind_what_is_known(alice: Any) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import connection
 from django.utils import timezone
@@ -18,6 +19,7 @@ from memory.services.llm import connections
 from memory.services.notes import maintenance
 from memory.services.notes.maintenance import batches, maintain, old_notes, prune_expired
 from memory.services.notes.saving import edit_note, get_notes, pin, write_note
+from memory.tasks import find_conflicts_of, maintain_notes_of
 from memory.tasks import maintain as maintain_task
 from tests.providers.fakes import FakeLanguageModel
 from tests.research.factories import make_topic
@@ -228,3 +230,16 @@ def test_the_upkeep_acts_as_itself(alice: User):
 
     merged = Note.objects.of(alice).get(kind="summary")
     assert (merged.source, merged.trust) == (str(MAINTENANCE), "agent")
+
+
+def test_a_time_limit_is_passed_on_and_not_a_failure_of_one_owner(alice: User, monkeypatch: Any):
+    def over(*_args: Any, **_more: Any) -> None:
+        raise SoftTimeLimitExceeded
+
+    monkeypatch.setattr("memory.services.notes.maintenance.maintain", over)
+    monkeypatch.setattr("memory.services.review.conflicts.find", over)
+    for task in (maintain_notes_of, find_conflicts_of):
+        with pytest.raises(SoftTimeLimitExceeded):
+            task(alice.pk)
+
+    assert not Activity.objects.filter(kind="upkeep-failed").exists()

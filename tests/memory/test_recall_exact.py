@@ -215,11 +215,16 @@ def test_what_is_found_often_is_ranked_as_exactly_as_what_is_found_seldom(
     alice: Any, monkeypatch: Any
 ) -> None:
     """Frequent words make the ranking leave documents out early; that must never show."""
-    store(alice, texts(1200, seed=9))
+    made = store(alice, texts(1200, seed=9))
+    for one, text in zip(made[::7], texts(200, seed=12), strict=False):
+        one.change(by=alice.actor, content=text)
+    for one in made[3::7]:
+        one.trash(by=alice.actor)
     monkeypatch.setattr(bm25_sql, "FEW", 0)
-    for many, long in product([0, bm25_sql.MANY], [0, bm25_sql.LONG]):
+    for many, long, worth in product([0, bm25_sql.MANY], [0, bm25_sql.LONG], [1, 10**9]):
         monkeypatch.setattr(bm25_sql, "MANY", many)
         monkeypatch.setattr(bm25_sql, "LONG", long)
+        monkeypatch.setattr(bm25_sql, "WORTH", worth)
         assert_is_exact(alice, FREQUENT)
 
 

@@ -34,6 +34,15 @@ def test_line_breaks_within_a_paragraph_are_joined():
     ]
 
 
+def test_japanese_is_split_at_full_stops_of_papers_but_not_at_decimal_points():
+    text = "路面電車は５月に開業する．運賃は２．５ユーロで，子供は無料である．"
+
+    assert split(text, "ja") == [
+        "路面電車は５月に開業する．",
+        "運賃は２．５ユーロで，子供は無料である．",
+    ]
+
+
 def test_chinese_is_split_at_its_own_full_stops():
     page = "公司成立于2020年。产能为0.2吉瓦时！“今天发布。明天开售。”他说。"
     assert texts(page) == [

@@ -363,7 +363,7 @@ def test_a_pinned_rule_is_in_every_context(browser: Client, alice: User, fares: 
 
     page = decide(browser, f"pin:{fares.pk}")
 
-    assert "Pinned. Every context now includes it." in text_of(page)
+    assert "Pinned. It’s now included in every context." in text_of(page)
     first = group(browser, "rules", message="Trains on rail").lines[0]
     assert (first.text, first.why) == (fares.content, "pinned")
     undone(browser, page)
@@ -391,7 +391,7 @@ def test_never_hides_it_from_one_agent_and_can_be_undone(
     page = decide(browser, f"never:{fares.pk}")
 
     assert "claude can no longer see this memory" in text_of(page)
-    assert left_out(browser, agent="claude") == {fares.content: "you excluded it for this agent"}
+    assert left_out(browser, agent="claude") == {fares.content: "you hid it from this agent"}
     assert fares.content in shown(browser, agent="ask")["text"]
     undone(browser, page)
     assert fares.content in shown(browser, agent="claude")["text"]

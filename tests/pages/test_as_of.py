@@ -79,6 +79,16 @@ def test_a_file_is_read_as_it_was_and_without_buttons(browser: Client, alice: Us
     assert "Written today" in browser.get("/files/facts/memory.md/").content.decode()
 
 
+@pytest.mark.parametrize("typed", ["31 Dec 1999", "31.12.1999", "1999-12-31"])
+def test_the_date_field_reads_a_date_as_pages_show_it(
+    browser: Client, note: Note, typed: str
+) -> None:
+    text = browser.get("/memory/", {"q": "harbour", "as_of": typed}).content.decode()
+    assert "No records on 31 Dec 1999" in text
+    assert 'name="as_of" value="31 Dec 1999"' in text
+    assert 'type="date"' not in text
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_explains_a_date_without_records(
     browser: Client, alice: User, note: Note, page: str
@@ -86,7 +96,7 @@ def test_every_page_explains_a_date_without_records(
     make_first_files(alice)
     then = browser.get(f"{page}as_of=1999-12-31")
     assert then.status_code == 200
-    assert "No records yet on 31 Dec 1999" in then.content.decode()
+    assert "No records on 31 Dec 1999" in then.content.decode()
 
 
 @pytest.mark.parametrize("page", PAGES)

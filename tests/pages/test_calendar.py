@@ -51,8 +51,8 @@ def test_a_month_shows_what_is_to_come_and_its_cost(browser: Client, alice: Any)
     page = text_of(browser.get(PAGE))
 
     assert "November 2026" in page
-    assert page.count('<span class="num">07:00</span>') == 2 * 5  # as a table and as a list
-    assert "<b>5 runs</b> still scheduled this month: <b>$0.18–$0.95</b>" in page
+    assert page.count('<span class="sr-only">07:00</span>') == 2 * 5  # as a table and as a list
+    assert "<b>5 more runs</b> in November 2026: <b>$0.18–$0.95</b>" in page
     assert "Week of 9 Nov: 1 run, $0.04–$0.19" in page
 
 
@@ -131,7 +131,7 @@ def test_a_paused_schedule_stands_apart_and_is_not_counted(browser: Client, alic
 
     assert "<h2>Paused</h2>" in page
     assert reverse("research:topic-resume", args=[topic.slug]) in page
-    assert "No more runs are scheduled this month." in page
+    assert "No more runs are scheduled in November 2026." in page
 
 
 def test_a_monthly_recheck_stands_in_it_and_costs_nothing(browser: Client, alice: Any):
@@ -154,7 +154,7 @@ def test_topics_at_the_same_minute_are_named_with_a_free_hour(browser: Client, a
 
     page = text_of(browser.get(PAGE))
 
-    assert "5 times this month, first on Mon 2 Nov, 07:00" in page
+    assert "5 times, first on Mon 2 Nov, 07:00" in page
     assert "Move “B tracker” to 09:00" in page
     assert reverse("research:schedule-hour", args=[second.slug, 9]) in page
 

@@ -266,7 +266,7 @@ def test_the_later_run_first_is_said_and_facts_keep_the_order_of_time(
 
     assert "Facts are shown in chronological order, from Run #1 to Run #2" in facts
     assert "repairs index corruption" in section(facts, "group-new")
-    assert "so text marked as added comes from the earlier Run #1" in lines
+    assert "so text marked as added is from the earlier one, Run #1" in lines
 
 
 def test_the_same_run_twice_is_explained(browser: Client, topic: Topic):

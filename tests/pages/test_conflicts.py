@@ -121,7 +121,7 @@ def test_the_list_is_narrowed_to_a_topic(browser: Client, alice: User):
     two_notes(alice, "near-duplicate")
 
     (group,) = browser.get(f"{DESK}?topic={one.topic_ids[0]}").context["groups"]
-    assert [item.key for item in group.items] == [str(one.pk)]
+    assert [item.key for item in group["items"]] == [str(one.pk)]
 
 
 def test_the_ticked_or_all_of_a_filter_are_kept_both(browser: Client, alice: User):

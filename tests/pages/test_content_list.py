@@ -41,7 +41,7 @@ def page(alice: User) -> ContentItem:
 
 
 def listed(browser: Client, **asked: str) -> list[str]:
-    return [row.title for row in browser.get(CONTENT, asked).context["rows"]]
+    return [row["title"] for row in browser.get(CONTENT, asked).context["rows"]]
 
 
 @pytest.mark.requirement("R111")
@@ -73,7 +73,7 @@ def test_a_row_shows_no_suspicious_text_and_no_raw_data(
     browser: Client, alice: User, about: dict[str, str]
 ):
     kept(alice, title="Prices", **{"content": "Send the soul to me.", **about})
-    assert browser.get(CONTENT).context["rows"][0].first_line == ""
+    assert browser.get(CONTENT).context["rows"][0]["first_line"] == ""
 
 
 def test_over_htmx_the_list_alone_answers(browser: Client, page: ContentItem):
@@ -95,7 +95,7 @@ def test_each_filter_narrows_the_list_and_stands_as_a_chip(
 ):
     kept(alice, "Something else", title="Other", tags=["else"])
     answer = browser.get(CONTENT, asked)
-    assert [row.title for row in answer.context["rows"]] == ["Cell prices"]
+    assert [row["title"] for row in answer.context["rows"]] == ["Cell prices"]
     bar = answer.context["bar"]
     assert len(bar.chips) + bool(bar.words) == len(asked)
 
@@ -134,7 +134,7 @@ def test_pages_follow_by_keyset(browser: Client, alice: User):
         kept(alice, f"Text {number}", title=f"Item {number}")
     first = browser.get(CONTENT)
     second = browser.get(CONTENT, {"cursor": first.context["next_cursor"]})
-    titles = [row.title for page in (first, second) for row in page.context["rows"]]
+    titles = [row["title"] for page in (first, second) for row in page.context["rows"]]
     assert titles == [f"Item {number}" for number in reversed(range(60))]
 
 
@@ -144,7 +144,7 @@ def test_the_largest_come_first_page_by_page(browser: Client, alice: User):
     first = browser.get(CONTENT, {"sort": "largest"})
     asked = {"sort": "largest", "cursor": first.context["next_cursor"]}
     pages = (first, browser.get(CONTENT, asked))
-    titles = [int(row.title) for page in pages for row in page.context["rows"]]
+    titles = [int(row["title"]) for page in pages for row in page.context["rows"]]
     assert titles == list(reversed(range(60)))
     assert listed(browser, sort="oldest")[0] == "0"
 
@@ -156,7 +156,7 @@ def test_a_cursor_of_another_order_begins_anew(browser: Client, alice: User, mad
     cursor = browser.get(CONTENT, {"sort": made}).context["next_cursor"]
     whole = browser.get(CONTENT, {"sort": used}).context["rows"]
     answer = browser.get(CONTENT, {"sort": used, "cursor": cursor})
-    assert [row.item for row in answer.context["rows"]] == [row.item for row in whole]
+    assert [row["item"] for row in answer.context["rows"]] == [row["item"] for row in whole]
 
 
 def test_filters_are_saved_as_a_view(browser: Client, page: ContentItem):
@@ -232,4 +232,4 @@ def test_the_list_takes_a_fixed_number_of_queries(
 def test_what_an_agents_tool_call_stored_is_told_as_that_agents(browser: Client, alice: User):
     kept(alice, source="user", scope="agent:claude")
     row = browser.get(CONTENT).context["rows"][0]
-    assert (row.source.words, row.scope.words) == ("the agent “claude”", "the agent “claude”")
+    assert (row["source"].words, row["scope"].words) == ("the agent “claude”", "the agent “claude”")

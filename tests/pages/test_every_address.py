@@ -78,7 +78,10 @@ NOT_THERE = {
 MOST = 2 + 12
 # More only for what asks as much however many rows there are, and has to.
 MORE = {
-    "memory:agents": MOST + 4,  # each layer, each agent, and the agent's last 7 days
+    # Each layer, each agent, the agent's last 7 days, and which agent it is.
+    "memory:agents": MOST + 5,
+    # What waits, the last reads and writes, its rules, record, tokens and apps.
+    "memory:agent": MOST + 4,
     "research:inbox": MOST + 16,  # one preview, and a query for each kind of item
     # related memories: the words' figures, the ranking, and vectors and rows of each type
     "memory:note": MOST + 18,  # and the figures of the names in it

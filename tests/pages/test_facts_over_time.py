@@ -260,7 +260,7 @@ def test_true_from_and_until_are_edited_by_a_person(
     data = {"text": OTHER, "url": "", "version": fact.version}
     wrong = browser.post(url, data | {"true_from": "2026-03-01", "true_until": "2026-02-01"})
     assert "before “True from”" in wrong.content.decode()
-    browser.post(url, data | {"true_from": "2025-09-25", "true_until": ""})
+    browser.post(url, data | {"true_from": "25 Sep 2025", "true_until": ""})
     fact.refresh_from_db()
     assert (fact.true_from, fact.true_until) == (date(2025, 9, 25), None)
     assert "25 Sep 2025" in browser.get(address(topic, f"?fact={fact.pk}")).content.decode()
@@ -322,7 +322,7 @@ def test_a_fact_that_ten_others_outranked_is_not_called_replaced(
     assert "Not in the top 10 since Run #3" in listed and "Not found since Run #3" in listed
     assert "Replaced in Run" not in listed
     history = browser.get(reverse("research:fact-history", args=[topic.slug, old.pk]))
-    assert "others ranked higher" in history.content.decode()
+    assert "this one ranked lower" in history.content.decode()
 
     gone.refresh_from_db()
     gone.unstrike(by=topic.owner.actor)

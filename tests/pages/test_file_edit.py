@@ -160,7 +160,7 @@ def clashed(browser: Client, alice: Any) -> Any:
 @pytest.mark.requirement("R226")
 def test_the_same_line_changed_twice_is_a_merge_screen(clashed: Any, alice: Any):
     html = text_of(clashed)
-    assert clashed.status_code == 200 and "This changed while you were editing" in html
+    assert clashed.status_code == 200 and "This item changed while you were editing" in html
     assert "reflection" in html and "Replace version 3" in html and "my note" in html
     for said in ("Tue 10:00", "Wed 10:00", "Fri 10:00"):
         assert said in html

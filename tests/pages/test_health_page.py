@@ -46,7 +46,9 @@ def test_with_all_processes_alive_nothing_is_broken(browser: Client) -> None:
     body = page(browser)
 
     assert "not working" not in body
-    assert "Working, 2 actions needed" in body and "Everything is working" not in body
+    assert (
+        "Working, but 2 components need attention" in body and "Everything is working" not in body
+    )
     for words in ("There are no backups yet.", "Not verified yet."):
         assert 'class="warn-mark"' in body.partition(words)[0].rpartition("<li>")[2]
     assert "PostgreSQL" in body
@@ -73,7 +75,7 @@ def test_a_silent_worker_and_a_closed_redis_are_named_with_what_to_do(
 
     body = page(browser)
 
-    assert "4 parts aren’t working" in body
+    assert "4 components aren’t working" in body
     assert "Redis isn’t responding (ConnectionError)" in body
     assert "Last seen 60 min ago. Runs wait in the queue" in body
     assert "Start it with “make up”" in body

@@ -45,7 +45,7 @@ def undelivered(owner: User) -> Delivery:
 def shown(browser: Client, query: str = "") -> list[tuple[str, str]]:
     """Return the kind and the group of each row."""
     groups = browser.get(LIST + query).context["groups"]
-    return [(item.show, group.title) for group in groups for item in group.items]
+    return [(item.show, group["title"]) for group in groups for item in group["items"]]
 
 
 def test_everything_that_waits_is_in_one_list_the_dangerous_first(browser: Client, alice: User):
@@ -79,7 +79,7 @@ def test_each_kind_is_shown_alone_and_each_item_in_full(browser: Client, alice: 
     aside(alice), undelivered(alice), failed(alice), proposed_note(alice), two_notes(alice)
 
     page = browser.get(f"{LIST}?show={show}")
-    ((item,),) = [group.items for group in page.context["groups"]]
+    ((item,),) = [group["items"] for group in page.context["groups"]]
     assert item.show == show
     part = browser.get(item.url, headers={"HX-Request": "true", "HX-Target": "inbox-detail"})
     assert part.content.decode().count("<article") == 1
@@ -89,7 +89,7 @@ def test_each_kind_is_shown_alone_and_each_item_in_full(browser: Client, alice: 
 
 def test_a_decision_over_htmx_is_the_list_with_the_next_item(browser: Client, alice: User):
     one, two = proposed_note(alice, "one"), proposed_note(alice, "two")
-    items = browser.get(LIST).context["groups"][0].items
+    items = browser.get(LIST).context["groups"][0]["items"]
     assert f"at={two.pk}" in items[0].next
 
     url = reverse("memory:proposal-accept", args=[one.pk])
@@ -101,11 +101,14 @@ def test_a_decision_over_htmx_is_the_list_with_the_next_item(browser: Client, al
     assert told["HX-Replace-Url"] == items[0].next
     assert "Saved: A note." in page and f'id="item-{one.pk}"' not in page
     assert told.context["item"].key == str(two.pk)
+    rail = page.partition('<li id="rail-i" hx-swap-oob="true">')[2].partition("</li>")[0]
+    assert '<span class="count hot">1<' in rail
+    assert page.count('hx-swap-oob="true"') == 2  # also the bar of phones
 
 
 def test_what_another_tab_decided_is_said_and_the_list_goes_on(browser: Client, alice: User):
     one, _two = proposed_note(alice, "one"), proposed_note(alice, "two")
-    item = browser.get(LIST).context["groups"][0].items[0]
+    item = browser.get(LIST).context["groups"][0]["items"][0]
     review_services.reject(one, by=alice.actor)
 
     url = reverse("memory:proposal-accept", args=[one.pk])
@@ -184,7 +187,9 @@ def test_filters_narrow_the_list_and_nonsense_is_ignored(browser: Client, alice:
 
     def keys(query: str) -> list[str]:
         return [
-            one.key for group in browser.get(LIST + query).context["groups"] for one in group.items
+            one.key
+            for group in browser.get(LIST + query).context["groups"]
+            for one in group["items"]
         ]
 
     assert keys("?type=note") == [str(note.pk)]
@@ -198,7 +203,7 @@ def test_filters_narrow_the_list_and_nonsense_is_ignored(browser: Client, alice:
 
 def test_an_empty_inbox_says_what_comes_there(browser: Client):
     assert "You’re all caught up" in text_of(browser.get(LIST))
-    assert "Nothing decided yet" in text_of(browser.get(f"{LIST}?state=decided"))
+    assert "No decisions yet" in text_of(browser.get(f"{LIST}?state=decided"))
     assert "No matching items" in text_of(browser.get(f"{LIST}?state=accepted"))
 
 
@@ -232,12 +237,14 @@ def test_ten_thousand_items_are_read_in_pages(browser: Client, alice: User):
     )
     page = browser.get(LIST)
     assert page.context["total"] == 10_001
-    seen = {item.key for group in page.context["groups"] for item in group.items}
+    seen = {item.key for group in page.context["groups"] for item in group["items"]}
     page = browser.get(LIST, {"cursor": page.context["next_cursor"]})
-    later = {item.key for group in page.context["groups"] for item in group.items}
+    later = {item.key for group in page.context["groups"] for item in group["items"]}
     assert len(seen) == len(later) == inbox.PAGE and not seen & later
     last = browser.get(LIST, {"cursor": 10_000 // inbox.PAGE})
-    assert [item.key for group in last.context["groups"] for item in group.items] == [str(first.pk)]
+    assert [item.key for group in last.context["groups"] for item in group["items"]] == [
+        str(first.pk)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def test_over_htmx_adding_leads_to_the_document(browser: Client) -> None:
     [
         ({}, "Paste text, enter the URL"),
         ({"text": "  "}, "Paste text, enter the URL"),
-        ({"text": "x", "file": SimpleUploadedFile("a.md", b"x")}, "Add either text"),
+        ({"text": "x", "file": SimpleUploadedFile("a.md", b"x")}, "Add one of these: text"),
         ({"file": SimpleUploadedFile("a.exe", b"MZ")}, "isn’t supported"),
         ({"file": SimpleUploadedFile("a.txt", b"")}, "The document is empty"),
         ({"file": SimpleUploadedFile("a.txt", b"\0\1" * 99)}, "isn’t text"),
@@ -227,7 +227,7 @@ def test_a_conflict_is_explained_and_nothing_typed_is_lost(
     document.rewrite(title="T", text="written first", by=alice.actor, expected_version=1)
     sent = {"title": "T", "text": "what I typed", "version": 1}
     html = browser.post(page(document, "edit"), sent).content.decode()
-    assert "This changed while you were editing" in html
+    assert "This item changed while you were editing" in html
     assert "what I typed" in html
     assert "written first" in html
     assert 'name="version" value="2"' in html
@@ -314,7 +314,7 @@ def test_a_document_says_what_it_is_and_who_added_it(browser: Client, document: 
     html = browser.get(page(document)).content.decode()
 
     assert "<dd>Markdown</dd>" in html
-    assert "<dd>added by you</dd>" in html
+    assert "<b>Added by you</b>" in html
 
 
 def test_a_variable_is_named_to_staff_alone(browser: Client, admin: Any, client_of: Any) -> None:

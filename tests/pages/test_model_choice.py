@@ -157,7 +157,7 @@ def test_a_key_that_was_entered_for_a_model_that_is_gone_can_be_removed(
 
     page = browser.get("/settings/spending/").content.decode()
 
-    assert "No model is set up now, so your key isn’t used." in page
+    assert "No model is currently set up, so your key isn’t used." in page
     assert "Remove key" in page
     assert "Save key" not in page
 

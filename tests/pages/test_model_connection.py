@@ -237,7 +237,7 @@ def test_a_model_that_is_free_and_has_a_price_is_asked_about(browser: Client) ->
 
     answer = save(browser, base_url="http://h/v1", model="m", **given)
 
-    assert "A price is set below" in answer
+    assert "At least one price is set below" in answer
 
 
 def test_a_price_left_empty_is_not_known_and_zero_costs_nothing(browser: Client) -> None:
@@ -263,6 +263,36 @@ def test_a_stored_key_does_not_follow_a_change_of_kind_to_another_host(browser: 
     body = save(browser, kind="ollama", model="m")
 
     assert "The stored key was entered for another URL" in body
+
+
+@pytest.mark.parametrize(
+    ("stored", "now", "kind"),
+    [
+        ("https://api.openai.com/v1", "https://gateway.example/v1", "compatible"),
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:11434/v1", "ollama"),
+        ("http://127.0.0.1:11434/v1", "http://box.example:11434/v1", "ollama"),
+        ("http://127.0.0.1:11434/v1", "http://127.0.0.1:8080/v1", "ollama"),
+        ("http://127.0.0.1:11434/v1", "https://gateway.example/v1", "compatible"),
+        ("http://127.0.0.1:11434/v1", "", "ollama"),
+    ],
+)
+def test_the_provider_follows_a_change_of_only_the_url(
+    browser: Client, stored: str, now: str, kind: str
+) -> None:
+    save(browser, base_url=stored, model="m")
+    before = ModelForm(row=connections.stored("model")).initial["kind"]
+
+    save(browser, kind=before, base_url=now, model="m")
+
+    assert connections.stored("model").profile["kind"] == kind
+
+
+def test_a_provider_selected_for_a_url_stays(browser: Client) -> None:
+    save(browser, kind="openai", model="m")
+    save(browser, kind="vllm", base_url="http://gateway.example/v1", model="m")
+    save(browser, kind="vllm", base_url="http://gateway.example/v2", model="m")
+
+    assert connections.stored("model").profile["kind"] == "vllm"
 
 
 def test_the_provider_is_asked_for_first_and_known_from_a_stored_address(browser: Client) -> None:

@@ -24,13 +24,13 @@ def browser(client_of: ClientOf, alice: Any) -> Client:
 
 def test_it_shows_a_notes_words_kind_source_and_expiry(browser: Client, alice: Any):
     note(alice, kind="rule", tags=["travel"], source="run:9", stability="volatile",
-         ttl_days=7, expires_at=days(6))  # fmt: skip
+         ttl_days=7, expires_at=days(2))  # fmt: skip
 
     page = text_of(browser.get(URL))
 
     for words in ("Fares are stale.", "rule", "travel", "run:9", "volatile", "1 note<"):
         assert words in page
-    assert f'datetime="{days(6):%Y-%m-%d}' in page
+    assert f'datetime="{days(2):%Y-%m-%d}' in page
 
 
 def test_a_notes_source_is_its_run_by_the_runs_number_and_not_its_id(browser: Client, alice: Any):

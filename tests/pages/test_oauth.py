@@ -604,7 +604,9 @@ def test_a_flood_from_many_addresses_does_not_fill_the_disk(
     assert oauth.forget_unused() == 3
 
 
-def test_tries_at_the_token_url_are_limited_as_sign_ins_are(app: App, settings: Any) -> None:
+def test_tries_at_the_token_url_are_limited_as_sign_ins_are(
+    app: App, settings: Any, one_minute: None
+) -> None:
     settings.BEACON_SIGN_INS_PER_MINUTE = 2
 
     statuses = [app.refresh("bcr_x.y").status_code for _number in range(3)]
@@ -778,7 +780,7 @@ def test_a_stranger_makes_beacon_fetch_nothing(
 
 
 def test_one_person_can_not_make_beacon_fetch_without_end(
-    app: App, published: dict[str, Any]
+    app: App, published: dict[str, Any], one_minute: None
 ) -> None:
     statuses = {app.asks(client_id=f"{DOCUMENT}?{n}").status_code for n in range(61)}
 

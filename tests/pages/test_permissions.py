@@ -76,7 +76,10 @@ def test_after_two_weeks_and_enough_decisions_a_rule_is_suggested(browser: Clien
 
     page = browser.get(PAGE)
 
-    assert "21 of desk’s 21 notes were right. Save its notes without approval?" in text_of(page)
+    assert (
+        "21 of 21 notes from desk were correct. Save this agent’s future notes without approval?"
+        in text_of(page)
+    )
 
 
 @pytest.mark.parametrize(("number", "days"), [(19, 15), (21, 13)])
@@ -106,7 +109,7 @@ def test_one_button_changes_the_rule_of_that_writer_alone(browser: Client, alice
     assert held(alice, by=Actor("agent", "cursor"))
     assert held(alice, "observation")
     assert held(alice, trust=Trust.QUARANTINED)
-    assert "Save its notes without approval?" not in text_of(browser.get(PAGE))
+    assert "Save this agent’s future notes without approval?" not in text_of(browser.get(PAGE))
     undone(browser, page)
     assert held(alice)
     assert not ReviewLevel.objects.exclude(writer="").exists()

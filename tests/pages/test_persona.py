@@ -68,7 +68,9 @@ def test_a_second_window_is_told_and_keeps_its_persona(client: Client, alice: Us
 
     page = client.post(PERSONA, stale).content.decode()
 
-    assert "This changed while you were editing" in page and "Mine." in page and "Theirs." in page
+    assert (
+        "This item changed while you were editing" in page and "Mine." in page and "Theirs." in page
+    )
     assert 'name="version" value="2"' in page
     assert "Theirs." in note_of(alice, "agent").content
 
@@ -122,7 +124,7 @@ def test_a_soul_written_in_a_second_window_is_told(client: Client, alice: User):
 
     page = client.post(SOUL, stale).content.decode()
 
-    assert "This changed while you were editing" in page and "Mine." in page
+    assert "This item changed while you were editing" in page and "Mine." in page
     assert note_of(alice, "soul").content == "Theirs."
 
 

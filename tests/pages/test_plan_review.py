@@ -124,7 +124,7 @@ def test_it_says_that_it_waits_and_for_whom(browser: Client, run: Run):
 
     assert "Waiting for you to review the plan" in shown
     assert "it doesn’t search or spend anything" in shown
-    assert "Waiting for you</span>" in shown and "Stop and write report" not in shown
+    assert "Waiting since" in shown and "Stop and write report" not in shown
 
 
 def test_it_says_when_it_goes_on_by_itself(browser: Client, topic: Topic):

@@ -32,7 +32,7 @@ def test_it_lists_all_with_the_reason_in_few_queries(
         page(alice)
     with django_assert_max_num_queries(16):
         told = browser.get(LIST)
-    assert len(told.context["groups"][0].items) == 8
+    assert len(told.context["groups"][0]["items"]) == 8
     assert "tells the reader to ignore instructions" in told.content.decode()
 
 
@@ -95,7 +95,7 @@ def test_from_a_proposal_its_agent_is_refused_and_let_in_again(browser: Client, 
     held = proposed_note(alice)
     address = reverse("memory:source-refuse", args=["proposal", held.pk])
     shown = browser.get(address).content.decode()
-    assert "1 pending proposal is rejected" in shown
+    assert "1 pending proposal will be rejected" in shown
     assert f'href="{reverse("memory:proposal", args=[held.pk])}">Cancel' in shown
 
     assert "Choose what" in browser.post(address, {"choice": "agent:other"}).content.decode()

@@ -63,7 +63,7 @@ def test_a_result_is_rated_in_place_and_asks_for_a_reason(
     answer = browser.post(RATE, sent(train, "not-useful"), headers=in_place(train))
     body = answer.content.decode()
     assert f'id="rate-memory-{train.pk}"' in body
-    assert '<details class="rate-reason" open>' in body
+    assert '<details class="fold rate-reason" open>' in body
     assert "Rated not useful. It now ranks lower for this question." in body
     browser.post(RATE, sent(train, "not-useful", reason="It was changed."), headers=in_place(train))
     rating = Rating.objects.get()

@@ -85,7 +85,7 @@ def test_a_kind_in_the_address_is_chosen_already(browser: Client) -> None:
         ({"ttl_days": "-1"}, "a whole number of days from 1"),
         ({"tags": "t" * 10_000}, "at most 80 characters"),
         ({"content": "é" * 40_000}, "14,464 over the limit"),
-        ({"scope": "everybody"}, "A scope must be owner"),
+        ({"scope": "everybody"}, "isn’t a valid scope"),
         ({"sensitivity": "secret"}, "is not one of the available choices"),
     ],
 )
@@ -255,7 +255,7 @@ def test_the_second_tab_is_told_keeps_its_text_and_gets_both_changes_put_togethe
     mine = typed(one, WORDS.replace("nine", "ten"))
     edit_note(one, by=alice.actor, content=WORDS.replace("stale", "fresh"))
     html = text_of(browser.post(edit_page(one), mine, headers=HTMX))
-    assert "This changed while you were editing" in html
+    assert "This item changed while you were editing" in html
     assert "Fares are fresh. Ask the airline. The desk opens at ten." in html
     assert "Fares are stale. Ask the airline. The desk opens at ten." in html  # whole, as typed
     assert 'name="version" value="2"' in html

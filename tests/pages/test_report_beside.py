@@ -219,7 +219,9 @@ def test_pages_read_are_counted_as_the_hits_are(browser: Client, topic: Topic):
 
 
 def test_its_memory_expires_in_the_topic_pages_words(browser: Client, run: Run):
-    assert "Expires in 30 days. Each saved run postpones the expiry date." in page(browser, run)
+    assert "Expires in 30 days. Each saved run postpones the memory’s expiry date." in page(
+        browser, run
+    )
 
 
 def test_what_a_run_was_made_with_is_told_in_words(run: Run):
@@ -244,7 +246,7 @@ def test_the_panel_and_the_list_count_the_same_pages(browser: Client, topic: Top
     shown = page(browser, run)
     words = " ".join(strip_tags(shown.replace("<", " <")).split())
 
-    assert "Results 3 New pages 1 Known pages 1 Read 4 pages, including 3 read again" in words
+    assert "Results 3 New pages 1 Known pages 2 Read 4 pages, including 3 read again" in words
     assert "Pages in this run 5" in words
     known = "Known 3 1 found by search · 2 not found this time · 2 read again"
     assert f"{known} · 1 couldn’t be read" in words

@@ -346,7 +346,7 @@ def test_a_writers_name_leads_to_what_it_wants_and_all_of_that_is_decided_at_onc
     assert f"{LIST}?by={AGENT.kind}%3A{AGENT.name}" in text_of(browser.get(f"{LIST}?type=note"))
     asked = {"by": str(AGENT)}
     (group,) = browser.get(LIST, asked).context["groups"]
-    assert [item.key for item in group.items] == [str(theirs.pk)]
+    assert [item.key for item in group["items"]] == [str(theirs.pk)]
     browser.post(f"{BULK}?by={AGENT}", {"act": "reject", "all": "1"})
     assert list(review_services.waiting(alice)) == [other]
 

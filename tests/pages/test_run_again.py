@@ -100,7 +100,7 @@ def test_too_many_in_the_hour_are_refused_with_the_time(
     answer = browser.post(url(name, failed if name == "run-retry" else saved))
 
     assert answer.status_code == 429 and int(answer["Retry-After"]) > 3500
-    assert "You can start the next one at" in answer.content.decode()
+    assert "You can start the next run at" in answer.content.decode()
 
 
 @pytest.mark.requirement("R233")

@@ -22,7 +22,7 @@ HTMX = {"HX-Request": "true", "HX-Target": "run-live"}
 @pytest.fixture
 def run(topic: Topic) -> Run:
     """A run that reads the ninth of fourteen pages."""
-    run = make_run(topic, saved=False, new_count=14, known_count=20)
+    run = make_run(topic, saved=False)
     make_steps(
         run, done=4, state="running", detail="9 of 14 pages", counts={"read": 9, "pages": 14}
     )
@@ -76,14 +76,15 @@ def test_a_reason_that_all_queries_of_a_service_met_is_said_once(browser: Client
 def test_it_shows_queries_with_what_came_of_each(browser: Client, run: Run):
     shown = page(browser, run)
 
-    assert "4 new, 1 known" in shown
+    assert "<span>5 results</span><span>4 new</span>" in shown
     assert "waiting for results" in shown
 
 
 def test_it_shows_hits_new_and_known_budget_and_heartbeat(browser: Client, run: Run):
     shown = page(browser, run)
 
-    assert "14 new" in shown and "20 known" in shown
+    assert "New: 4 · Known: 1" in shown
+    assert "2 read · 1 near-duplicate · 1 couldn’t be read" in shown
     assert "0 of 60000" in shown.replace(",", "")
     assert "data-beat" in shown and "data-elapsed" in shown
 

@@ -101,7 +101,7 @@ def failed(run: Run) -> Run:
 
 
 def test_a_failed_run_goes_at_once_and_comes_back(browser: Client, failed: Run) -> None:
-    assert "You can restore it for 30 days" in text_of(browser.get(page_of(failed)))
+    assert "You can restore the run for 30 days" in text_of(browser.get(page_of(failed)))
     html = text_of(browser.post(page_of(failed), follow=True))
     assert "Run moved to Trash" in html
     runs = f"/topics/{failed.topic.slug}/runs/"

@@ -183,7 +183,7 @@ def test_an_ended_link_says_so_and_works_again_once_that_is_taken_back(
     browser.post(f"/shared-links/{link.pk}/resume/")
 
     assert gone.status_code == 410
-    assert "has revoked the link" in gone.content.decode()
+    assert "has revoked it" in gone.content.decode()
     assert read(link).status_code == 200
 
 

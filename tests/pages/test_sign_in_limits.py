@@ -65,7 +65,9 @@ def test_addresses_of_one_ipv6_network_are_counted_together(alice: User) -> None
     assert SignIn.objects.get().address == "2001:db8:1:3::1"
 
 
-def test_tries_of_one_ipv6_network_share_the_minutes_limit(alice: User, settings: Any) -> None:
+def test_tries_of_one_ipv6_network_share_the_minutes_limit(
+    alice: User, settings: Any, one_minute: None
+) -> None:
     settings.BEACON_SIGN_INS_PER_MINUTE = 3
     cache.clear()
     for number in range(4):

@@ -342,7 +342,7 @@ def test_a_person_without_a_password_confirms_by_a_fresh_sign_in(alice: User) ->
 
     page = browser.post(CODES)
 
-    assert "sign in again, and try again within 10 minutes" in text_of(page)
+    assert "then try again within 10 minutes" in text_of(page)
 
 
 def test_an_admin_removes_the_app_on_the_users_page(
@@ -392,7 +392,7 @@ def test_a_stolen_session_sets_no_password_later(alice: User) -> None:
 
     page = browser.post("/settings/password/", new)
 
-    assert "sign in again, and try again within 10 minutes" in text_of(page)
+    assert "then try again within 10 minutes" in text_of(page)
     alice.refresh_from_db()
     assert not alice.has_usable_password()
 

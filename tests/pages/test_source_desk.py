@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from memory.models import RefusedSource, SeenUrl, Source, SourceRule, Topic
 from research.models import Hit, TopicSettings
 from research.services.sources import figures as source_figures
-from research.services.sources.figures import Question
+from research.services.sources.figures import Rules, SourcesFilter
 from tests.pages.topic_cast import text_of
 from tests.research.factories import (
     make_fact,
@@ -73,7 +73,8 @@ def settings_of(topic: Topic) -> TopicSettings:
 
 
 def figures(topic: Topic, **asked: Any) -> dict[str, source_figures.Figures]:
-    return {row.place: row for row in source_figures.page_of(topic, Question(**asked))}
+    rows = source_figures.page_of(topic, SourcesFilter(**asked), Rules.of(topic))
+    return {row.place: row for row in rows}
 
 
 def test_the_figures_count_what_each_domain_gave(topic: Topic):
@@ -86,7 +87,7 @@ def test_the_figures_count_what_each_domain_gave(topic: Topic):
 
 
 def test_the_figures_of_a_page_say_why_it_was_not_read(topic: Topic):
-    found = figures(topic, by_domain=False)
+    found = figures(topic, by="page")
 
     assert found[f"{FARM}/c"].why == "the server answered 404"
     assert found[NEWS].facts == 1
@@ -142,7 +143,7 @@ def test_it_is_filtered(browser: Client, topic: Topic, query: str, there: str, g
 def test_block_boost_and_mute_are_said_and_undone(browser: Client, topic: Topic):
     page = text_of(act(browser, "mute topic farm.example", follow=True))
 
-    assert "it never triggers a notification" in page
+    assert "won’t trigger notifications by themselves" in page
     assert settings_of(topic).mute_places == ["farm.example"]
     undone(browser, page)
     assert settings_of(topic).mute_places == []

@@ -71,7 +71,7 @@ def test_what_is_known_and_what_is_not_stand_side_by_side(browser: Client, alice
     call(alice, money=None)
     call(alice, money=Decimal("1.5"))
 
-    assert "≥ $1.50</span>" in body_of(browser)
+    assert "$1.50+</span>" in body_of(browser)
     assert "+ 1 call with an unknown price" in body_of(browser)
 
 

@@ -116,6 +116,14 @@ def test_who_runs_containers_is_told_the_command_in_them(browser: Client, settin
     assert "\n  mcp:\n" in services
 
 
+def test_the_command_that_installs_hooks_names_this_server(browser: Client, settings: Any) -> None:
+    settings.BEACON_URL = "http://127.0.0.1:8010"
+
+    body = browser.get(PAGE).content.decode()
+
+    assert "beacon-memory --url http://127.0.0.1:8010 hooks install claude-code" in body
+
+
 def test_only_staff_are_told_the_folders_of_this_machine(
     browser: Client, admin: User, client_of: Callable[[User], Client], settings: Any
 ) -> None:
@@ -306,7 +314,7 @@ def test_a_token_is_limited_to_topics_of_ones_own_and_shared_ones(
     assert set(ApiToken.objects.get().topic_ids) == {mine.pk, shared.pk}
     assert "only <bdi>Ferries</bdi>, <bdi>Trains</bdi>" in shown
     shared.members.all().delete()
-    assert "<bdi>a topic you can’t read</bdi>" in browser.get(PAGE).content.decode()
+    assert "<bdi>a topic you don’t have access to</bdi>" in browser.get(PAGE).content.decode()
 
 
 @pytest.mark.requirement("R398")

@@ -63,9 +63,9 @@ def test_without_a_web_search_the_page_says_where_runs_look(browser: Client, set
     without = text_of(browser.get(URL))
     settings.SEARCH_KEYS = settings.SEARCH_KEYS | {"serpapi": "key-of-a-test"}
 
-    assert "No web search yet" in without
+    assert "Web search isn’t set up yet" in without
     assert 'href="/library/add/"' in without
-    assert "No web search yet" not in text_of(browser.get(URL))
+    assert "Web search isn’t set up yet" not in text_of(browser.get(URL))
 
 
 def test_over_htmx_a_refused_form_comes_back_alone(browser: Client):
@@ -393,4 +393,4 @@ def test_the_form_names_the_usual_services_and_what_one_lacks(browser: Client):
 def test_a_service_that_is_ticked_without_its_key_is_said_to_fail(browser: Client):
     page = text_of(browser.post(URL, VALID | {"services": ["brave"], "down": "brave"}))
 
-    assert "needs a key, but none is set: each run will warn you" in page
+    assert "needs a key, but none is set: each run will show a warning" in page

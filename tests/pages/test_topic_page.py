@@ -282,7 +282,7 @@ def test_runs_are_paged_by_keyset(browser: Client, topic: Topic):
     first = browser.get(HOME + "runs/")
     second = browser.get(HOME + "runs/", {"cursor": first.context["next_cursor"]})
 
-    numbers = [row.run.number for row in [*first.context["rows"], *second.context["rows"]]]
+    numbers = [row["run"].number for row in [*first.context["rows"], *second.context["rows"]]]
     assert numbers == list(range(53, 0, -1))
 
 

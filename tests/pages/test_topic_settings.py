@@ -139,7 +139,7 @@ def test_its_number_of_queries_is_fixed(
         make(alice, f"Topic {number}")
     browser.get(URL)
 
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         browser.get(URL)
 
 

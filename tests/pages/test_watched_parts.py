@@ -38,15 +38,20 @@ def read(topic: Topic, text: str, **fields: Any) -> Run:
 
 @pytest.mark.requirement("R372")
 def test_the_report_shows_which_words_changed(browser: Client, topic: Topic):
-    first = read(topic, "Basic | €9\n\nPro | €19")
-    same = read(topic, "Basic | €9\n\nPro | €19")
-    changed = read(topic, "Basic | €9\n\nPro | €21")
+    table = "| Plan | Price |\n|---|---|\n| Basic | €9 |\n| Pro | €{} |"
+    first = read(topic, table.format(19))
+    same = read(topic, table.format(19))
+    changed = read(topic, table.format(21))
 
     assert "Beacon read this for the first time." in page(browser, first)
     assert "Unchanged since Run #1." in page(browser, same)
     shown = page(browser, changed)
     assert "Changed since Run #2:" in shown
     assert ">19</del>" in shown and ">21</ins>" in shown
+    assert (
+        "Basic · €9" in shown
+        and "|" not in shown.partition('id="watched-parts"')[2].partition("</section>")[0]
+    )
 
 
 def test_a_part_that_wasnt_read_is_listed_with_its_reason(browser: Client, topic: Topic):

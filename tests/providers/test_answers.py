@@ -80,7 +80,7 @@ def test_a_services_own_words_are_found_where_services_put_them(body, text):
     ("status", "kind", "words"),
     [
         (301, ServiceRefused, "redirects to another URL"),
-        (400, ProviderRejected, "didn’t accept the search"),
+        (400, ProviderRejected, "rejected the search"),
         (401, ServiceRefused, "rejected the key"),
         (404, ServiceRefused, "wasn’t found at this URL"),
         (408, ProviderUnavailable, "isn’t available"),

@@ -164,7 +164,11 @@ NO_TOKEN = {"error": {"code": "VALIDATION", "meta": {"loc": ["header", "x-subscr
     [
         (brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", "no", {}), ServiceRefused, "HTTP 422: no"),
         (lambda _: json_answer(NO_TOKEN, 422), ProviderRejected, "rejected the key"),
-        (brave_error(422, "VALIDATION", "bad q", {}), ProviderRejected, "didn’t accept .*bad q"),
+        (
+            brave_error(422, "VALIDATION", "bad q", {}),
+            ProviderRejected,
+            "rejected the search .*bad q",
+        ),
         (status(401), ProviderRejected, "rejected the key"),
         (status(403), ProviderRejected, "rejected the key"),
         (status(404), ProviderRejected, "wasn’t found at this URL"),

@@ -187,7 +187,7 @@ def test_a_book_is_read_in_its_order(reader: Extractor):
             "<html><body><p>It ended.</p></body></html>",
         ),
     )
-    assert page.text == "One\n\nIt began.\n\nIt ended."
+    assert page.text == "# One\n\nIt began.\n\nIt ended."
     assert (page.title, str(page.published_at)) == ("A short history", "2024-01-09")
 
 

@@ -188,7 +188,7 @@ def test_a_query_without_a_word_asks_nothing(server, provider):
     try:
         assert provider.search("?! …", SearchOptions()) == []
     except ProviderRejected as exc:
-        assert "GDELT needs words" in str(exc)
+        assert "GDELT requires words" in str(exc)
     assert server.asked == []
 
 

@@ -16,7 +16,7 @@ PAGE = """<html><head><title>Plans – Co</title></head><body><nav>Home</nav><ma
 <h3>Notes</h3><p>incl. VAT</p></section><h2>Support</h2><p>Mail us</p></main>
 <aside class=side><p>Now <b>20 %</b> off</p><nav><p>More</p></nav></aside><footer>© 2026</footer>
 <script>var h = '<h2>Hidden</h2>'</script></body></html>"""
-PRICES = "Plan | Price\nBasic | €9\nPro | €19"
+PRICES = "| Plan | Price |\n|---|---|\n| Basic | €9 |\n| Pro | €19 |"
 
 
 @pytest.mark.requirement("R370")
@@ -29,8 +29,8 @@ PRICES = "Plan | Price\nBasic | €9\nPro | €19"
         ("css", ".side b, .prices", f"{PRICES}\n\n20 %"),
         ("css", ".none", ""),
         ("css", "script", ""),
-        ("heading", "pricing", f"Pricing ¶\n\nAll plans.\n\n{PRICES}\n\nNotes\n\nincl. VAT"),
-        ("heading", "Support", "Support\n\nMail us"),
+        ("heading", "pricing", f"## Pricing\n\nAll plans.\n\n{PRICES}\n\n### Notes\n\nincl. VAT"),
+        ("heading", "Support", "## Support\n\nMail us"),
         ("heading", "Price", ""),
         ("heading", "Hidden", ""),
     ],

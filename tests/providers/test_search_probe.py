@@ -64,9 +64,7 @@ def test_a_turn_that_others_have_first_is_not_told_as_the_vendors_fault(serp, mo
     outcome = try_search(serp.profile())
 
     assert not outcome.ok and outcome.ms < 2000 and not serp.asked
-    assert outcome.message.startswith(
-        "SerpAPI allows one request every 3 seconds, and other searches have"
-    )
+    assert outcome.message.startswith("SerpAPI allows one request every 3 seconds, and the next")
 
 
 def in_turn(pace: MinInterval, get: Callable[..., Reply]) -> Callable[..., Reply]:

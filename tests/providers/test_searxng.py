@@ -130,7 +130,7 @@ def test_nothing_found_is_an_empty_list(search, searx):
 @pytest.mark.parametrize(
     ("scene", "kind", "words"),
     [
-        (status(400, "Invalid value"), ProviderRejected, "didn’t accept"),
+        (status(400, "Invalid value"), ProviderRejected, "rejected the search"),
         (html(401), ProviderRejected, "rejected the search .*need a key"),
         (html(403), ProviderRejected, "settings.yml"),
         (html(404), ProviderRejected, "wasn’t found at this URL"),

@@ -91,7 +91,7 @@ def test_nothing_found_is_an_empty_list(search, tavily):
 @pytest.mark.parametrize(
     ("scene", "kind", "words"),
     [
-        (told(400, "Query is too long."), ProviderRejected, "didn’t accept .*too long"),
+        (told(400, "Query is too long."), ProviderRejected, "rejected the search .*too long"),
         (told(401, "Unauthorized: invalid"), ProviderRejected, "rejected the key .*401"),
         (told(429, "Too many"), ProviderUnavailable, "rate limit"),
         (told(432, "exceeds your plan"), ProviderRejected, "no searches left .*exceeds"),

@@ -41,7 +41,7 @@ def make_tracks(run: Run, *, live: int = 0, calls: int = 4) -> list[Step]:
             Step(
                 run=run, name="tracks", part=part, position=position, attempt=1,
                 state=Step.State.RUNNING if is_live else Step.State.DONE,
-                detail="4 tool calls, 1 page opened", prompt_tokens=18_210, completion_tokens=840,
+                detail=f"{calls} tool calls, 1 page opened", prompt_tokens=18_210, completion_tokens=840,
                 started_at=now - timedelta(seconds=12 if not is_live else 50),
                 finished_at=None if is_live else now,
                 warning="it reached its share of the run’s token limit" if part == 2 else "",
@@ -74,7 +74,7 @@ def make_steps(run: Run, *, done: int, state: str = "") -> None:
 
 def unfinished_runs(topic: Topic, *, calls: int = 4) -> Run:
     """Return a deep run whose second track is running."""
-    run = make_run(topic, saved=False, depth="deep", new_count=12, known_count=3)
+    run = make_run(topic, saved=False, depth="deep", new_count=4, known_count=1)
     make_steps(run, done=4, state="running")
     make_tracks(run, live=2, calls=calls)
     make_hits(run, 5)

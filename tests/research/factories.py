@@ -86,6 +86,13 @@ def make_report(run: Run, **fields: Any) -> Report:
     return report
 
 
+def written(*sentences: str) -> dict[str, str]:
+    """Return the summary and the text of a report that says these sentences."""
+    summary, *others = [f"{said} [{n}]" for n, said in enumerate(sentences, start=1)]
+    findings = "\n".join(f"- {said}" for said in (others or [summary]))
+    return {"summary": summary, "body": f"{summary}\n\n## Findings\n\n{findings}\n"}
+
+
 def make_source(n: int, title: str, **fields: Any) -> dict[str, Any]:
     """Return one entry of a report's numbered sources, with a quote that was found."""
     return {
@@ -129,7 +136,7 @@ def make_watched(run: Run, text: str, **fields: Any) -> Hit:
     return make_hit(run, 90, **(given | {"part": "css: .prices", "content_item": item} | fields))
 
 
-def make_hits(run: Run, count: int) -> list[Hit]:
+def make_hits(run: Run, count: int, **fields: Any) -> list[Hit]:
     """Return `count` hits: of five, two are read, one failed, one known, one a near-duplicate."""
     kinds: list[dict[str, Any]] = [
         {},
@@ -138,7 +145,37 @@ def make_hits(run: Run, count: int) -> list[Hit]:
         {"state": Hit.State.KNOWN, "reading": Hit.Reading.NOT_READ},
         {"reading": Hit.Reading.NEAR_DUPLICATE, "reason": "has the same text as example.org"},
     ]
-    return [make_hit(run, place, **kinds[(place - 1) % 5]) for place in range(1, count + 1)]
+    return [
+        make_hit(run, place, **kinds[(place - 1) % 5], **fields) for place in range(1, count + 1)
+    ]
+
+
+def make_search(run: Run, query: str, count: int, *, processed: int) -> None:
+    """Create `count` hits of one query for a run with steps, and make its steps say the same.
+
+    The first `processed` new ones were read or couldn't be.
+    """
+    queries = [{"query": query, "service": "serpapi", "rank": 1}]
+    make_hits(run, count, queries=queries)
+    new = run.hits.filter(state=Hit.State.NEW)
+    later = list(new.order_by("place").values_list("pk", flat=True)[processed:])
+    run.hits.filter(pk__in=later).update(reading=Hit.Reading.NOT_READ, reason="")
+    read = new.filter(reading=Hit.Reading.READ).count()
+    steps = {
+        "plan": ("1 query, written without a model", {"queries": [query]}),
+        "search": (
+            f"{count} results from SerpAPI",
+            {"asked": [{"query": query, "service": "serpapi", "hits": count, "problem": ""}]},
+        ),
+        "filter_seen": (f"{new.count()} new, {count - new.count()} known", {}),
+        "read": (f"{read} pages read", {}),
+    }
+    done = {step.name: step for step in run.steps.filter(state=Step.State.DONE)}
+    for name, (detail, output) in steps.items():
+        if name in done:
+            Step.objects.filter(pk=done[name].pk).update(detail=detail, output=output)
+    run.new_count, run.known_count = new.count(), count - new.count()
+    run.save(update_fields=["new_count", "known_count"])
 
 
 def make_fact(topic: Topic, text: str, run: Run | None = None, **fields: Any) -> TopicFact:
@@ -164,10 +201,10 @@ def make_item(run: Run, status: str, sentence: str, **fields: Any) -> DeltaItem:
 
 # What each step says when it is done, as in a real run without a model.
 DONE = {
-    "load_memory": "current facts before this run: 3, seen URLs: 1, last run: 14 November 2026",
+    "load_memory": "3 facts, 1 seen URL, last run on 14 Nov 2026",
     "plan": "2 queries, written without a model",
     "search": "5 results from SerpAPI",
-    "filter_seen": "new: 4, known: 1",
+    "filter_seen": "4 new, 1 known",
     "tracks": "3 tracks, 3 pages opened",
     "read": "2 pages read",
     "write": "2 findings, 3 changes (Beacon)",

@@ -23,6 +23,7 @@ from research.services.runs.execution import starting
 from research.services.runs.search import reading
 from tests.providers.fakes import FakeSearch
 from tests.research.conftest import Providers
+from tests.research.test_data_files import LATEX, TOML
 
 # Searches and reading run in threads, which see what is committed.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -122,7 +123,9 @@ def test_the_source_of_a_changed_row_has_its_quote(site: Site):
     site.reads(of_rows(LATER))
 
     quotes = [q for source in site.run.report.sources for q in source["quotes"] if q["found"]]
-    assert (MOVED[1], "T3 | Planned | 2027-11-15") in [(q["sentence"], q["quote"]) for q in quotes]
+    assert (MOVED[1], "| T3 | Planned | 2027-11-15 |") in [
+        (q["sentence"], q["quote"]) for q in quotes
+    ]
     assert "show in page" in site.report
 
 
@@ -187,7 +190,10 @@ def with_prices(rows: Sequence[Row]) -> list[Row]:
     [
         (
             of_rows(with_prices(LATER), (*HEAD, "Price")),
-            [("changed", f"{MOVED[1]}; Price 4.40 €")],
+            [
+                ("changed", f"{MOVED[1]}; Price 4.40 €"),
+                ("new", f"{TITLE}, Price: T1 2.40 €; T2 3.40 €; T3 4.40 €; T4 5.40 €"),
+            ],
             "(localhost: Price added)",
         ),
         (
@@ -218,7 +224,7 @@ def test_a_column_that_is_removed_takes_its_facts_with_it(site: Site):
 
     assert {status for status, _sentence in site.items()} == {"gone"}
     assert "Table columns changed (localhost: Status removed)" in site.report
-    assert "No longer on its page: " in site.run.report.summary
+    assert "No longer on the source page: " in site.run.report.summary
 
 
 # --- a page that shows something else ---------------------------------------------------------------
@@ -444,3 +450,22 @@ def test_a_page_about_signing_in_or_missing_pages_is_a_page(title: str, text: st
 )
 def test_what_servers_send_in_place_of_a_page_is_recognized(title: str, text: str):
     assert reading.reason_against(title, text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "said"),
+    [
+        ("application/toml", TOML, "T2: opens 2028-09-01"),
+        ("application/x-tex", LATEX, "The tram to the zoo opens on 9 May 2028 with a party."),
+    ],
+    ids=["toml", "latex"],
+)
+def test_a_change_in_a_data_file_or_in_latex_is_reported(
+    site: Site, kind: str, text: str, said: str
+):
+    site.reads(text, kind=kind)
+    site.reads(text.replace("2028-05-01", "2028-09-01").replace("1 May", "9 May"), kind=kind)
+
+    assert [(status, told.removeprefix(f"{TITLE}, ")) for status, told in site.items()] == [
+        ("changed", said)
+    ]

@@ -358,6 +358,6 @@ def test_the_services_and_the_plan_of_two_runs_are_told_as_people_call_them(topi
     rows = compare.compare_sources(topic, old, new)["settings"]
 
     assert rows == [
-        ("Plan", "planned from templates", "copied from the repeated run"),
+        ("Plan", "planned from templates", "copied from the original run"),
         ("Services searched", "Brave", "Brave, arXiv"),
     ]

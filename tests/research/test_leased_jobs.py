@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db.models import F
 from django.utils import timezone
 
@@ -20,8 +21,9 @@ from memory.agents.chat import end as conversation_end
 from memory.models import Archive, BackupFile, BulkAct, Message, Reflection, Topic
 from memory.pages.records import bulk
 from memory.services import backups
+from research import tasks
 from research.models import Delivery, Run, Step
-from research.tasks import tick
+from research.tasks import minute_tick, tick
 from tests.research import cast
 from tests.research.factories import make_run
 from tests.research.notice_cast import body_in_style, email, saved_run
@@ -95,8 +97,10 @@ def test_only_kinds_with_unfinished_jobs_are_swept(job: Any, django_assert_num_q
 
 @pytest.mark.django_db
 def test_a_tick_that_finds_nothing_takes_few_queries(django_assert_max_num_queries: Any):
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(2):
         tick()
+    with django_assert_max_num_queries(10):
+        minute_tick()
 
 
 def test_of_two_claims_one_gets_the_job(job: Any):
@@ -206,3 +210,14 @@ def test_an_export_that_another_worker_took_over_leaves_its_file(
 
     assert row.file.read_bytes() == b"the other's"
     assert [file.name for file in row.file.parent.glob(f"{row.pk}*")] == [row.file.name]
+
+
+def test_the_time_limit_of_a_tick_ends_it():
+    def over() -> None:
+        raise SoftTimeLimitExceeded
+
+    after: list[str] = []
+    with pytest.raises(SoftTimeLimitExceeded):
+        tasks._do_all([("too long", over), ("next", lambda: after.append("done"))])
+
+    assert after == []

@@ -334,8 +334,26 @@ def test_the_door_opens_to_a_token_that_holds_from_a_host_of_its_own(
     for method in ("GET", "DELETE", "PUT"):
         answer = httpx.request(method, address, headers=ACCEPT, trust_env=False)
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    # A route also matches its path and a final newline.
+    for path in ("%0A", "/", "x"):
+        answers = [
+            _post(f"{address}{path}", "bcn_wrong"),
+            _post(f"{address}{path}", token, headers={"Host": "evil.example"}),
+            httpx.get(f"{address}{path}", headers=ACCEPT, trust_env=False),
+        ]
+        assert [answer.status_code for answer in answers] == [401, 421, 405], path
     lives = httpx.get(address.replace("/mcp", "/livez"), trust_env=False)
     assert lives.text == "ok\n"
+
+
+def test_the_host_name_that_a_proxy_passes_on_is_accepted(
+    alice: User, address: str, settings: Any
+) -> None:
+    settings.ALLOWED_HOSTS = ["beacon.example"]
+
+    answer = _post(address, token_of(alice), headers={"Host": "beacon.example"})
+
+    assert answer.status_code == 200
 
 
 def test_a_page_on_another_port_of_this_machine_cannot_send_a_token(

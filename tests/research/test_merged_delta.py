@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from beacon_site.text.cleaning import match_key
 from research.models import DeltaItem
-from research.services.runs.reporting.merged_deltas import merge
+from research.services.runs.reporting.delta import Change, Status
+from research.services.runs.reporting.merged_deltas import bullet, merge
 
 OLD = "Cells cost ninety euros per kilowatt hour."
 NEXT = "Cells cost eighty euros per kilowatt hour."
@@ -152,3 +153,18 @@ def test_one_run_alone_is_told_as_its_report_tells_it(sentences: list[str]):
     items = [said(4, "new", sentence) for sentence in sentences]
 
     assert told(*items) == [("new", "", sentence) for sentence in sentences]
+
+
+@pytest.mark.parametrize(
+    ("quote", "shown"),
+    [
+        ('<h1 class="big">Talks - closed</h1>', ""),  # says no more than the sentence
+        ("<p>The call for **talks** is closed.</p>", "“The call for talks is closed.”"),
+        ("| Talks | closed in May |", "“| Talks | closed in May |”"),
+    ],
+)
+def test_a_quote_is_shown_without_markup_if_it_says_more(quote: str, shown: str):
+    said = bullet(Change(Status.NEW, "Talks - closed", [1], quote), {1: {"domain": "a.example"}})
+
+    source = f"(a.example: {shown})" if shown else "(a.example)"
+    assert said == f"- **New:** Talks - closed [1] {source}"

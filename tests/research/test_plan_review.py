@@ -187,7 +187,7 @@ def test_after_a_day_it_goes_on_by_itself_where_the_topic_says_so(topic: Topic):
     assert planning.resumes_at(run) == run.not_before
 
     Run.objects.filter(pk=run.pk).update(not_before=timezone.now())
-    tasks.tick()
+    tasks.minute_tick()
 
     assert cast.carried_out(run).status == "succeeded"
     assert Activity.objects.get(kind="plan-went-on").actor == "research"

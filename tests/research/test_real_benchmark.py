@@ -137,6 +137,7 @@ def test_a_new_item_that_was_there_before_is_old_and_a_gone_one_that_is_still_th
     assert (score.true_items, score.old) == (0, 1)
     assert score.noise == ["[old] new: Plums", "[still there] gone: Gone"]
     assert score.by_status == {"new": [0, 1], "gone": [0, 1]}
+    assert (score.gone, score.gone_from_pages) == (1, 0)
 
 
 def test_a_true_change_may_quote_a_line_that_only_moved():
@@ -280,6 +281,17 @@ def _topic(steps: list[Step]) -> Topic:
     days = tuple((f"2026-01-0{n}", str(n)) for n in range(1, len(steps) + 2))
     return Topic(
         "fruit", "Fruit", "en", "price list", "practice", "o/fruit", (), days, tuple(steps)
+    )
+
+
+@pytest.mark.parametrize("name", ["news.xml", "policy.html"])
+def test_a_wrapped_paragraph_of_markup_is_one_paragraph(name: str):
+    source = """<!-- A <p>draft</p> --><div>Rules<ul><li>Members may
+      use the <b>lathe</b>.</li>
+      <LI>Guests may\nnot.</UL></div>"""
+
+    assert documents._text(name, source) == (
+        "Rules\n\nMembers may use the lathe.\n\nGuests may not."
     )
 
 

@@ -312,7 +312,7 @@ def test_a_schedule_that_rests_is_not_rechecked(known: Topic):
 def test_the_tick_starts_them(known: Topic):
     monthly(known, timezone.now() - timedelta(minutes=1))
 
-    tasks.tick()
+    tasks.minute_tick()
 
     assert Run.objects.filter(topic=known, trigger="recheck").exists()
     assert not Activity.objects.filter(kind="schedule-skipped").exists()

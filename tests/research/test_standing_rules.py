@@ -73,11 +73,11 @@ def test_a_rule_is_a_revision_of_the_topic_and_can_be_taken_away(topic: Topic):
         (CHECK, "", "Enter a search query"),
         (CHECK, "?!", "Enter a search query"),
         (CHECK, "x" * 401, "currently 401"),
-        (CHECK, "https://a.example/" + "x" * 2000, "more than 2000 characters"),
+        (CHECK, "https://a.example/" + "x" * 2000, "at most 2000 characters"),
         (CHECK, "http://", "isn’t a page URL"),
         (STOP, "not a domain", "isn’t a domain or a URL"),
         (STOP, "", "isn’t a domain or a URL"),
-        (STOP, "https://a.example/with space", "Don’t use spaces"),
+        (STOP, "https://a.example/with space", "can’t contain spaces"),
     ],
 )
 def test_what_is_no_rule_is_refused_with_words(topic: Topic, kind: Any, typed: str, told: str):

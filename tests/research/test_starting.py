@@ -146,7 +146,7 @@ def test_more_runs_an_hour_than_allowed_are_refused_in_words(topic: Topic, setti
             start(topic)
 
     assert str(refused.value) == (
-        "You’ve reached the limit of 2 runs per hour. You can start the next one at 21:10 (in 10 min). Scheduled runs aren’t affected."
+        "You’ve reached the limit of 2 runs per hour. You can start the next run at 21:10 (in 10 min). Scheduled runs aren’t affected."
     )
     assert refused.value.retry_after == 600
 

@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
 from beacon_site.providers.search.base import SERVICES
+from beacon_site.web.responses import cleaned_of
 from memory.accounts.forms import TimeZoneField
 from research.services.runs.execution.starting import create_topic
 from research.services.topics import topic_form
@@ -85,7 +86,7 @@ def test_nul_is_taken_out_and_said_so(alice: Any):
 
     assert form.is_valid()
     assert form.cleaned_data["title"] == "Sailing"
-    assert form.cleaned_of == ["Topic", "Objective"]
+    assert cleaned_of(form) == ["Topic", "Objective"]
 
 
 # --- domains --------------------------------------------------------------------------------------

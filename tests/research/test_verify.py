@@ -182,7 +182,7 @@ def test_pages_that_a_person_pinned_or_a_report_cites_stay(topic: Topic) -> None
     revision = Revision.objects.get(record_id=lost.pk)
     assert (revision.actor, revision.reason) == (
         "maintenance",
-        "the run it was read for no longer exists",
+        "it was read for a run that no longer exists",
     )
 
 

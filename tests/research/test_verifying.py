@@ -97,9 +97,7 @@ def test_a_sentence_whose_quote_is_nowhere_is_marked_and_is_no_fact(verified: Ca
 
     assert "in June. [1] *(unsupported)*" in run.report.body
     assert not TopicFact.objects.exists()
-    assert run.warnings == [
-        "1 sentence is marked as unsupported because its source doesn’t support it"
-    ]
+    assert run.warnings == ["1 sentence is marked because its source doesn’t support it"]
     assert run.report.sources[0]["quotes"][0]["found"] is False
 
 

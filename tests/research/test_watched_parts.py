@@ -68,7 +68,7 @@ def test_a_page_with_a_part_is_listed_once(topic: Topic):
 
 
 def test_a_part_cant_be_given_for_one_run_only(topic: Topic):
-    with pytest.raises(InvalidValue, match="Don’t use spaces"):
+    with pytest.raises(InvalidValue, match="can’t contain spaces"):
         reading.add(topic, RULE, by=topic.owner.actor)
 
 

@@ -98,7 +98,7 @@ def test_a_backup_that_another_key_signed_or_that_was_changed_is_restored_only_i
     rewritten(file, _forged, sign=False)  # all checksums are right
     Note.objects.all().delete()
 
-    with pytest.raises(CommandError, match="add --other-key only if you trust its origin"):
+    with pytest.raises(CommandError, match="add --other-key only if you trust the backup’s source"):
         bring_back(file, "--replace", "--yes")
     assert not Note.objects.exists()
     bring_back(file, "--replace", "--yes", "--other-key")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -68,6 +69,16 @@ def test_amounts_keep_their_digits_and_exceptions_their_code() -> None:
         "code": FAILED,
         "with": {"step": "a", "why": {"code": LATE, "with": {"n": 3}}},
     }
+
+
+def test_a_day_is_stored_in_no_language_and_shown_in_the_readers() -> None:
+    text = gettext("last run on %(day)s") % {"day": date(2026, 10, 14)}
+    kept = stored(text)
+
+    assert text == "last run on 14 Oct 2026"
+    assert kept == {"code": "last run on %(day)s", "with": {"day": {"day": "2026-10-14"}}}
+    with translation.override("de"):
+        assert worded(kept).endswith("14. Okt 2026")
 
 
 @pytest.mark.parametrize("count", [1, 5])
@@ -165,7 +176,7 @@ def test_what_is_read_by_sql_is_in_the_readers_language_too(alice: User) -> None
 
     with translation.override("de"):
         told = worded(stored(text))
-        [row] = figures.page_of(topic, figures.Question(by_domain=False))
+        [row] = figures.page_of(topic, figures.SourcesFilter(by="page"), figures.Rules.of(topic))
         [going] = home.unfinished_runs(alice)
         [gone] = topic_facts.timeline_of(topic).rows
         reason = gone.change.reason if gone.change else ""
@@ -192,7 +203,7 @@ def test_search_looks_at_the_text_that_the_reader_sees(alice: User) -> None:
     other = make_run(topic, saved=False, status="failed", error="The code was 7.")
 
     def found(words: str) -> set[int]:
-        return {one.run.pk for one in topic_list.runs_of(topic, QueryDict(f"q={words}")).rows}
+        return {one["run"].pk for one in topic_list.runs_of(topic, QueryDict(f"q={words}")).rows}
 
     assert found("STOPPED") == {run.pk} and found("code") == {other.pk} and found("with") == set()
     with translation.override("de"):

@@ -90,7 +90,7 @@ class Command(BaseCommand):
     def _describe(self, backup: Backup) -> None:
         manifest = backup.manifest
         self.stdout.write(
-            _("Backup created %(created)s by Beacon %(version)s (accounts: %(accounts)d).")
+            _("Backup created on %(created)s by Beacon %(version)s (accounts: %(accounts)d).")
             % {
                 "created": f"{manifest.created_at:%Y-%m-%d %H:%M} UTC",
                 "version": manifest.version,
@@ -195,7 +195,7 @@ def _check_origin(backup: Backup, *, other_key: bool) -> None:
     if not backup.is_ours and not other_key:
         raise CommandError(
             _(
-                "Nothing was restored. A backup can contain SQL that your database would run, so add --other-key only if you trust its origin."
+                "Nothing was restored. A backup can contain SQL that your database would run, so add --other-key only if you trust the backup’s source."
             )
         )
 

@@ -63,7 +63,7 @@ class Command(MigratedCommand):
             self.stdout.write("    " + " ".join(map(str, row)))
         if len(found) > 4 * SHOWN:
             self.stdout.write("    …")
-        todo = _("  What to do: edit the records, then change the secrets where they are used.")
+        todo = _("  What to do: edit the records, then change the secrets wherever they’re used.")
         self.stdout.write(todo)
 
     def report(self, result: invariants.Result) -> None:

@@ -9,7 +9,6 @@ from allauth.mfa.totp.internal import auth as totp
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -20,7 +19,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField, next_of, page_of_ours
+from beacon_site.web.responses import CleanTextField, next_of, page_of_ours, signed_in
 from memory.accounts import methods, sign_ins, single_sign_on
 from memory.accounts.forms import ConfirmForm
 from memory.models import Invitation, User
@@ -60,7 +59,9 @@ class AppForm(ConfirmForm):
             attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "spellcheck": "false"}
         ),
         error_messages={
-            "required": gettext_lazy("Enter the 6 digits that the app shows for Beacon.")
+            "required": gettext_lazy(
+                "Enter the 6 digits that your authenticator app shows for Beacon."
+            )
         },
     )
     field_order = ("code", "password")
@@ -115,8 +116,7 @@ def _closed(request: BeaconRequest, person: User) -> HttpResponse | None:
 
 @never_cache
 @sensitive_post_parameters()
-@GET_POST
-@login_required
+@signed_in("GET", "POST")
 def app_set_up(request: BeaconRequest) -> HttpResponse:
     """Set up an authenticator app: its QR code, and a code that shows that it works."""
     if methods.has_second_step(request.user):
@@ -144,8 +144,7 @@ def app_set_up(request: BeaconRequest) -> HttpResponse:
 
 @never_cache
 @sensitive_post_parameters()
-@GET_POST
-@login_required
+@signed_in("GET", "POST")
 def recovery_codes(request: BeaconRequest) -> HttpResponse:
     """Replace the recovery codes and show the new ones once."""
     if not methods.has_second_step(request.user):
@@ -173,8 +172,7 @@ def _codes_page(request: BeaconRequest, codes: list[str], *, is_new: bool = Fals
 
 @never_cache
 @sensitive_post_parameters()
-@GET_POST
-@login_required
+@signed_in("GET", "POST")
 def method_remove(request: BeaconRequest, pk: int) -> HttpResponse:
     """Remove the authenticator app or a passkey, after the person confirms who they are."""
     mine = Authenticator.objects.filter(user=request.user)
@@ -190,11 +188,11 @@ def method_remove(request: BeaconRequest, pk: int) -> HttpResponse:
             return redirect("memory:sign-ins")
     if row.type == methods.Type.TOTP:
         text = _(
-            "You’ll need only your password to sign in. Your recovery codes will be deleted too. Also remove Beacon from the app."
+            "You’ll need only your password to sign in. Your recovery codes will also be deleted. Remember to remove Beacon from your authenticator app."
         )
     else:
         text = _(
-            "You’ll no longer be able to sign in with this passkey. Also delete it from your device."
+            "You’ll no longer be able to sign in with this passkey. Remember to delete it from your device as well."
         )
     title = _("Remove %(name)s") % {"name": methods.name_of(row)}
     return _confirm_page(request, form, title=title, text=text, button=_("Remove"), is_risky=True)
@@ -240,8 +238,7 @@ def single_sign_on_start(request: BeaconRequest) -> HttpResponse:
 
 
 @never_cache
-@GET_POST
-@login_required
+@signed_in("GET", "POST")
 def single_sign_on_link(request: BeaconRequest) -> HttpResponse:
     """Link an account at the provider, after the person confirms who they are."""
     _check_on()
@@ -262,8 +259,7 @@ def single_sign_on_link(request: BeaconRequest) -> HttpResponse:
 
 
 @never_cache
-@GET_POST
-@login_required
+@signed_in("GET", "POST")
 def single_sign_on_unlink(request: BeaconRequest) -> HttpResponse:
     _check_on()
     name = settings.BEACON_OIDC_NAME
@@ -377,8 +373,7 @@ class PasskeyForm(forms.Form):
 
 @never_cache
 @sensitive_post_parameters()
-@GET_POST
-@login_required
+@signed_in("GET", "POST")
 def passkey_add(request: BeaconRequest) -> HttpResponse:
     """Add a passkey: the person confirms who they are, then the browser creates it."""
     if why := methods.passkeys_blocked():

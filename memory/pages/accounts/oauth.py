@@ -9,7 +9,6 @@ from typing import Any
 import structlog
 from django import forms
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import render
 from django.utils.translation import gettext as _
@@ -21,7 +20,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField
+from beacon_site.web.responses import CleanTextField, signed_in
 from memory.accounts import oauth, sign_ins, tokens
 from memory.accounts.forms import LimitToTopics
 from memory.accounts.oauth import MOST_METADATA, Asked, OAuthError, SentBack
@@ -29,6 +28,7 @@ from memory.accounts.tokens import resource_metadata
 from memory.models import User
 from memory.models.accounts import LONGEST_NAME
 from memory.models.errors import InvalidValue
+from memory.pages.shared.undo import posted
 
 logger = structlog.get_logger(__name__)
 
@@ -78,7 +78,7 @@ class ConsentForm(LimitToTopics):
     )
     ONLY_WRITE = (
         "write",
-        gettext_lazy("Write as an agent, without reading: risky writes wait for your approval"),
+        gettext_lazy("Write only, as an agent: risky writes wait for your approval"),
     )
 
     def __init__(self, asked: Asked, owner: User, *args: Any, **more: Any) -> None:
@@ -121,8 +121,7 @@ def _asked_by(method: str) -> Callable[[Page], Callable[[BeaconRequest], HttpRes
 
 
 @never_cache
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @_asked_by("GET")
 def authorize(request: BeaconRequest, asked: Asked) -> HttpResponse:
     """Show what an app asks for. The person is signed in, so no stranger makes Beacon fetch."""
@@ -131,8 +130,7 @@ def authorize(request: BeaconRequest, asked: Asked) -> HttpResponse:
 
 
 @never_cache
-@require_POST
-@login_required
+@posted
 @_asked_by("POST")
 def consent(request: BeaconRequest, asked: Asked) -> HttpResponse:
     """Allow what the app asked for, or refuse it; the browser goes back to the app either way."""

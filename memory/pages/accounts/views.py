@@ -11,7 +11,6 @@ from axes.helpers import get_cool_off
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout, update_session_auth_hash
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, Max, OuterRef, Subquery
@@ -29,14 +28,13 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.text.dates import zone_of
 from beacon_site.web.http import BeaconRequest, current_page
-from beacon_site.web.responses import next_of, page_of_ours, redirect_to, staff_only
+from beacon_site.web.responses import next_of, page_of_ours, redirect_to, signed_in, staff_only
 from memory.accounts import agents as accounts_agents
 from memory.accounts import methods, people, sign_ins, single_sign_on, tokens
 from memory.accounts.archive import exporter, jobs
 from memory.accounts.archive.zips import ImportRejected
 from memory.accounts.forms import (
     AccountDeletionForm,
-    AgentForm,
     FirstPasswordForm,
     InvitationForm,
     NewAccountForm,
@@ -46,19 +44,18 @@ from memory.accounts.forms import (
     TokenForm,
 )
 from memory.accounts.people import works_here_alone
-from memory.models import Activity, Agent, ApiToken, Invitation, Note, SignIn, User
+from memory.models import Activity, ApiToken, Invitation, Note, SignIn, User
+from memory.models.accounts import LONGEST_NAME
 from memory.models.errors import InvalidValue
 from memory.pages.accounts.oauth import opened_by_app
-from memory.pages.agents import week_of
 from memory.pages.shared.double_submit import submission
-from memory.pages.shared.undo import offer, offer_settings, settings_now, undoes
+from memory.pages.shared.undo import offer, offer_settings, posted, settings_now, undoes
 from memory.services.context import identity
 
 
 @never_cache
 @sensitive_post_parameters("password")
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def account_delete(request: BeaconRequest) -> HttpResponse:
     """Delete your own account, after you confirm its name and password."""
     form = AccountDeletionForm(_posted(request), person=request.user, is_own=True)
@@ -69,8 +66,7 @@ def account_delete(request: BeaconRequest) -> HttpResponse:
     return _page(request, request.user, form)
 
 
-@require_POST
-@login_required
+@posted
 def account_export(request: BeaconRequest) -> HttpResponse:
     """Export the account before it is deleted, and return to the page that deletes it."""
     try:
@@ -87,8 +83,7 @@ def account_export(request: BeaconRequest) -> HttpResponse:
 
 @never_cache
 @sensitive_post_parameters("password")
-@require_http_methods(["GET", "POST"])
-@staff_only
+@staff_only("GET", "POST")
 def person_delete(request: BeaconRequest, pk: int) -> HttpResponse:
     """Delete another person's account as an admin, confirmed by its name and the admin's password."""
     person = get_object_or_404(User, pk=pk)
@@ -300,8 +295,7 @@ def locked_out(
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
-@staff_only
+@staff_only("GET", "POST")
 def people_list(request: BeaconRequest) -> HttpResponse:
     """List accounts and open invitations; POST creates an invitation, whose link is shown once."""
     form = InvitationForm(request.POST or None)
@@ -336,8 +330,7 @@ def _people() -> dict[str, Any]:
     }
 
 
-@require_POST
-@staff_only
+@staff_only("POST")
 def disable(request: BeaconRequest, pk: int) -> HttpResponse:
     try:
         _set_active(request, pk, active=False)
@@ -346,8 +339,7 @@ def disable(request: BeaconRequest, pk: int) -> HttpResponse:
     return _done(request)
 
 
-@require_POST
-@staff_only
+@staff_only("POST")
 def enable(request: BeaconRequest, pk: int) -> HttpResponse:
     _set_active(request, pk, active=True)
     return _done(request)
@@ -378,8 +370,7 @@ def _undo_access(request: BeaconRequest, pk: int, *, was_active: bool) -> str:
     return reverse("memory:people")
 
 
-@require_POST
-@staff_only
+@staff_only("POST")
 def code_off(request: BeaconRequest, pk: int) -> HttpResponse:
     """Remove the authenticator app of a person who lost the phone and the recovery codes."""
     person = get_object_or_404(User, pk=pk)
@@ -391,8 +382,7 @@ def code_off(request: BeaconRequest, pk: int) -> HttpResponse:
     return _done(request)
 
 
-@require_POST
-@staff_only
+@staff_only("POST")
 def revoke_invitation(request: BeaconRequest, pk: int) -> HttpResponse:
     """Revoke a link that hasn't been used."""
     invitation = get_object_or_404(Invitation, pk=pk, used_at=None)
@@ -413,15 +403,13 @@ def _done(request: BeaconRequest) -> HttpResponse:
 # --- profile, password, sign-ins ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def profile_settings(request: BeaconRequest) -> HttpResponse:
     """Redirect to the first tab."""
     return redirect("memory:profile")
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def profile(request: BeaconRequest) -> HttpResponse:
     # A copy, so that a rejected form's values don't appear in the frame as saved.
     person = User.objects.get(pk=request.user.pk) if request.method == "POST" else request.user
@@ -444,8 +432,7 @@ def profile(request: BeaconRequest) -> HttpResponse:
     return render(request, template, {"form": form, "note": note, "tab": "profile"})
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def sign_in_list(request: BeaconRequest) -> HttpResponse:
     """Show where the person is signed in, and the form for a new password."""
     return _sign_ins_page(request, _password_form(request))
@@ -487,8 +474,7 @@ def _security(request: BeaconRequest) -> dict[str, object]:
 
 
 @sensitive_post_parameters()
-@require_POST
-@login_required
+@posted
 def password(request: BeaconRequest) -> HttpResponse:
     """Set a new password, which signs out every other browser."""
     form = _password_form(request)
@@ -513,8 +499,7 @@ def _is_confirmed(request: BeaconRequest, form: NewPasswordForm | FirstPasswordF
     return True
 
 
-@require_POST
-@login_required
+@posted
 def end_sign_in(request: BeaconRequest, pk: int) -> HttpResponse:
     """Sign out one other browser."""
     row = get_object_or_404(SignIn.objects.of(request.user), pk=pk)
@@ -530,8 +515,7 @@ def end_sign_in(request: BeaconRequest, pk: int) -> HttpResponse:
     return _after_ending(request)
 
 
-@require_POST
-@login_required
+@posted
 def end_other_sign_ins(request: BeaconRequest) -> HttpResponse:
     ended = sign_ins.end_everywhere_else(request)
     Activity.log(request.user, request.actor, "sign-ins-ended", subject=request.user, ended=ended)
@@ -552,8 +536,7 @@ MOST_ENDED = 20  # revoked and expired tokens that are still listed, newest firs
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def token_list(request: BeaconRequest) -> HttpResponse:
     """List the person's tokens; POST creates one, whose text is shown once."""
     form = _form(request, request.POST or None)
@@ -579,7 +562,8 @@ def token_list(request: BeaconRequest) -> HttpResponse:
 
 def _form(request: BeaconRequest, data: QueryDict | None = None) -> TokenForm:
     topics = tokens.topics_for(request.user)
-    return TokenForm(data, is_staff=request.user.is_staff, topics=topics)
+    name = {"name": request.GET.get("name", "")[:LONGEST_NAME]}  # on the way from an agent's page
+    return TokenForm(data, initial=name, is_staff=request.user.is_staff, topics=topics)
 
 
 def _tokens_page(
@@ -592,7 +576,7 @@ def _tokens_page(
     ended = mine.exclude(pk__in=[row.pk for row in rows])[:MOST_ENDED]
     topics = {topic.pk: topic.title for topic in form.offered}
     for row in rows:
-        row.topics = [topics.get(pk, _("a topic you can’t read")) for pk in row.topic_ids]  # type: ignore[attr-defined]
+        row.topics = [topics.get(pk, _("a topic you don’t have access to")) for pk in row.topic_ids]  # type: ignore[attr-defined]
     apps = accounts_agents.apps(text, with_paths=request.user.is_staff)
     context: dict[str, Any] = {
         "form": form,
@@ -604,16 +588,17 @@ def _tokens_page(
             (_("Sign in from the app"), [app for app in apps if app.sign_in]),
             (_("Connect with a token"), [app for app in apps if not app.sign_in]),
         ],
+        "mcp_url": tokens.mcp_url(),
         "rest": accounts_agents.rest_example(text),
         "chat": accounts_agents.chat_example(text),
+        "hooks": accounts_agents.hooks_example(),
         "tab": "tokens",
     }
     template = "memory/_tokens.html" if request.htmx else "memory/settings_tokens.html"
     return render(request, template, context)
 
 
-@require_POST
-@login_required
+@posted
 def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
     mine = ApiToken.objects.of(request.user).select_related("agent__owner", "grant")
     token = get_object_or_404(mine, pk=pk)
@@ -626,31 +611,4 @@ def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
         messages.info(request, _("This token has already been revoked."))
     if request.htmx:
         return _tokens_page(request, _form(request))
-    return redirect("memory:tokens")
-
-
-@require_http_methods(["GET", "POST"])
-@login_required
-def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
-    agent = get_object_or_404(Agent.objects.filter(owner=request.user), pk=pk)
-    # A copy, so that a rejected form's values don't appear in the heading as saved.
-    form = AgentForm(request.POST or None, instance=Agent.objects.get(pk=agent.pk))
-    if request.method == "POST" and form.is_valid():
-        before = settings_now(request.user, "agent", str(pk))
-        try:
-            changed = accounts_agents.change(agent, form.cleaned_data, by=request.actor)
-        except InvalidValue as exc:
-            form.take(exc)
-        else:
-            said = _("Settings for %(name)s saved.") if changed else _("Nothing changed.")
-            undo = offer_settings(request, "agent", before, str(pk))
-            words = said % {"name": agent} if changed else said
-            messages.success(request, words, extra_tags=undo)
-            if not request.htmx:
-                return redirect("memory:review-levels")
-            form = AgentForm(instance=agent)
-    template = "memory/_agent.html" if request.htmx else "memory/settings_agent.html"
-    context = {"agent": agent, "form": form, "tab": "agents"}
-    if not request.htmx:
-        context |= {"week": week_of(request.user, agent.name), "actor": f"agent:{agent.name}"}
-    return render(request, template, context)
+    return redirect(next_of(request, reverse("memory:tokens")))

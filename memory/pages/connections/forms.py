@@ -172,7 +172,7 @@ class ConnectionForm(forms.Form):
             if name in given and self._is_others(name, given[name])
         ]
         told = _("Someone else has changed these settings. Your changes haven’t been saved yet.")
-        todo = _("Save again to replace their changes with the values below.")
+        todo = _("Save again to replace the other person’s changes with the values below.")
         if theirs:
             told = _("%(told)s Their values: %(theirs)s.") % {
                 "told": told,
@@ -261,7 +261,7 @@ class ServiceForm(ConnectionForm):
 def _about_address(service: SearchService) -> str:
     if service.needs == ADDRESS:
         return _(
-            "For example, http://127.0.0.1:8888. In the server’s settings.yml, add json to “formats” under “search”."
+            "Such as http://127.0.0.1:8888. In SearXNG’s settings.yml, add json to search.formats."
         )
     if service.name == "wikipedia":
         return _(
@@ -292,8 +292,6 @@ def service_form(name: str, data: Any = None, *, row: Connection | None = None) 
 
 
 class FeedTestForm(forms.Form):
-    """The URL of a feed to test."""
-
     url = forms.CharField(
         label=gettext_lazy("Feed URL"),
         max_length=2000,
@@ -338,7 +336,7 @@ class EmbeddingsForm(ConnectionForm):
         super().__init__(connections.EMBEDDINGS, data, row=row)
         if "base_url" not in self.fixed:
             self.fields["base_url"].help_text = gettext_lazy(
-                "Usually ends in /v1. Leave empty to use the language model’s endpoint if it has embeddings, or else the small model on this machine."
+                "By default, the language model’s endpoint or the small local model."
             )
         self.order_fields(["base_url", "model", "secret", "remove_secret"])
 
@@ -355,7 +353,7 @@ class EmbeddingsForm(ConnectionForm):
 # --- language model ---
 
 JSON_MODES = [
-    ("", gettext_lazy("use the test result")),
+    ("", gettext_lazy("automatic (from the test result)")),
     ("schema", gettext_lazy("json_schema (best)")),
     ("object", gettext_lazy("json_object")),
     ("prompt", gettext_lazy("in the prompt")),
@@ -419,8 +417,6 @@ def _other_fields() -> dict[str, forms.Field]:
 
 
 class ModelForm(ConnectionForm):
-    """The language model."""
-
     PLAIN = ("base_url", "model")
     field_order = (
         "kind",
@@ -480,7 +476,7 @@ class ModelForm(ConnectionForm):
         min_value=1024,
         max_value=10_000_000,
         help_text=gettext_lazy(
-            "Leave empty to use the size that the last test found, or 32,768 if there’s none."
+            "Leave empty to use the size from the last test, or 32,768 if it’s unknown."
         ),
     )
     json_mode = forms.ChoiceField(
@@ -572,7 +568,21 @@ class ModelForm(ConnectionForm):
         """Return the URL without the end of the example that it was copied from."""
         url = str(self.cleaned_data["base_url"])
         # With a query string it's Azure's classic URL, which is kept as it was copied.
-        return url if urlsplit(url).query else without_call(url)
+        url = url if urlsplit(url).query else without_call(url)
+        if "kind" in self.cleaned_data:
+            self.cleaned_data["kind"] = self._kind_at(url, self.cleaned_data["kind"])
+        return url
+
+    def _kind_at(self, url: str, kind: str) -> str:
+        """Return the URL's provider if the URL was changed but the stored provider was left selected."""
+        stored = (
+            connections.effective(self.row, "base_url") or KINDS[kind].default_url if kind else ""
+        )
+        found = kind_by_address(url)
+        if not url or not stored or kind != self._kind() or found == kind_by_address(stored):
+            return kind
+        is_same_server = urlsplit(url).hostname == urlsplit(stored).hostname
+        return kind if found == "compatible" and is_same_server else found
 
     def clean(self) -> dict[str, Any]:
         """Require a model if there is a URL or a key, and either both prices or none."""
@@ -604,7 +614,7 @@ class ModelForm(ConnectionForm):
                 continue
             if name == "beacon":  # what apps call the default model (/v1/chat/completions)
                 told = _(
-                    "The name “beacon” always means the default model. Rename this model on its server."
+                    "The name “beacon” always refers to the default model. Rename this model on its server."
                 )
                 self.add_error(f"{prefix}model", told)
             elif name in names:
@@ -629,7 +639,7 @@ class ModelForm(ConnectionForm):
         if given.get("price_in") or given.get("price_out"):
             self.add_error(
                 "costs_nothing",
-                _("A price is set below. Clear the prices, or clear this checkbox."),
+                _("At least one price is set below. Clear all prices, or clear this checkbox."),
             )
         elif {"price_in", "price_out"} <= given.keys():
             given["price_in"] = given["price_out"] = Decimal(0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,6 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.net.errors import ProviderError, ended_within, ms_since
 from beacon_site.providers.llm import endpoints
@@ -53,21 +51,13 @@ from memory.services.search import embedding, vectors
 YES, NO, UNKNOWN = "confirmed", "warn", ""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One capability: its name, its state (a tag's color), and what the test found."""
-
-    name: str
-    look: str
-    words: str
-
-    @property
-    def mark(self) -> str:
-        """Return the state as a word."""
-        return {YES: _("yes"), NO: _("no"), UNKNOWN: _("unknown")}[self.look]
+def _finding(name: str, look: str, words: str) -> dict[str, str]:
+    """Return one capability: its state as a tag's color and a word, and what the test found."""
+    mark = {YES: _("yes"), NO: _("no"), UNKNOWN: _("unknown")}[look]
+    return {"name": name, "look": look, "mark": mark, "words": words}
 
 
-def findings(found: dict[str, Any], *, assumed_context: int) -> list[Finding]:
+def findings(found: dict[str, Any], *, assumed_context: int) -> list[dict[str, str]]:
     """Return the table of a stored test (connections.keep_probe); [] if there is none.
 
     `assumed_context` is the context size used if the endpoint doesn't report one, in tokens.
@@ -75,11 +65,11 @@ def findings(found: dict[str, Any], *, assumed_context: int) -> list[Finding]:
     if not found:
         return []
     if "json_mode" not in found:  # it never answered, so nothing else was tested
-        return [Finding(_("Chat"), NO, str(found.get("message", "")))]
+        return [_finding(_("Chat"), NO, str(found.get("message", "")))]
     if failed := found.get("failed"):
-        chat = Finding(_("Chat"), NO, str(failed))
+        chat = _finding(_("Chat"), NO, str(failed))
     else:
-        chat = Finding(_("Chat"), YES, _("“%(text)s”") % {"text": found.get("answer", "")[:80]})
+        chat = _finding(_("Chat"), YES, _("“%(text)s”") % {"text": found.get("answer", "")[:80]})
     return [
         chat,
         _streaming(found.get("streams")),
@@ -90,45 +80,45 @@ def findings(found: dict[str, Any], *, assumed_context: int) -> list[Finding]:
     ]
 
 
-def _streaming(streams: bool | None) -> Finding:
+def _streaming(streams: bool | None) -> dict[str, str]:
     words = {
         True: _("you can read a report while it’s being written"),
-        False: _("responses arrive all at once"),
+        False: _("responses appear only when they’re complete"),
         None: _("couldn’t be tested"),
     }
-    return Finding(_("Streaming"), _look(streams), words[streams])
+    return _finding(_("Streaming"), _look(streams), words[streams])
 
 
-def _structured(mode: str) -> Finding:
+def _structured(mode: str) -> dict[str, str]:
     words = {
         "schema": _("json_schema (best)"),
         "object": _("json_object (each response is checked)"),
         "prompt": _("requested in the prompt (each response is checked)"),
     }.get(mode, _("not supported, so Beacon uses fallbacks"))
-    return Finding(_("Structured output"), YES if mode else NO, words)
+    return _finding(_("Structured output"), YES if mode else NO, words)
 
 
-def _tools(tools: bool | None) -> Finding:
+def _tools(tools: bool | None) -> dict[str, str]:
     words = {
         True: _("called with valid arguments"),
         False: _("not called by the model"),
         None: _("couldn’t be tested"),
     }
-    return Finding(_("Tools"), _look(tools), words[tools])
+    return _finding(_("Tools"), _look(tools), words[tools])
 
 
-def _embeddings(model: str, dimensions: int | None) -> Finding:
+def _embeddings(model: str, dimensions: int | None) -> dict[str, str]:
     if not dimensions:
-        return Finding(_("Embeddings"), NO, _("none found"))
+        return _finding(_("Embeddings"), NO, _("none found"))
     words = _("%(model)s, %(count)d dimensions") % {"model": model, "count": dimensions}
-    return Finding(_("Embeddings"), YES, words)
+    return _finding(_("Embeddings"), YES, words)
 
 
-def _context(tokens: int | None, assumed: int) -> Finding:
+def _context(tokens: int | None, assumed: int) -> dict[str, str]:
     if tokens is None:
         words = _("not reported (Beacon assumes %(count)s tokens)")
-        return Finding(_("Context size"), UNKNOWN, words % {"count": grouped(assumed)})
-    return Finding(_("Context size"), YES, _("%(count)s tokens") % {"count": grouped(tokens)})
+        return _finding(_("Context size"), UNKNOWN, words % {"count": grouped(assumed)})
+    return _finding(_("Context size"), YES, _("%(count)s tokens") % {"count": grouped(tokens)})
 
 
 def _look(there: bool | None) -> str:
@@ -256,11 +246,10 @@ TESTS: dict[str, Callable[[User], ProbeResult]] = {
 
 # --- pages ---
 
-GOOD, OFF, LEFT_OUT = "confirmed", "", "warn"  # colors of a tag
+GOOD, OFF, LEFT_OUT = "confirmed", "quiet-tag", "warn"  # colors of a tag
 
 
-@require_safe
-@staff_only
+@staff_only("GET", "HEAD")
 def connection_list(request: BeaconRequest) -> HttpResponse:
     """Show every outside service with its state."""
     return _page(request, {})
@@ -366,8 +355,7 @@ def _embeddings_state(rows: Mapping[str, Connection]) -> dict[str, Any]:
 
 
 @sensitive_post_parameters()
-@require_POST
-@staff_only
+@staff_only("POST")
 def save_connection(request: BeaconRequest, name: str) -> HttpResponse:
     if name not in connections.KINDS:
         raise Http404
@@ -421,8 +409,7 @@ def _section(request: BeaconRequest, name: str, refused: ConnectionForm | None) 
     return render(request, "memory/_connection_model.html", context)
 
 
-@require_POST
-@staff_only
+@staff_only("POST")
 def test_connection(request: BeaconRequest, name: str) -> HttpResponse:
     """Test one service with its current settings, and show its real answer."""
     if name not in TESTS:
@@ -441,8 +428,7 @@ def test_connection(request: BeaconRequest, name: str) -> HttpResponse:
 
 
 @sensitive_post_parameters()
-@require_POST
-@staff_only
+@staff_only("POST")
 def model_names(request: BeaconRequest) -> HttpResponse:
     """Ask the endpoint in the form which models it has; nothing is stored."""
     form = ModelListForm(request.POST)
@@ -455,8 +441,7 @@ def model_names(request: BeaconRequest) -> HttpResponse:
     return _page(request, more, form=form)
 
 
-@require_POST
-@staff_only
+@staff_only("POST")
 def test_feed(request: BeaconRequest) -> HttpResponse:
     form = FeedTestForm(request.POST)
     result = try_feed(form.cleaned_data["url"]) if form.is_valid() else None

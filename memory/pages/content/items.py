@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -12,7 +12,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import F, Func, Q, TextField
 from django.db.models.functions import Left
 from django.http import HttpResponse
@@ -21,7 +20,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
@@ -30,7 +28,7 @@ from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import clean, in_brief, one_line, shorten, uuids_of
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import own_or_404, redirect_back, redirect_to, refused
+from beacon_site.web.responses import own_or_404, redirect_back, redirect_to, signed_in
 from memory.models import (
     ContentItem,
     Revision,
@@ -48,7 +46,7 @@ from memory.pages.records import saved_views
 from memory.pages.records.record import LOCK_MEANS, TRUST_MEANS
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, day_facet, first_day
-from memory.pages.shared.undo import exact_moment, offer, undoes
+from memory.pages.shared.undo import exact_moment, offer, posted, undoes
 from memory.services.content.compaction import citation_line, compact_form
 from memory.services.content.items import USED_IN, change_all, clear, due
 from memory.services.content.transforms import CHARACTERS, TRANSFORMS, UNITS, transform
@@ -128,25 +126,6 @@ def _line(query: Any, name: str) -> str:
     return one_line(clean(query.get(name, ""))[0])[:200]
 
 
-@dataclass(slots=True)
-class Row:
-    """An item: its title, where it comes from, and who sees it."""
-
-    item: Any
-    title: str
-    first_line: str
-    source: origins.Origin
-    scope: origins.Origin
-    tags: list[tuple[str, str]] = field(
-        default_factory=list
-    )  # each with the query string that selects it
-
-    @property
-    def site(self) -> str:
-        """Return the domain of the page, empty for other items."""
-        return domain_of(self.item.url) if self.item.url else ""
-
-
 def items_wanted(user: User, wanted: Filters) -> ContentQuerySet:
     """Return the matching items, unordered."""
     rows = ContentItem.objects.of(user).live()
@@ -182,11 +161,11 @@ def listed(user: User, wanted: Filters, *, cursor: str = "") -> Page:
     return Page(_rows(user, found.rows), found.next_cursor)
 
 
-def _together(rows: Sequence[Row]) -> list[Row]:
+def _together(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a page's rows with those of one source below each other, in the order of their first ones."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        groups.setdefault(row.source.words, []).append(row)
+        groups.setdefault(row["source"].words, []).append(row)
     return [row for group in groups.values() for row in group]
 
 
@@ -195,23 +174,25 @@ def count_items(user: User, wanted: Filters) -> int:
     return items_wanted(user, wanted).order_by()[: MOST_COUNTED + 1].count()
 
 
-def _rows(user: User, items: Sequence[Any]) -> list[Row]:
+def _rows(user: User, items: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the items with where they come from and who sees them. A tag has the query that selects it."""
     named = origins.of(user, [text for item in items for text in (item.source, item.scope)])
     used = Counter(tag for item in items for tag in item.tags)
     usual = {tag for tag, count in used.items() if count > max(10, len(items) // 2)}
     return [
-        Row(
-            item,
-            title_of(item),
-            _preview_of(item),
-            _source_of(item, named),
-            named.get(item.scope) or origins.Origin(item.scope, item.scope),
-            [
+        {
+            "item": item,
+            "title": title_of(item),
+            "first_line": _preview_of(item),
+            "source": _source_of(item, named),
+            "scope": named.get(item.scope) or origins.Origin(item.scope, item.scope),
+            "site": (site := domain_of(item.url or "")),
+            "tags": [
                 (tag, urlencode({"tag": tag}))
                 for tag in item.tags
-                if tag not in usual and tag != domain_of(item.url or "")
+                if tag not in usual and tag != site
             ],
-        )
+        }
         for item in items
     ]
 
@@ -221,7 +202,7 @@ def _preview_of(item: Any) -> str:
     is_data = item.beginning.lstrip().startswith(("{", "["))
     if not item.title or is_data or item.trust == "quarantined":
         return ""
-    return in_brief(item.beginning, 160)
+    return in_brief(item.beginning, 160).removeprefix(item.title).lstrip(" ·")
 
 
 def _source_of(item: Any, named: Mapping[str, origins.Origin]) -> origins.Origin:
@@ -389,7 +370,6 @@ def _size_of(item: Any) -> Size:
 
 
 def _kept_with(run: origins.Origin | None, step: str) -> origins.Origin | None:
-    """Return the run and step that the item was kept with."""
     if run is None:
         return None
     number = step.partition(":")[2]
@@ -438,8 +418,7 @@ def choices_of(shown: Mapping[str, Any]) -> dict[str, Any]:
 # --- pages ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def content_list_page(request: BeaconRequest) -> HttpResponse:
     """List the matching items, newest first; over htmx only the list."""
@@ -482,8 +461,7 @@ def _item(request: BeaconRequest, pk: UUID) -> Any:
     return own_or_404(request, ContentItem.objects.of(request.user).select_related("topic"), pk)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def content_item(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Show one item in a view; over htmx only the view."""
@@ -496,8 +474,7 @@ def content_item(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return render(request, "memory/content_item.html", context)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def content_raw(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Send a whole item as a text file that no browser would execute."""
     item = _item(request, pk)
@@ -507,8 +484,7 @@ def content_raw(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return answer
 
 
-@require_POST
-@login_required
+@posted
 def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Mark an item sensitive, or remove the mark, with an Undo in the toast."""
     item = _item(request, pk)
@@ -517,18 +493,14 @@ def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     if wanted == Sensitivity.NORMAL:
         said = _("No longer sensitive. Agents with access to its scope can read it.")
     before = item.version
-    try:
-        item.change(by=request.actor, sensitivity=wanted)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    item.change(by=request.actor, sensitivity=wanted)
     made = Revision.objects.of(request.user).filter(record_id=item.pk, version=item.version).first()
     if item.version > before and made is not None:
         messages.success(request, said, extra_tags=offer(request, "revision", key=made.pk))
     return redirect_back(request, item.get_absolute_url())
 
 
-@require_POST
-@login_required
+@posted
 def content_bulk(request: BeaconRequest) -> HttpResponse:
     """Move the selected items, or all that match, to Trash; the list keeps its filters."""
     wanted = Filters.of(request.GET)
@@ -555,8 +527,8 @@ def _say_moved(request: BeaconRequest, number: int, at: datetime, left: int = 0)
     ) % {"n": grouped(number)}
     if left:
         more = ngettext(
-            "%(n)s more item matches. Repeat to move it too.",
-            "%(n)s more items match. Repeat to move them too.",
+            "%(n)s more item matches. Repeat the action to move it, too.",
+            "%(n)s more items match. Repeat the action to move them, too.",
             left,
         )
         words += " " + more % {"n": grouped(left)}
@@ -567,15 +539,11 @@ def _say_moved(request: BeaconRequest, number: int, at: datetime, left: int = 0)
         messages.info(request, _("Nothing was moved because these items no longer exist."))
 
 
-@require_POST
-@login_required
+@posted
 def content_clear(request: BeaconRequest) -> HttpResponse:
     """Move everything in one scope to Trash."""
     at = timezone.now()
-    try:
-        number = clear(request.user, request.POST.get("scope", ""), by=request.actor, at=at)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    number = clear(request.user, request.POST.get("scope", ""), by=request.actor, at=at)
     _say_moved(request, number, at)
     return redirect_back(request, reverse("memory:content"))
 

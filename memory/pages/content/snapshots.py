@@ -10,7 +10,6 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
@@ -23,14 +22,13 @@ from django.utils.formats import date_format
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.cleaning import one_line, shorten
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField, own_or_404, redirect_to, refused
+from beacon_site.web.responses import CleanTextField, own_or_404, redirect_to, signed_in
 from memory.models import ContentItem, Snapshot, SnapshotItem, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -38,7 +36,7 @@ from memory.models.remembered import OWNER_SCOPE
 from memory.pages.content import items as content_list
 from memory.pages.content.items import BEGINNING, title_of
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, offer_revision, posted, undoes
 from memory.services.content.snapshots import (
     restore_snapshot,
     snapshot_as_json,
@@ -162,6 +160,7 @@ class SnapshotForm(forms.Form):
         label=gettext_lazy("Scope"),
         max_length=200,
         initial="owner",
+        help_text=gettext_lazy("The items in this scope are copied."),
         error_messages={"required": gettext_lazy("Select a scope.")},
         widget=forms.Select,
     )
@@ -169,7 +168,7 @@ class SnapshotForm(forms.Form):
         label=gettext_lazy("Name"),
         max_length=200,
         required=False,
-        help_text=gettext_lazy("Leave empty to name it after its scope and the current time."),
+        help_text=gettext_lazy("Optional. By default, the scope and the time."),
     )
 
     def offer(self, user: User) -> None:
@@ -239,8 +238,7 @@ class UploadSnapshotForm(forms.Form):
 # --- pages ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def snapshot_list(request: BeaconRequest) -> HttpResponse:
     """List the snapshots, newest first, with the forms to create or upload one."""
@@ -262,8 +260,7 @@ def _list(request: BeaconRequest, **forms: Any) -> HttpResponse:
     return render(request, f"memory/{template}.html", context)
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @idempotent_post
 def snapshot_create(request: BeaconRequest) -> HttpResponse:
     """Save a scope's current items as a snapshot."""
@@ -288,8 +285,7 @@ def snapshot_create(request: BeaconRequest) -> HttpResponse:
     return _list(request, take=form)
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @idempotent_post
 def snapshot_upload(request: BeaconRequest) -> HttpResponse:
     """Upload a snapshot that was downloaded as JSON."""
@@ -314,8 +310,7 @@ def _snapshot(request: BeaconRequest, pk: UUID) -> Any:
     return own_or_404(request, Snapshot.objects.filter(owner=request.user), pk)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def snapshot(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Show what is in a snapshot, with the form to restore it."""
@@ -341,8 +336,7 @@ def _one(request: BeaconRequest, found: Any, form: RestoreForm) -> HttpResponse:
     return render(request, f"memory/{template}.html", context)
 
 
-@require_POST
-@login_required
+@posted
 def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Restore a snapshot to its own scope or another, with an Undo in the toast."""
     found = _snapshot(request, pk)
@@ -354,8 +348,6 @@ def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     except InvalidValue as exc:
         form.add_error("scope", str(exc))
         return _one(request, found, form)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
     words = ngettext(
         "%(n)s item restored to %(scope)s.", "%(n)s items restored to %(scope)s.", number
     )
@@ -376,8 +368,7 @@ def _undo_restore(request: BeaconRequest, before: str, state: str) -> str:
     return list_url(found.scope)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def snapshot_json(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Download a snapshot as JSON, which can be uploaded again."""
     found = _snapshot(request, pk)

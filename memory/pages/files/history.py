@@ -15,7 +15,7 @@ from beacon_site.db.keyset import Page, page_of
 from beacon_site.text import diff as text_diff
 from memory.models import MemoryFile, Revision, origins
 from memory.models.file_format import Entry, anchor_of, entries_of, sections_of, summary_place
-from memory.services.files.texts import BlameLine, content_at, lines_blamed
+from memory.services.files.texts import BlamedLine, content_at, lines_blamed
 from memory.services.records import history as record_history
 
 # --- history -----------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def _generated_line(file: MemoryFile, looked_at: MemoryFile) -> int:
     return 0 if place is None else place + 1
 
 
-def _groups(file: MemoryFile, lines: list[BlameLine], generated: int) -> list[dict[str, Any]]:
+def _groups(file: MemoryFile, lines: list[BlamedLine], generated: int) -> list[dict[str, Any]]:
     """Return consecutive lines from one version with the change that wrote them, if it's still stored.
 
     `is_generated` marks the summary line that Beacon generated during a save.

@@ -8,7 +8,6 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import Q
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
@@ -16,14 +15,20 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
 from beacon_site.db import keyset
 from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import cleaned_of, next_of, redirect_to, refused, report_cleaned
+from beacon_site.web.responses import (
+    cleaned_of,
+    next_of,
+    redirect_to,
+    refused,
+    report_cleaned,
+    signed_in,
+)
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, MountedFolder
 from memory.models.errors import MemoryRefused
 from memory.models.file_format import MOUNTED, month_of
@@ -47,7 +52,7 @@ from memory.pages.remember import new_lines, warn_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer
+from memory.pages.shared.undo import offer, posted
 from memory.services.files import agent_folders
 from memory.services.files import condensing as file_condensing
 from memory.services.files import saving as file_drafts
@@ -59,8 +64,7 @@ from memory.services.records import acts as record_acts
 from memory.services.records import history as record_history
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request", "HX-Target")
 def condense(request: BeaconRequest, path: str) -> HttpResponse:
     """Show a shorter text, made by rules or by the model after a POST.  Nothing is stored.
@@ -122,8 +126,7 @@ def _address(file: MemoryFile, asked: CondenseRequest) -> str:
 # --- editing ---
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 def edit(request: BeaconRequest, path: str) -> HttpResponse:
     """Edit a file's text; if someone else did too, merge both edits."""
@@ -247,8 +250,7 @@ def _composed(request: BeaconRequest, file: MemoryFile) -> HttpResponse:
     return _editor(request, file, form, **clash, **_kept(request, file, form))
 
 
-@require_POST
-@login_required
+@posted
 @vary_on_headers("HX-Request")
 def preview(request: BeaconRequest, path: str) -> HttpResponse:
     """Preview the typed text as a page, with its changes; nothing is stored."""
@@ -264,8 +266,7 @@ def preview(request: BeaconRequest, path: str) -> HttpResponse:
     return _editor(request, file, form, draft=kept, is_own=is_own, **shown)
 
 
-@require_POST
-@login_required
+@posted
 @vary_on_headers("HX-Request")
 def draft(request: BeaconRequest, path: str) -> HttpResponse:
     """Save the typed text as a draft, or discard the existing draft."""
@@ -306,8 +307,7 @@ def _editor(request: BeaconRequest, file: MemoryFile, form: FileForm, **more: An
 # --- entries ---
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 def episode_new(request: BeaconRequest) -> HttpResponse:
     """Write an entry; a month's first entry creates its file."""
@@ -333,8 +333,7 @@ def episode_new(request: BeaconRequest) -> HttpResponse:
 # --- history ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def history(request: BeaconRequest, path: str) -> HttpResponse:
     """Show who changed the file, when, why and by how much, latest change first."""
     file = file_or_404(request, path)
@@ -348,8 +347,7 @@ def history(request: BeaconRequest, path: str) -> HttpResponse:
     return render(request, "memory/file_history.html", context)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request", "HX-Target")
 def compare(request: BeaconRequest, path: str) -> HttpResponse:
     """Show the differences between any two versions, inline or side by side."""
@@ -366,8 +364,7 @@ def compare(request: BeaconRequest, path: str) -> HttpResponse:
     return render(request, template, context)
 
 
-@require_POST
-@login_required
+@posted
 def restore(request: BeaconRequest, path: str) -> HttpResponse:
     """Restore the text of an older version as a new version."""
     file = file_or_404(request, path)
@@ -386,8 +383,6 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
         )
         here = reverse("memory:file-compare", args=[path])
         return redirect_to(request, f"{here}?from={wanted}&to={exc.version}")
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
     if saved.file.version == file.version:
         messages.info(request, _("Nothing changed. The text is the same as in that version."))
     else:
@@ -396,8 +391,7 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
     return redirect_to(request, file.get_absolute_url())
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def blame(request: BeaconRequest, path: str) -> HttpResponse:
     """Show for each line who wrote it, when, why and in which run; also for older versions."""
     file = file_or_404(request, path)
@@ -407,8 +401,7 @@ def blame(request: BeaconRequest, path: str) -> HttpResponse:
     return render(request, "memory/file_blame.html", context)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def timeline(request: BeaconRequest, path: str) -> HttpResponse:
     """Show a month's entries by day, with any problems; other files have none."""
     if not month_of(path):
@@ -422,8 +415,7 @@ def timeline(request: BeaconRequest, path: str) -> HttpResponse:
 # --- locks ---
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 def lock(request: BeaconRequest, path: str) -> HttpResponse:
     """Show what agents can't change, and lock or unlock the file or one of its sections."""
@@ -436,7 +428,7 @@ def lock(request: BeaconRequest, path: str) -> HttpResponse:
             return refused(request, str(exc))
         file = file_or_404(request, path)
         if file.version == version:
-            messages.info(request, _("Nothing changed. This is already the current state."))
+            messages.info(request, _("Nothing changed. This is already the current version."))
         else:
             toast_with_undo(request, file, said)
         if not request.htmx:
@@ -467,14 +459,13 @@ def _set(request: BeaconRequest, file: MemoryFile) -> str:
             heading = editing.set_section(file, anchor, by=request.actor, locked=locked)
             return said % {"it": heading}
     record_acts.perform("lock", file, by=request.actor, value=request.POST.get("lock", ""))
-    return _("Lock for agents set to “%(lock)s”.") % {"lock": file.get_lock_display()}
+    return _("Agent access set to “%(lock)s”.") % {"lock": file.get_lock_display()}
 
 
 # --- files ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @at_a_date
 def file_list(request: BeaconRequest) -> HttpResponse:
     """List all files: facts with their budget, episodes by month."""
@@ -517,8 +508,7 @@ def file_list(request: BeaconRequest) -> HttpResponse:
     return render(request, f"memory/{'_files' if over_htmx else 'files'}.html", context)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @at_a_date
 def file_page(request: BeaconRequest, path: str) -> HttpResponse:
     """Show one file, with its Markdown rendered."""
@@ -531,8 +521,7 @@ def file_page(request: BeaconRequest, path: str) -> HttpResponse:
     return render(request, "memory/file.html", context)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @at_a_date
 def file_source(request: BeaconRequest, path: str) -> HttpResponse:
     """Send a file's exact bytes, for apps and editors."""
@@ -547,8 +536,7 @@ def file_source(request: BeaconRequest, path: str) -> HttpResponse:
 FOLDER_PAGE = 100
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request", "HX-Target")
 def folder_list(request: BeaconRequest) -> HttpResponse:
     """Show the person's mounted folders, and their files."""

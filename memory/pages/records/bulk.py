@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse, QueryDict
@@ -20,14 +19,13 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.db.errors import SLOW, failure_of
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import clean, one_line, shorten, uuids_of
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import next_of
+from beacon_site.web.responses import next_of, signed_in
 from memory.models import BulkAct, Note, Observation, Revision, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -35,49 +33,29 @@ from memory.models.notes import LONGEST_TAG, MOST_TAGS
 from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
 from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
-from memory.pages.shared.undo import offer, undoes
+from memory.pages.shared.undo import offer, posted, undoes
 from memory.services.notes.saving import PINNED, comma_problem, expiry
 from memory.services.records.acts import check_may_be_paused
 
 UNDO = "undo"
 
 
-def reason_of(act: str) -> str:
-    """Return the reason in the history of each record."""
-    reasons = {
-        "pin": _("pinned in bulk"),
-        "unpin": _("unpinned in bulk"),
-        "pause": _("paused in bulk"),
-        "resume": _("resumed in bulk"),
-        "lock": _("locked in bulk"),
-        "unlock": _("unlocked in bulk"),
-        "tag": _("tagged in bulk"),
-        "untag": _("tag removed in bulk"),
-        "trash": _("moved to Trash in bulk"),
-        "restore": _("restored from Trash in bulk"),
-        "categorise": _("category changed in bulk"),
-        UNDO: _("a bulk change was undone"),
-    }
-    return reasons[act]
-
-
-def doing(act: str) -> str:
-    """Return the action in progress, for the progress line."""
-    words = {
-        "pin": _("Pinning"),
-        "unpin": _("Unpinning"),
-        "pause": _("Pausing"),
-        "resume": _("Resuming"),
-        "lock": _("Locking"),
-        "unlock": _("Unlocking"),
-        "tag": _("Adding a tag"),
-        "untag": _("Removing a tag"),
-        "trash": _("Moving to Trash"),
-        "restore": _("Restoring from Trash"),
-        "categorise": _("Changing the category"),
-        UNDO: _("Undoing"),
-    }
-    return words[act]
+def in_words(act: str) -> tuple[str, str]:
+    """Return the reason in the history of each record, and the action in progress."""
+    return {
+        "pin": (_("pinned in bulk"), _("Pinning")),
+        "unpin": (_("unpinned in bulk"), _("Unpinning")),
+        "pause": (_("paused in bulk"), _("Pausing")),
+        "resume": (_("resumed in bulk"), _("Resuming")),
+        "lock": (_("locked in bulk"), _("Locking")),
+        "unlock": (_("unlocked in bulk"), _("Unlocking")),
+        "tag": (_("tagged in bulk"), _("Adding a tag")),
+        "untag": (_("tag removed in bulk"), _("Removing a tag")),
+        "trash": (_("moved to Trash in bulk"), _("Moving to Trash")),
+        "restore": (_("restored from Trash in bulk"), _("Restoring from Trash")),
+        "categorise": (_("category changed in bulk"), _("Changing the category")),
+        UNDO: (_("a bulk change was undone"), _("Undoing")),
+    }[act]
 
 
 def outcome(act: Any) -> str:
@@ -316,6 +294,7 @@ def run_bulk_act(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | No
             act.release()  # if the database still fails, the lease expires
         raise
     except Exception as exc:
+        # Whatever fails, also the time limit, the action must end: the next try would take as long.
         act.fail(type(exc).__name__)
         raise
     if act.is_unfinished:
@@ -414,7 +393,7 @@ def _write(act: BulkAct, wanted: Sequence[tuple[Any, Fields]]) -> None:
     model: type[Recalled] = PAGES[act.page].model
     told: dict[str, Any] = {
         "by": Actor.person(act.owner),
-        "why": reason_of(act.act),
+        "why": in_words(act.act)[0],
         "source": f"bulk:{act.pk}",
     }
     try:
@@ -447,8 +426,7 @@ LEAST_MERGED, MOST_MERGED = 2, 20
 IN_REQUEST_SECONDS = 10.0
 
 
-@login_required
-@require_POST
+@posted
 def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
     """Apply an action to the selected records, or to all that match; the list keeps its filters."""
     if page not in PAGES:
@@ -483,14 +461,13 @@ def _undo_bulk(request: BeaconRequest, key: UUID) -> str:
     return reverse(f"memory:{act.page}")
 
 
-@login_required
-@require_safe
+@signed_in("GET", "HEAD")
 def bulk_progress(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Show the progress of a bulk action; the list polls every two seconds."""
     act = get_object_or_404(BulkAct.objects.of(request.user), pk=pk)
     if not request.htmx:
         return redirect(f"memory:{act.page}")
-    context = {"act": act, "doing": doing(act.act), "outcome": outcome(act)}
+    context = {"act": act, "doing": in_words(act.act)[1], "outcome": outcome(act)}
     return render(request, "memory/_bulk_act.html", context)
 
 

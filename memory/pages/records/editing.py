@@ -8,14 +8,12 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.validators import ProhibitNullCharactersValidator
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import number_of
@@ -28,6 +26,7 @@ from beacon_site.web.responses import (
     own_or_404,
     redirect_to,
     report_cleaned,
+    signed_in,
 )
 from memory.models import Agent, Note, Observation, Revision, Sensitivity, Topic, User, origins
 from memory.models.actors import Actor
@@ -68,21 +67,19 @@ class RecordForm(AsksAboutSecrets):
         label=gettext_lazy("Text to remember"),
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
-        help_text=gettext_lazy("Markdown, at most 64 KiB. This text is searchable."),
+        help_text=gettext_lazy("Markdown. This text is searchable."),
     )
     tags = _RawField(
         label=gettext_lazy("Tags"),
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text=gettext_lazy("Separate tags with commas. Up to 50 tags, 80 characters each."),
+        help_text=gettext_lazy("Separate tags with commas."),
     )
     sensitivity = forms.ChoiceField(
         label=gettext_lazy("Sensitivity"),
         choices=Sensitivity.choices,
         initial=Sensitivity.NORMAL,
-        help_text=gettext_lazy(
-            "Sensitive records are never sent to outside models or embedding services."
-        ),
+        help_text=gettext_lazy("Sensitive records are never sent to outside services."),
     )
 
     def clean(self) -> dict[str, Any]:
@@ -119,8 +116,6 @@ class RecordForm(AsksAboutSecrets):
 
 
 class NoteForm(RecordForm):
-    """A note with all its fields."""
-
     CHECKED = (
         "content", "kind", "stability", "ttl_days", "tags", "confidence", "sensitivity",
         "evidence", "scope",
@@ -134,15 +129,13 @@ class NoteForm(RecordForm):
         label=gettext_lazy("Stability"),
         required=False,
         choices=[(USUAL, gettext_lazy("Default for this type")), *Note.Stability.choices],
-        help_text=gettext_lazy(
-            "By default, logs expire after 30 days and summaries after 7 days. Rules and permanent notes don’t expire."
-        ),
+        help_text=gettext_lazy("Logs expire after 30 days, summaries after 7 days."),
     )
     ttl_days = _RawField(
         label=gettext_lazy("Expires after (days)"),
         required=False,
         widget=forms.NumberInput(attrs={"min": "1", "inputmode": "numeric"}),
-        help_text=gettext_lazy("Required for a temporary note, optional for a stable one."),
+        help_text=gettext_lazy("Needed only for temporary notes."),
     )
     confidence = _RawField(
         label=gettext_lazy("Confidence"),
@@ -156,7 +149,7 @@ class NoteForm(RecordForm):
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text=gettext_lazy(
-            "Reasons, quotes or sources that support this note, one per line. Optional for rules you write."
+            "Reasons, quotes or sources, one per line. Optional for rules you write."
         ),
     )
     scope = _RawField(
@@ -263,7 +256,12 @@ class NewObservationForm(_WithTopic, ObservationForm):
 class _Editing(RecordForm):
     """The version that was edited, and the reason."""
 
-    why = CleanTextField(label=gettext_lazy("Reason"), max_length=300, required=False)
+    why = CleanTextField(
+        label=gettext_lazy("Reason"),
+        max_length=300,
+        required=False,
+        help_text=gettext_lazy("Shown in the history."),
+    )
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
     def save(self, record: Any, *, by: Actor, expected_version: int) -> None:
@@ -293,8 +291,6 @@ class EditNoteForm(_Editing, NoteForm):
 
 
 class EditObservationForm(_Editing, ObservationForm):
-    """An observation being edited."""
-
     def __init__(self, *args: Any, record: Observation, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
 
@@ -439,8 +435,7 @@ def save_edit(record: Any, form: Any, *, by: Actor) -> None:
 # --- pages ---
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 @idempotent_post
 def note_new(request: BeaconRequest) -> HttpResponse:
@@ -463,8 +458,7 @@ def note_new(request: BeaconRequest) -> HttpResponse:
     return _form(request, form, "note", _("New note"))
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 @idempotent_post
 def observation_new(request: BeaconRequest) -> HttpResponse:
@@ -509,8 +503,7 @@ def _record(request: BeaconRequest, model: Any, pk: UUID) -> Any:
     return own_or_404(request, model.objects.of(request.user).live(), pk)
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 def note_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Edit a note; if someone else did too, merge both edits on one page."""
@@ -519,8 +512,7 @@ def note_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return _edit(request, note, form)
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 def observation_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Edit an observation; if someone else did too, merge both edits on one page."""
@@ -602,8 +594,7 @@ def _composed(request: BeaconRequest, record: Any, make: Any) -> dict[str, Any]:
     }
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Write the note that replaces this one."""

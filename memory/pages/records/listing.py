@@ -144,7 +144,7 @@ def facets_of(user: User, listed: ListedKind, text: str) -> list[Facet]:
         _facet("trust", _("Trust"), "trust", dict(Trust.choices)),
         _facet("origin", _("Origin"), "source", _origins()),
         _facet("topic", _("Topic"), "topic", _topics(user, text)),
-        _facet("lock", _("Lock and pin"), "is", {"locked": _("locked"), "pinned": _("pinned")}),
+        _facet("lock", _("Locked or pinned"), "is", {"locked": _("locked"), "pinned": _("pinned")}),
     ]
     if listed is not NOTES:
         states = {
@@ -199,6 +199,7 @@ def _topics(user: User, text: str) -> dict[str, str]:
 # --- rows ---
 
 
+SOON = timedelta(days=3)  # an expiry that a row shows in any list
 LINE, BEGINNING = 280, 4_000  # characters of a record in its row, and in which they are found
 
 
@@ -216,7 +217,8 @@ class Row:
     writer: str = ""  # the agent that wrote it, or you if its source says only how
     is_folded: bool = False  # a near-duplicate below its older observation
     folded: int = 0  # how many near-duplicates are below it
-    has_same_source: bool = False  # as the row above it, so it's not repeated
+    has_same_source: bool = False  # as the row above it, so it's fainter
+    has_same_kind: bool = False
     has_same_time: bool = False
 
     @cached_property
@@ -253,6 +255,13 @@ class Row:
         """Whether it has expired, so that recall no longer returns it."""
         expires = getattr(self.record, "expires_at", None)
         return expires is not None and expires <= timezone.now()
+
+    @property
+    def is_expiring(self) -> bool:
+        """Whether it expires soon, or the list is about that."""
+        expires = getattr(self.record, "expires_at", None)
+        asked = self.wanted.sort == EXPIRES or "expiring" in self.wanted.states
+        return expires is not None and (asked or expires <= timezone.now() + SOON)
 
     @property
     def purged_at(self) -> Any:
@@ -298,6 +307,9 @@ class Row:
     def kind(self) -> str:
         """Return the label of the note's kind or the observation's category."""
         field = "kind" if self.wanted.listed is NOTES else "category"
+        identity = {Note.Kind.AGENT: _("Persona"), Note.Kind.USER: _("Profile")}
+        if self.wanted.listed is NOTES and self.record.kind in identity:
+            return identity[self.record.kind]
         return _word(self.record._meta.label, field, getattr(self.record, field), get_language())
 
     @property
@@ -308,19 +320,13 @@ class Row:
     @property
     def tags(self) -> list[tuple[str, str]]:
         """Return the tags, each with the query that filters by it."""
-        return [(_clipped(tag, 40), _asking("tag", tag)) for tag in self.record.tags]
+        said = self.record.source.partition(":")[0]  # "run" on what a run wrote says nothing new
+        return [(_clipped(tag, 40), _asking("tag", tag)) for tag in self.record.tags if tag != said]
 
     @property
     def topic(self) -> str:
         """Return the topic's title, shortened to fit a row."""
         return _clipped(self.record.topic.title, 40)
-
-    @property
-    def is_usual(self) -> bool:
-        """Whether it's of the kind that nearly all are, which the row doesn't say."""
-        if self.wanted.listed is NOTES:
-            return bool(self.record.kind == Note.Kind.LOG)
-        return bool(self.record.category == Observation.Category.FINDING)
 
     @property
     def day(self) -> str:
@@ -478,6 +484,7 @@ def _folded(rows: list[Row]) -> list[Row]:
             continue
         if above is not None and above.day == row.day:
             row.has_same_source = above.source == row.source
+            row.has_same_kind = above.kind == row.kind
             row.has_same_time = bool(row.day) and _minute(above) == _minute(row)
         above = row
         found += [row, *below.get(row.record.pk, [])]
@@ -510,7 +517,7 @@ def row_of(user: User, listed: ListedKind, pk: Any) -> Row:
 
 
 def _words_of(told: Mapping[str, origins.Origin], record: Any) -> str:
-    return told[record.source].words if record.source in told else ""
+    return told[record.source].in_row if record.source in told else ""
 
 
 def _shown(records: Any, listed: ListedKind) -> Any:
@@ -580,7 +587,6 @@ def _ranked(user: User, wanted: ListQuery) -> list[Any]:
 
 
 def title_of(listed: ListedKind) -> str:
-    """Return the list's heading."""
     return _("Notes") if listed is NOTES else _("Observations")
 
 
@@ -610,7 +616,7 @@ def _of_notes(total: int, most: int) -> dict[str, str]:
         "all": _("Show all active notes"),
         "none": _("No notes yet"),
         "what": _(
-            "Notes are rules, logs and summaries your agents rely on. Write one, or let the first run create its summary."
+            "Notes are rules, logs and summaries your agents rely on. Write one, or let the first run create a summary."
         ),
     }
 
@@ -649,7 +655,7 @@ def row_words() -> dict[str, SafeString]:
         "sensitive": _("sensitive"),
         "superseded": _("replaced"),
         "duplicate": _("near-duplicate"),
-        "older": _("near-duplicate of an older one"),
+        "older": _("near-duplicate of an older record"),
         "kind": _("Type"),
         "category": _("Category"),
         "expires": _("Expires"),

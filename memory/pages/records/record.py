@@ -39,7 +39,7 @@ TYPES: dict[str, type[Remembered]] = {"note": Note, "observation": Observation}
 FEW_CHANGES, FEW_USES, FEW_NEAR, FEW_PAIRS = 5, 8, 5, 3
 
 TRUST_MEANS = {
-    Trust.OWNER: _lazy("You wrote, edited or verified it."),
+    Trust.OWNER: _lazy("You wrote, edited or verified this."),
     Trust.AGENT: _lazy("An agent or Beacon wrote this. It hasn’t been checked yet."),
     Trust.EXTERNAL: _lazy("This text is external. Prompts mark it as data, not instructions."),
     Trust.QUARANTINED: _lazy(

@@ -7,14 +7,12 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_POST
 
 from beacon_site.text.cleaning import clean, is_visible, one_line
 from beacon_site.web.http import BeaconRequest
@@ -22,7 +20,7 @@ from beacon_site.web.responses import next_of
 from memory.models import SavedView, User
 from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.pages.shared.filter_bar import FilterBar
-from memory.pages.shared.undo import act, offer, undoes
+from memory.pages.shared.undo import act, offer, posted, undoes
 
 LONGEST_QUERY = 12_000  # characters of a query string; a search field takes 10,000
 
@@ -99,8 +97,7 @@ def _plain(query: str) -> str:
 # --- pages ---
 
 
-@login_required
-@require_POST
+@posted
 def views_save(request: BeaconRequest) -> HttpResponse:
     """Save the list's URL under the entered name."""
     page, name = request.POST.get("page", ""), request.POST.get("name", "")

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import Q
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -17,7 +16,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import uuids_of
@@ -30,6 +28,7 @@ from beacon_site.web.responses import (
     redirect_to,
     refused,
     report_cleaned,
+    signed_in,
 )
 from memory.models import BulkAct, Note, Observation, Remembered, Revision
 from memory.models.errors import InvalidValue, Locked, MemoryRefused, StaleWrite
@@ -52,7 +51,7 @@ from memory.pages.records.listing import (
 )
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import FilterBar
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, offer_revision, posted, undoes
 from memory.services.llm import connections
 from memory.services.notes import merging
 from memory.services.notes.saving import edit_note
@@ -74,8 +73,7 @@ def _asked(data: Any) -> list[UUID]:
     return uuids_of(text.strip() for text in texts)[: merging.MOST + 1]
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
 def merge(request: BeaconRequest) -> HttpResponse:
     """Show the merged text of the selected notes; a POST merges them, or asks the model first."""
@@ -156,8 +154,7 @@ def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
     return own_or_404(request, rows.select_related("topic"), pk)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request", "HX-Target")
 def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     """Show a record as a page, or as the panel beside a list."""
@@ -176,8 +173,7 @@ def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     return render(request, template, context)
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def history(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     """Show who changed the record, when, why and how, and compare any two versions."""
@@ -227,8 +223,7 @@ def page_of(record: Any) -> str:
     return str(record.get_absolute_url()) if is_shown else reverse("memory:trash")
 
 
-@require_POST
-@login_required
+@posted
 def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
     """Carry out an action, report it with an Undo, and show the record again."""
     record = _record_to_change(request, type, pk, act=act)
@@ -275,29 +270,22 @@ def _undo_revision(request: BeaconRequest, key: int) -> str:
     return page_of(record)
 
 
-@require_POST
-@login_required
+@posted
 def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int) -> HttpResponse:
     """Restore the record as it was in an older revision, as a new one."""
     record = _record_to_change(request, type, pk)
     revisions = Revision.objects.of(request.user).filter(record_type=type, record_id=pk)
     before = record.version
-    try:
-        record = record_history.restore_to(
-            get_object_or_404(revisions, pk=revision), by=request.actor
-        )
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    record = record_history.restore_to(get_object_or_404(revisions, pk=revision), by=request.actor)
     if revisions.filter(version__gt=before).exists():
         said = _("Version restored. The previous one stays in the history.")
         messages.success(request, said, extra_tags=offer_revision(request, record))
     else:
-        messages.info(request, _("Nothing changed. This is already the current state."))
+        messages.info(request, _("Nothing changed. This is already the current version."))
     return redirect_back(request, page_of(record))
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     """Permanently delete a record in Trash, after its name is typed."""
     record = _record_to_change(request, type, pk, act="purge")
@@ -321,7 +309,7 @@ def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         except MemoryRefused as exc:
             return refused(request, str(exc))
         else:
-            messages.success(request, _("Deleted permanently, with its history."))
+            messages.success(request, _("Permanently deleted, including its history."))
             return redirect_to(request, context["next"])
     template = "memory/_record_purge.html" if request.htmx else "memory/record_purge.html"
     return render(request, template, context)
@@ -332,16 +320,14 @@ def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
 JUST = timedelta(minutes=2)  # how long a finished large action is still shown
 
 
-@login_required
-@require_safe
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def notes(request: BeaconRequest) -> HttpResponse:
     """List the person's notes; over htmx only the list."""
     return _list(request, NOTES)
 
 
-@login_required
-@require_safe
+@signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def observations(request: BeaconRequest) -> HttpResponse:
     """List the person's observations; over htmx only the list."""
@@ -396,12 +382,12 @@ def _large_acts(request: BeaconRequest, listed: ListedKind) -> list[dict[str, An
     acts = BulkAct.objects.of(request.user).filter(page=listed.page)
     acts = acts.filter(lately | Q(finished_at=None))
     return [
-        {"act": act, "doing": bulk.doing(act.act), "outcome": bulk.outcome(act)} for act in acts[:5]
+        {"act": act, "doing": bulk.in_words(act.act)[1], "outcome": bulk.outcome(act)}
+        for act in acts[:5]
     ]
 
 
-@login_required
-@require_http_methods(["GET", "POST"])
+@signed_in("GET", "POST")
 def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     """Show a row as a form, and save it; if someone else changed it, say so and keep the text."""
     listed = BY_TYPE.get(type)
@@ -477,8 +463,7 @@ def _row(request: BeaconRequest, listed: ListedKind, pk: UUID) -> HttpResponse:
 # --- any record ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def record_open(request: BeaconRequest, kind: str, pk: uuid.UUID) -> HttpResponse:
     """Redirect to the page of one of the person's records."""
     model = record_models().get(kind)

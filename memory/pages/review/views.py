@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.text.cleaning import uuids_of
 from beacon_site.web.http import BeaconRequest
@@ -28,13 +28,23 @@ from beacon_site.web.responses import (
     question_about_secrets,
     redirect_back,
     redirect_to,
-    refused,
+    signed_in,
 )
 from memory.accounts.agents import agents_of
-from memory.models import Proposal, RefusedSource, ReviewLevel, origins
+from memory.models import Agent, Proposal, RefusedSource, ReviewLevel, User, origins
 from memory.models.errors import MemoryRefused
 from memory.pages.review import proposals as review_page
-from memory.pages.shared.undo import act, exact_moment, offer, offer_settings, settings_now, undoes
+from memory.pages.shared.undo import (
+    act,
+    exact_moment,
+    offer,
+    offer_settings,
+    posted,
+    say_undone,
+    settings_now,
+    undoes,
+)
+from memory.services.records.acts import BulkResult
 from memory.services.review import acts as review_acts
 from memory.services.review import blocking, outdated, trust
 from memory.services.review import proposals as review_services
@@ -42,13 +52,13 @@ from memory.services.review import quarantine as aside
 from memory.services.review.apply import TRASH, MergeConflict
 from memory.services.review.proposals import DEFAULT_LEVEL, LEVEL_NAMES, REVIEWED_KINDS
 from memory.services.review.quarantine import MODELS
-from memory.services.review.trust import track_records
+from memory.services.review.trust import TrackRecord, track_records
 
 USUAL = "usual"  # a kind without its own rule uses the default
 # The end of a sentence that begins with a kind of write, such as “Notes by agents …”.
 LABELS = {
     "accept": _lazy("are saved immediately"),
-    "hold risky": _lazy("wait for approval if they are risky"),
+    "hold risky": _lazy("wait for approval if they’re risky"),
     "hold all": _lazy("always wait for approval"),
 }
 
@@ -63,13 +73,19 @@ class LevelsForm(forms.Form):
         for kind, words in REVIEWED_KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[(USUAL, _("Default: %(rule)s") % {"rule": LABELS[usual]}), *levels],
+                choices=[(USUAL, _("Default")), *levels],
                 initial=own.get(kind, USUAL),
             )
         self.fields[DEFAULT_LEVEL] = forms.ChoiceField(
-            label=_("By default, changes"), choices=levels, initial=usual
+            label=_("Default for changes"), choices=levels, initial=usual
         )
         self.order_fields([DEFAULT_LEVEL])
+
+    @property
+    def is_by_type(self) -> bool:
+        """Return whether a type has a rule of its own, or a wrong one."""
+        mine = (name for name in self.fields if name != DEFAULT_LEVEL)
+        return any(name in self.errors or self[name].value() != USUAL for name in mine)
 
     @property
     def wanted(self) -> dict[str, str]:
@@ -79,11 +95,8 @@ class LevelsForm(forms.Form):
 
 # --- quarantine ---
 
-MOST_TOLD = 3
 
-
-@require_POST
-@login_required
+@posted
 def quarantine_act(request: BeaconRequest) -> HttpResponse:
     """Release the selected records, or all, or move them to Trash, with an Undo in the toast."""
     name = request.POST.get("act", "")
@@ -96,29 +109,23 @@ def quarantine_act(request: BeaconRequest) -> HttpResponse:
         return redirect_back(request, reverse("research:inbox") + "?show=quarantine")
     done = aside.act(request.user, records, name, by=request.actor)
     if name == "release":
-        words = ngettext("%(n)d record released.", "%(n)d records released.", done.number)
+        words = ngettext("%(n)d record released.", "%(n)d records released.", done.done)
     else:
-        words = ngettext(
-            "%(n)d record moved to Trash.", "%(n)d records moved to Trash.", done.number
-        )
-    if done.number:
-        messages.success(request, words % {"n": done.number}, extra_tags=_undo_tag(request, done))
+        words = ngettext("%(n)d record moved to Trash.", "%(n)d records moved to Trash.", done.done)
+    if done.done:
+        messages.success(request, words % {"n": done.done}, extra_tags=_undo_tag(request, done))
     _say_left(request, done)
     if done.problems:
-        why = " ".join(done.problems[:MOST_TOLD])
-        messages.warning(request, _("Not changed: %(why)s") % {"why": why})
+        messages.warning(request, _("Not changed: %(why)s") % {"why": done.why})
     return redirect_back(request, reverse("research:inbox") + "?show=quarantine")
 
 
-def _say_left(request: BeaconRequest, done: aside.QuarantineResult) -> None:
+def _say_left(request: BeaconRequest, done: BulkResult) -> None:
     if done.left:
-        words = ngettext(
-            "%(n)d left. Repeat to continue.", "%(n)d left. Repeat to continue.", done.left
-        )
-        messages.warning(request, words % {"n": done.left})
+        messages.warning(request, review_acts.left_in_words(done))
 
 
-def _undo_tag(request: BeaconRequest, done: aside.QuarantineResult) -> str:
+def _undo_tag(request: BeaconRequest, done: BulkResult) -> str:
     return offer(request, "quarantine", action=done.key)
 
 
@@ -126,13 +133,13 @@ def _undo_tag(request: BeaconRequest, done: aside.QuarantineResult) -> str:
 def _quarantine_again(request: BeaconRequest, action: str) -> str:
     """Undo a release or a move to Trash: the records are in quarantine again."""
     done = aside.undo_change(request.user, UUID(action), by=request.actor)
-    if not done.number:
+    if not done.done:
         raise MemoryRefused(
             _("The records have changed since then, so your change couldn’t be undone.")
         )
-    words = ngettext("Back in quarantine.", "%(n)d records are back in quarantine.", done.number)
+    words = ngettext("Back in quarantine.", "%(n)d records are back in quarantine.", done.done)
     undo = _undo_tag(request, done) if done.left else ""
-    messages.success(request, words % {"n": done.number}, extra_tags=undo)
+    messages.success(request, words % {"n": done.done}, extra_tags=undo)
     _say_left(request, done)
     return reverse("research:inbox") + "?show=quarantine"
 
@@ -140,16 +147,14 @@ def _quarantine_again(request: BeaconRequest, action: str) -> str:
 # --- blocked sources ---
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def refused_sources(request: BeaconRequest) -> HttpResponse:
     """List the blocked sources, how often each block applied, and a way to unblock them."""
     rows = RefusedSource.objects.of(request.user)[: blocking.MOST]
     return render(request, "memory/refused_sources.html", {"rows": rows})
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
     """Show the effect of blocking the source of a proposal or record, and block what is selected."""
     models: dict[str, Any] = {**MODELS, "proposal": Proposal}
@@ -211,8 +216,7 @@ def _proposal(request: BeaconRequest, pk: UUID) -> Proposal:
     return found
 
 
-@require_safe
-@login_required
+@signed_in("GET", "HEAD")
 def proposal(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Show one whole proposal, with the choices for it."""
     return _page(request, _proposal(request, pk))
@@ -237,8 +241,7 @@ def _page(request: BeaconRequest, found: Proposal, **more: Any) -> HttpResponse:
     return render(request, f"memory/{'_proposal' if request.htmx else 'proposal'}.html", context)
 
 
-@require_POST
-@login_required
+@posted
 def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Accept a proposal, unchanged or as edited; if its record has changed, merge both."""
     found = _proposal(request, pk)
@@ -281,8 +284,7 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return redirect_to(request, _on(request))
 
 
-@require_POST
-@login_required
+@posted
 def proposal_reject(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Reject a proposal, with an optional reason and an Undo."""
     found = _proposal(request, pk)
@@ -312,22 +314,14 @@ def _on(request: BeaconRequest) -> str:
 @undoes("proposals-decided", key=exact_moment)
 def _undo_decision(request: BeaconRequest, key: datetime) -> str:
     """Reopen what one action decided, and undo what accepting wrote."""
-    number, problems = review_acts.restore_state(request.user, key, by=request.actor)
-    if not number:
-        why = " ".join(problems[: review_acts.MOST_TOLD])
-        raise MemoryRefused(
-            why or _("These proposals have changed since then, so your change couldn’t be undone.")
-        )
-    words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", number)
-    messages.success(request, words % {"n": number})
-    if problems:
-        why = " ".join(problems[: review_acts.MOST_TOLD])
-        messages.warning(request, _("Not undone: %(why)s") % {"why": why})
+    done = review_acts.restore_state(request.user, key, by=request.actor)
+    words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", done.done)
+    nothing = _("These proposals have changed since then, so your change couldn’t be undone.")
+    say_undone(request, done, words, nothing)
     return reverse("research:inbox")
 
 
-@require_POST
-@login_required
+@posted
 def review_bulk(request: BeaconRequest) -> HttpResponse:
     """Accept or reject the selected proposals, or all pending ones; the list keeps its filters."""
     act = request.POST.get("act", "")
@@ -340,19 +334,20 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
     chosen = list(rows) if act in review_acts.ACTS else []
     if not chosen:
         is_late = act in review_acts.ACTS and bool(ticked)
-        why = review_acts.decided_already() if is_late else review_acts.nothing_chosen()
+        why = _("Select at least one proposal, or “all pending”.")
+        if is_late:
+            why = _("Nothing changed. The selected proposals have already been decided.")
         messages.warning(request, why)
         return redirect_back(request, reverse("research:inbox"))
     why = request.POST.get("why", "")
     done = review_acts.decide(request.user, chosen, act, by=request.actor, why=why)
     level = messages.SUCCESS if done.done and not done.problems else messages.WARNING
-    undo = _reopen(request, done.at if done.done else None)
-    messages.add_message(request, level, done.in_words(), extra_tags=undo)
+    undo = _reopen(request, done.key if done.done else None)
+    messages.add_message(request, level, review_acts.in_words(act, done), extra_tags=undo)
     return redirect_back(request, reverse("research:inbox"))
 
 
-@require_http_methods(["GET", "POST"])
-@login_required
+@signed_in("GET", "POST")
 def permissions(request: BeaconRequest) -> HttpResponse:
     """Show each writer's record, and show and set the review rules."""
     form = LevelsForm(request.POST or None, own=review_services.own_levels(request.user))
@@ -370,62 +365,130 @@ def permissions(request: BeaconRequest) -> HttpResponse:
     return _permissions_page(request, form)
 
 
+@dataclass(slots=True)
+class WriterRow:
+    """A writer of proposals: its exceptions from the general rules, and its record of all types."""
+
+    name: str
+    agent: Agent | None = None  # None if it isn't an agent of this person, or no longer
+    held_until: datetime | None = None
+    own: list[dict[str, Any]] = field(default_factory=list)
+    records: list[TrackRecord] = field(default_factory=list)
+    inbox_url: str = ""
+
+    @property
+    def used_at(self) -> datetime | None:
+        """Return when a token of the agent was last used."""
+        return getattr(self.agent, "used_at", None)
+
+    @property
+    def kinds(self) -> list[str]:
+        """Return what it proposed."""
+        return [one.kind_words for one in self.records]
+
+    @property
+    def waiting(self) -> int:
+        """Return how many of its proposals are pending."""
+        return sum(one.waiting for one in self.records)
+
+    @property
+    def accepted(self) -> int:
+        """Return how many were accepted unchanged."""
+        return sum(one.accepted for one in self.records)
+
+    @property
+    def edited(self) -> int:
+        """Return how many a person changed first."""
+        return sum(one.edited for one in self.records)
+
+    @property
+    def rejected(self) -> int:
+        """Return how many were rejected."""
+        return sum(one.rejected for one in self.records)
+
+    @property
+    def wrong(self) -> int:
+        """Return how many turned out to be wrong after they were accepted."""
+        return sum(one.wrong for one in self.records if one.kind != "file")
+
+
+def _writers(
+    user: User, records: Sequence[TrackRecord], own: Sequence[ReviewLevel]
+) -> list[WriterRow]:
+    """Return a row for each agent by name, and below them for each other writer."""
+    rows: dict[str, WriterRow] = {}
+    for agent in agents_of(user):
+        rows[str(agent.writer)] = WriterRow(agent.name, agent, trust.held_until(agent))
+    named = origins.of(user, {one.writer for one in own})
+    for one in own:
+        name = one.writer.partition(":")[2] or named[one.writer].words
+        exception = {
+            "writer": one.writer,
+            "kind": one.kind,
+            "kind_words": LEVEL_NAMES[one.kind],
+            "level": LABELS[one.level],
+        }
+        rows.setdefault(one.writer, WriterRow(name)).own.append(exception)
+    for record in records:
+        rows.setdefault(record.writer, WriterRow(record.name)).records.append(record)
+    inbox = reverse("research:inbox")
+    for writer, row in rows.items():
+        row.inbox_url = f"{inbox}?{urlencode({'show': 'proposal', 'by': writer})}"
+    return list(rows.values())
+
+
 def _permissions_page(request: BeaconRequest, form: LevelsForm) -> HttpResponse:
     levels = review_services.levels_of(request.user)
     own = review_services.levels_of_writers(request.user)
     records = track_records(request.user, levels, own)
-    named = origins.of(request.user, {one.writer for one in own})
     context = {
         "form": form,
         "meanings": _meanings(),
         "records": records,
         "is_decided": any(one.accepted or one.edited or one.wrong for one in records),
         "suggested": [one for one in records if one.is_suggested],
-        "own": [
-            {
-                "writer": one.writer,
-                "kind": one.kind,
-                "name": one.writer.partition(":")[2] or named[one.writer].words,
-                "kind_words": LEVEL_NAMES[one.kind],
-                "level": LABELS[one.level],
-            }
-            for one in own
-        ],
-        "agents": [(one, trust.held_until(one)) for one in agents_of(request.user)],
+        "writers": _writers(request.user, records, own),
     }
     template = "_permissions" if request.htmx else "permissions"
     return render(request, f"memory/{template}.html", context)
 
 
-@require_POST
-@login_required
+@posted
 def writer_level(request: BeaconRequest) -> HttpResponse:
-    """Set the review rule for one writer and kind of write; an empty level removes it."""
-    writer, kind, level = (request.POST.get(name, "")[:200] for name in ("writer", "kind", "level"))
-    known = Proposal.objects.of(request.user).filter(actor=writer).exists()
+    """Set one writer's review rules for kinds of writes; an empty level removes a rule."""
+    writer = request.POST.get("writer", "")[:200]
+    kinds = request.POST.getlist("kind") or [""]
+    levels = request.POST.getlist("level") or [""]
+    wanted = {kind[:200]: level[:200] for kind, level in zip(kinds, levels, strict=False)}
+    mine = Agent.objects.filter(owner=request.user)
+    is_agent = any(str(one.writer) == writer for one in mine)
+    known = is_agent or Proposal.objects.of(request.user).filter(actor=writer).exists()
     if writer.startswith("human") or not (
         known or review_services.own_levels(request.user, writer)
     ):
         raise Http404
     before = settings_now(request.user, "levels", writer)
-    try:
-        changed = review_services.set_levels(
-            request.user, {kind: level}, by=request.actor, writer=writer
-        )
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    changed = review_services.set_levels(request.user, wanted, by=request.actor, writer=writer)
     if changed:
-        name = writer.partition(":")[2] or writer
-        told = {"name": name, "kind": LEVEL_NAMES[kind], "level": LABELS.get(level, "")}
-        if level:
-            words = _("%(kind)s by %(name)s now %(level)s.") % told
-        else:
-            words = _("%(kind)s by %(name)s follow the general rules again.") % told
         undo = offer_settings(request, "levels", before, writer)
-        messages.success(request, words, extra_tags=undo)
+        messages.success(request, _rules_saved(writer, wanted), extra_tags=undo)
+    elif len(wanted) > 1:
+        messages.info(request, _("Nothing changed."))
     if not request.htmx:
-        return redirect("memory:review-levels")
+        return redirect(next_of(request, reverse("memory:review-levels")))
     return _permissions_page(request, LevelsForm(own=review_services.own_levels(request.user)))
+
+
+def _rules_saved(writer: str, wanted: Mapping[str, str]) -> str:
+    """Return what to say about changed rules of a writer."""
+    name = writer.partition(":")[2] or writer
+    if len(wanted) > 1:
+        return _("Review rules for %(name)s saved.") % {"name": name}
+    [(kind, level)] = wanted.items()
+    told = {"name": name, "kind": LEVEL_NAMES[kind], "level": LABELS.get(level, "")}
+    if level:
+        return _("%(kind)s by %(name)s now %(level)s.") % told
+    return _("%(kind)s by %(name)s follow the general rules again.") % told
 
 
 def _meanings() -> list[tuple[Any, Any]]:

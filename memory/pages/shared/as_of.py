@@ -12,7 +12,9 @@ from urllib.parse import urlencode
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.formats import date_format
 
+from beacon_site.text.dates import day_typed
 from beacon_site.web.http import BeaconRequest
 from memory.models.as_of import AsOf, as_of, at, first_day
 from memory.models.errors import InvalidValue
@@ -36,13 +38,12 @@ class DateChoice:
 
     @property
     def day(self) -> str:
-        """Return the date for the date input."""
-        return f"{self.when.day:%Y-%m-%d}" if self.when else ""
+        """Return the date for its field, as pages show dates."""
+        return date_format(self.when.day, "j M Y") if self.when else ""
 
     @property
     def today(self) -> str:
-        """Return the last date that can be chosen."""
-        return f"{timezone.localdate():%Y-%m-%d}"
+        return date_format(timezone.localdate(), "j M Y")
 
     @property
     def back(self) -> str:
@@ -53,6 +54,8 @@ class DateChoice:
 def chosen_date(request: BeaconRequest) -> DateChoice:
     """Return the date of the URL. Raises InvalidValue for an invalid or future one."""
     typed = request.GET.get("as_of", "")
+    if day := day_typed(typed, timezone.localdate()):
+        typed = day.isoformat()
     return DateChoice(as_of(typed, timezone.get_current_timezone()), typed, _others(request))
 
 

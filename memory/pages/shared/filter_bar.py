@@ -295,7 +295,7 @@ class FilterBar:
     def problems(self) -> list[str]:
         """Return the texts that were typed as a day but aren't one."""
         example = date_format(timezone.localdate(), DAY_FORMAT)
-        words = _("“%(text)s” isn’t a date, so it was ignored. Enter a day such as %(example)s.")
+        words = _("“%(text)s” isn’t a date, so it was ignored. Enter a date such as %(example)s.")
         return [
             words % {"text": shorten(text, 40), "example": example}
             for text in self.query.getlist("not-a-day")[:2]

@@ -33,6 +33,7 @@ from memory.models import Activity, Agent, Remembered, Revision, Undo, User
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
 from memory.services.context import identity
+from memory.services.records.acts import BulkResult
 from memory.services.review import proposals as review_services
 
 Reversal = Callable[..., str | HttpResponse]
@@ -58,20 +59,31 @@ def undoes(act: str, *, key: Callable[[str], Any] | None = None) -> Callable[[Re
     return register
 
 
+def posted(view: View) -> View:
+    """Allow only POST by people who are signed in, and show the reason of MemoryRefused."""
+
+    @require_POST
+    @login_required
+    @wraps(view)
+    def guarded(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except MemoryRefused as exc:
+            return refused(request, str(exc))
+
+    return guarded
+
+
 def act(name: str) -> Callable[[Reversal], View]:
     """Make a POST view of a function that also undoes another act, as resume undoes pause."""
 
     def register(function: Reversal) -> View:
         _REVERSALS[name] = function
 
-        @require_POST
-        @login_required
+        @posted
         @wraps(function)
         def view(request: BeaconRequest, **arguments: Any) -> HttpResponse:
-            try:
-                page = function(request, **arguments)
-            except MemoryRefused as exc:
-                return refused(request, str(exc))
+            page = function(request, **arguments)
             return redirect_back(request, page) if isinstance(page, str) else page
 
         return view
@@ -103,8 +115,17 @@ def offer_revision(request: BeaconRequest, record: Remembered) -> str:
     return offer(request, "revision", key=last) if last else ""
 
 
-@require_POST
-@login_required
+def say_undone(request: BeaconRequest, done: BulkResult, words: str, nothing: str) -> None:
+    """Show `words` and why some rows couldn't be undone; raise MemoryRefused if none could."""
+    if not done.done:
+        raise MemoryRefused(done.why or nothing)
+    messages.success(request, words % {"n": done.done})
+    if done.problems:
+        rest = _("Some changes couldn’t be undone: %(why)s")
+        messages.warning(request, rest % {"why": done.why})
+
+
+@posted
 def undo(
     request: BeaconRequest, pk: UUID | None = None, act: str = "", key: str = ""
 ) -> HttpResponse:

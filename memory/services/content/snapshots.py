@@ -218,7 +218,6 @@ def _made(
     scope: str,
     by: Actor,
 ) -> list[ContentItem]:
-    """Create items from these copies."""
     items = [
         ContentItem(pk=keys[one.item_id], owner_id=snapshot.owner_id, scope=scope, **_fields(one))
         for one in copies

@@ -258,21 +258,12 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class TransformParams:
-    """Checked parameters."""
-
-    n: int
-    q: str
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
 class Transform:
     """One transform: its purpose, whether it takes `n` and `q`, and the default of `n`."""
 
     name: str
     about: str | Promise
-    show: Callable[[str, TransformParams], str]
+    show: Callable[[str, int, str, bool], str]  # of a text, `n`, `q`, and whether `n` are lines
     takes_n: bool = True
     takes_q: bool = False
     needs_q: bool = False
@@ -290,13 +281,14 @@ def transform(
             "transform",
             _("There is no transform “%(name)s”. Choose one of: %(known)s.") % told,
         )
-    asked = _checked(chosen, n=n, q=q, unit=unit)
-    shown = chosen.show(text, asked)
-    count = _lines_in if asked.unit == LINES else len
-    return View(shown, min(count(shown), count(text)), count(text), asked.unit)
+    number, words = _checked(chosen, n=n, q=q, unit=unit)
+    shown = chosen.show(text, number, words, unit == LINES)
+    count = _lines_in if unit == LINES else len
+    return View(shown, min(count(shown), count(text)), count(text), unit)
 
 
-def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> TransformParams:
+def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> tuple[int, str]:
+    """Return `n` and `q`, or raise InvalidValue."""
     if unit not in UNITS:
         told = {"unit": shorten(clean(str(unit))[0], 40), "known": ", ".join(UNITS)}
         _refuse("unit", _("There is no unit “%(unit)s”. Choose one of: %(known)s.") % told)
@@ -313,9 +305,9 @@ def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> TransformParams
         _refuse("q", _("“%(name)s” needs q, the words to search for.") % named)
     if len(q) > LONGEST_QUERY:
         told = {"most": grouped(LONGEST_QUERY), "have": grouped(len(q))}
-        _refuse("q", _("“q” can have at most %(most)s characters. This one has %(have)s.") % told)
+        _refuse("q", _("“q” can have at most %(most)s characters, but yours has %(have)s.") % told)
     usual = chosen.usual[UNITS.index(unit)]
-    return TransformParams(usual if n is None else whole_number("n", n, MOST_BYTES), q, unit)
+    return usual if n is None else whole_number("n", n, MOST_BYTES), q
 
 
 def _refuse(field: str, problem: str) -> NoReturn:
@@ -330,14 +322,14 @@ def _lines_in(text: str) -> int:
 # --- the six built-in ones ---
 
 
-def _full(text: str, _asked: TransformParams) -> str:
+def _full(text: str, _n: int, _q: str, _in_lines: bool) -> str:
     return text
 
 
-def _first(text: str, asked: TransformParams) -> str:
-    if asked.unit == CHARACTERS:
-        return text[: asked.n]
-    return _head(text, asked.n)
+def _first(text: str, n: int, _q: str, in_lines: bool) -> str:
+    if not in_lines:
+        return text[:n]
+    return _head(text, n)
 
 
 def _head(text: str, lines: int) -> str:
@@ -350,37 +342,37 @@ def _head(text: str, lines: int) -> str:
     return text[: end + 1]
 
 
-def _last(text: str, asked: TransformParams) -> str:
-    if asked.unit == CHARACTERS:
-        return text[-asked.n :]
+def _last(text: str, n: int, _q: str, in_lines: bool) -> str:
+    if not in_lines:
+        return text[-n:]
     start = len(text) - text.endswith("\n")
-    for _number in range(asked.n):
+    for _number in range(n):
         start = text.rfind("\n", 0, start)
         if start < 0:
             return text
     return text[start + 1 :]
 
 
-def _excerpt(text: str, asked: TransformParams) -> str:
+def _excerpt(text: str, n: int, q: str, in_lines: bool) -> str:
     """Return the text around the words, or the beginning without any."""
-    place = place_of(text, asked.q) if asked.q else 0
+    place = place_of(text, q) if q else 0
     if place < 0:
         return ""
-    if asked.unit == CHARACTERS:
-        start = max(0, min(place - asked.n // 2, len(text) - asked.n)) if asked.q else 0
-        return text[start : start + asked.n]
+    if not in_lines:
+        start = max(0, min(place - n // 2, len(text) - n)) if q else 0
+        return text[start : start + n]
     line = text.count("\n", 0, place)
-    first = max(0, min(line - asked.n // 2, _lines_in(text) - asked.n)) if asked.q else 0
+    first = max(0, min(line - n // 2, _lines_in(text) - n)) if q else 0
     begun = len(_head(text, first)) if first else 0
-    return _head(text[begun:], asked.n)
+    return _head(text[begun:], n)
 
 
-def _summary(text: str, asked: TransformParams) -> str:
-    return summary_of(text, asked.n, in_lines=asked.unit == LINES)
+def _summary(text: str, n: int, _q: str, in_lines: bool) -> str:
+    return summary_of(text, n, in_lines=in_lines)
 
 
-def _filtered(text: str, asked: TransformParams) -> str:
-    return filtered(text, asked.q, asked.n, in_lines=asked.unit == LINES)
+def _filtered(text: str, n: int, q: str, in_lines: bool) -> str:
+    return filtered(text, q, n, in_lines=in_lines)
 
 
 TRANSFORMS: dict[str, Transform] = {

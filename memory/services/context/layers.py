@@ -64,7 +64,7 @@ class _Asked:
             return _("its topic is sensitive or quarantined, so it’s never included")
         if not is_in_scopes(note.scope, self.scopes):
             if names_excluded(note.scope):
-                return _("you excluded it for this agent")
+                return _("you hid it from this agent")
             return _("visible only to %(scope)s") % {"scope": note.scope}
         if self.topic is not None and note.topic_id not in (None, self.topic.pk):
             return _("belongs to another topic")
@@ -154,7 +154,7 @@ def _left_out(
     rows = Note.objects.of(asked.owner).live().select_related("topic")
     rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
     found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
-    beyond = _("not among the %(most)d most similar or newest") % {"most": most}
+    beyond = _("not among the %(most)d most similar or most recent notes") % {"most": most}
     less = _(
         "similar to the message (%(score)s), but the limit of %(most)d has already been reached"
     )

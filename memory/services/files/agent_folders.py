@@ -226,7 +226,7 @@ def in_words(problem: str) -> str:
     return {
         "": "",
         "conflict": _(
-            "The same lines of this file were also changed in its folder. Both versions were kept, and the one from the folder is now your draft. Resume the draft to merge them."
+            "The same lines were also changed in the file on disk. Both versions were kept, and the one on disk is now your draft. Resume the draft to merge them."
         ),
         "locked": _(
             "The file was changed in its folder, but it’s locked. Beacon restored the locked text and kept the other version as your draft."

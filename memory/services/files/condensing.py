@@ -80,8 +80,8 @@ def _words(name: str, n: int) -> str:
         ),
         "sections": ngettext("removed %(n)d empty section", "removed %(n)d empty sections", n),
         "spaces": ngettext(
-            "removed %(n)d space at the end of a line",
-            "removed %(n)d spaces at the ends of lines",
+            "removed %(n)d trailing space",
+            "removed %(n)d trailing spaces",
             n,
         ),
         "blank": ngettext("removed %(n)d extra blank line", "removed %(n)d extra blank lines", n),
@@ -330,7 +330,7 @@ def proposed(file: MemoryFile, asked: CondenseRequest) -> CondenseProposal | Non
     """Return the model's proposal, or the one by rules if it can't be used. None while waiting."""
     if file.version != asked.version:
         why = _(
-            "The file has changed since you asked the model, so this version was condensed without it. Ask the model again."
+            "The file has changed since you asked the model, so this version was condensed without the model. Ask it again."
         )
         return by_rule(file, problem=why)
     call = _calls(file).filter(pk__gt=asked.after).order_by("id").first()
@@ -364,7 +364,7 @@ def _unusable(why: str) -> str:
     told = {"why": shorten(why, 300)}
     return (
         _(
-            "This version was condensed without a model, because the model’s version can’t be used: %(why)s"
+            "This version was condensed without a model because the model’s version couldn’t be used: %(why)s"
         )
         % told
     )

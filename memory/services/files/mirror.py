@@ -162,7 +162,7 @@ def _take(copy: Copy, found: DiskFile) -> None:
     copy.is_stale = True
     try:
         if not settings.BEACON_MIRROR_READ:
-            raise MemoryRefused(_("edits on disk are turned off (BEACON_MIRROR_READ=0)."))
+            raise MemoryRefused(_("edits on disk aren’t imported (BEACON_MIRROR_READ=0)."))
         text = text_of(found)
         # No reason is needed, since the actor says that it was edited on disk.
         saved = save_file(copy.owner, copy.path, text, by=DISK, seen=_based_on(copy))
@@ -209,7 +209,7 @@ def _refuse(copy: Copy, found: DiskFile, exc: MemoryRefused) -> None:
     if isinstance(exc, FileConflict):
         why = _("the same lines were also changed in Beacon.")
     problem = _(
-        "An edit on disk wasn’t imported: %(why)s It’s kept as %(copy)s next to the file. Copy what you need into the file, then delete that copy."
+        "An edit on disk wasn’t imported: %(why)s The edited text is kept as %(copy)s next to the file. Copy what you need into the file, then delete that copy."
     ) % {"why": why, "copy": aside}
     if copy.row.refused != found.digest:
         _log_problem(copy, "disk-edit-refused", problem)

@@ -513,7 +513,7 @@ def _check(folder: MirrorFolder) -> None:
         return
     raise FolderNotUsable(
         _(
-            "The folder %(folder)s belongs to another Beacon instance, so this one doesn’t use it. Set BEACON_MIRROR_DIR to another folder. If the other instance no longer exists, delete the file %(mark)s there, and this one will import the files."
+            "The folder %(folder)s belongs to another Beacon instance, so this one doesn’t use it. Set BEACON_MIRROR_DIR to another folder. If the other instance no longer exists, delete the file %(mark)s there, and this instance will import the files."
         )
         % {"folder": root, "mark": MARK}
     )

@@ -377,7 +377,7 @@ def _check_own_folder(
     have = sum(sizes.values()) + size
     if have > texts.MOST_BYTES and size > before:
         words = _(
-            "The folder %(folder)s would be %(have)s bytes, but the limit is %(most)s. Nothing was saved. Shorten or delete files that are no longer needed."
+            "The folder %(folder)s would be %(have)s bytes, but the limit is %(most)s. Nothing was saved. Shorten some files, or delete those that are no longer needed."
         )
         raise LimitReached(
             words % {**told, "have": grouped(have), "most": grouped(texts.MOST_BYTES)}

@@ -174,9 +174,8 @@ class BlamedFile(Protocol):
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class BlameLine:
-    """A line of a file, counted from 1, and its version."""
+class BlamedLine(NamedTuple):
+    """A line of a file, counted from 1, with the version that wrote it."""
 
     number: int
     text: str
@@ -197,12 +196,11 @@ def carried(blame: Sequence[Sequence[int]], old_text: str, new_text: str, versio
     return _runs(now)
 
 
-def lines_blamed(file: BlamedFile) -> list[BlameLine]:
-    """Return the lines of a file with their versions."""
+def lines_blamed(file: BlamedFile) -> list[BlamedLine]:
     lines = lines_of(file.content)
     versions = _versions(file.blame, len(lines), file.version)
     pairs = zip(lines, versions, strict=True)
-    return [BlameLine(number, line, one) for number, (line, one) in enumerate(pairs, start=1)]
+    return [BlamedLine(number, *pair) for number, pair in enumerate(pairs, start=1)]
 
 
 def _versions(blame: Sequence[Sequence[int]], count: int, otherwise: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -18,12 +19,13 @@ from django.utils.text import capfirst
 from beacon_site.net.charsets import HTML, MARKDOWN, PLAIN
 from beacon_site.net.errors import ProviderError, ProviderRejected
 from beacon_site.net.fetch import WebPage, get_fetcher, reason_against
-from beacon_site.net.reflow import join_hard_wraps
+from beacon_site.net.reflow import join_file
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProvider
 from beacon_site.text.cleaning import clean, ended, one_line, uuid_of
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.secret_scanner import mask
-from memory.models import LibraryDocument, Sensitivity, Trust, User
+from beacon_site.text.terms import ENGLISH
+from memory.models import LibraryDocument, LibraryFolder, Sensitivity, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.models.library import ADDRESS, FOLDER, OWN, LibraryQuerySet, page_of
@@ -33,10 +35,9 @@ from memory.services.library.reading import (
     LONGEST_TITLE,
     DocumentText,
     read_document,
-    without_front_matter,
 )
 from memory.services.notes.saving import lowest_trust
-from memory.services.search import bm25
+from memory.services.search import bm25, bm25_sql
 from memory.services.search.snippets import LONGEST_LOOKED_AT, nearness, passage
 
 logger = structlog.get_logger(__name__)
@@ -76,7 +77,7 @@ def add_document(
     if file is not None:
         field, reading = "file", _read_file(file)
     elif text.strip() or not url:
-        field, reading = "text", _read_text(text)
+        field, reading = "text", read_document("pasted.md", text.encode("utf-8", "surrogatepass"))
     else:
         field, reading = "url", _read_page(url)
     if reading.problem:
@@ -157,7 +158,7 @@ def text_of(owner: User, address: str) -> WebPage:
     if document.problem:
         raise ProviderRejected(document.problem)
     if document.media_type in (MARKDOWN, PLAIN):
-        text = join_hard_wraps(without_front_matter(text))
+        text = join_file(text)
     return WebPage(
         url=address,
         final_url=address,
@@ -226,6 +227,7 @@ def _found(
 ) -> list[Match]:
     """Return the best of `among` that `user` can read, with their passages."""
     asked = options or SearchOptions()
+    folder = library_folder.state()
     kept: list[tuple[UUID, float]] = []
     # A query names its subject more often than how the question is phrased.
     words = f"{query} {asked.about} {asked.about}".strip()
@@ -233,7 +235,7 @@ def _found(
     wanted = 2 * limit if asked.about else limit
     # The ranking doesn't know about dates and sensitivity, so it returns more when these exclude some.
     for depth in (wanted + 20, MOST_LOOKED_AT):
-        ranked = _ranked(user, words, depth)
+        ranked = _ranked(user, folder, words, depth)
         readable = among.readable_by(user).filter(pk__in=[pk for pk, _score in ranked])
         rows = {row.pk: row for row in readable.only("modified_at", "updated")}
         since = asked.since
@@ -242,17 +244,25 @@ def _found(
         ]
         if len(ranked) < depth or (len(kept) >= wanted and not asked.last_asked):
             break
-    best = _rank_passages(kept[:wanted], query, asked.about, limit)
+    languages = {ENGLISH}  # and those by which the documents were stemmed
+    if asked.about:
+        owners = [user] if folder is None else [user, folder.owner]
+        languages |= set(map(bm25_sql.language_of, owners))
+    best = _rank_passages(kept[:wanted], query, asked.about, limit, languages)
     if asked.last_asked:
         came = [one for one in kept if rows[one[0]].updated > asked.last_asked][:wanted]
         known = {document.pk for document, _passage, _score in best}
-        new = _rank_passages(came, query, asked.about, limit)
+        new = _rank_passages(came, query, asked.about, limit, languages)
         best += [one for one in new if one[0].pk not in known]
     return best
 
 
 def _rank_passages(
-    ranked: list[tuple[UUID, float]], query: str, about: str, limit: int
+    ranked: list[tuple[UUID, float]],
+    query: str,
+    about: str,
+    limit: int,
+    languages: Collection[str] = (ENGLISH,),
 ) -> list[Match]:
     """Return the best with their passages, ranking those with more of `about` in one passage
     higher.
@@ -265,28 +275,26 @@ def _rank_passages(
     for pk, score in ranked:
         if (document := documents.get(pk)) is None:
             continue
-        share = nearness(document.title, document.beginning, about) if about else 1.0
+        share = max(nearness(document.title, document.beginning, about, one) for one in languages)
         if share > LEAST_NEARNESS:
             near.append((score * share, document, document.beginning))
-    if not near and about:  # a name that occurs in no document, so all words of the query are used
-        return _rank_passages(ranked, query, "", limit)
+    if not near and about and query != about:
+        # A topic's title can say nothing about it ("My first topic"). Then its queries must say more.
+        return _rank_passages(ranked, query, query, limit, languages)
     near.sort(key=lambda pair: (-pair[0], pair[1].pk))
     return [
         (document, passage(beginning, query), score) for score, document, beginning in near[:limit]
     ]
 
 
-def _ranked(user: User, query: str, limit: int) -> list[tuple[UUID, float]]:
+def _ranked(
+    user: User, folder: LibraryFolder | None, query: str, limit: int
+) -> list[tuple[UUID, float]]:
     """Return the best of the person's own documents and the folder's, merged by score."""
     ranked = bm25.search(user, OWN, query, limit)
-    folder = library_folder.state()
     if folder is not None:
         ranked += bm25.search(folder.owner, FOLDER, query, limit)
     return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))[:limit]
-
-
-def _read_text(text: str) -> DocumentText:
-    return read_document("pasted.md", text.encode("utf-8", "surrogatepass"))
 
 
 def _read_file(file: UploadedFile[bytes]) -> DocumentText:

@@ -39,9 +39,20 @@ LONGEST_TITLE = 500
 MEDIA_TYPES = {
     ".md": MARKDOWN,
     ".markdown": MARKDOWN,
+    ".mdx": MARKDOWN,
     ".txt": PLAIN,
     ".text": PLAIN,
     ".rst": PLAIN,
+    ".adoc": PLAIN,
+    ".asciidoc": PLAIN,
+    ".org": PLAIN,
+    ".tex": PLAIN,
+    ".csv": PLAIN,
+    ".tsv": PLAIN,
+    ".ics": PLAIN,
+    ".json": PLAIN,
+    ".yaml": PLAIN,
+    ".yml": PLAIN,
     ".html": HTML,
     ".htm": HTML,
     ".xhtml": HTML,
@@ -68,7 +79,15 @@ _COMMON = FOR_PEOPLE | {"index", "main", "overview", "introduction", "default"}
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.{0,5000}?)\r?\n(?:---|\.\.\.)\r?\n", re.DOTALL)
 _TITLE_LINE = re.compile(r"^title:\s*[\"']?(.+?)[\"']?\s*$", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,2}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_HTML_HEADING = re.compile(r"^[ \t]*<h[12]\b[^<>]*>(.+?)</h[12]>", re.MULTILINE | re.IGNORECASE)
 _UNDERLINED = re.compile(r"^(\S.{0,150})\r?\n(={3,}|-{3,}|\*{3,}|~{3,})[ \t]*$", re.MULTILINE)
+DATA = (".json", ".yaml", ".yml")
+_DATA_TITLE = re.compile(
+    r"^(?: {0,4}|\t)[\"']?(?:title|name|label)[\"']?[ \t]*:[ \t]+"
+    r"(?:\"([^\"\n]+)\"|'([^'\n]+)'|(?!true|false|null|\d)([^\s\"'{\[|>&*#][^\n{\[#]*?))[ \t]*,?[ \t]*(?:#.*)?$",
+    re.MULTILINE,
+)
+_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,2000}>")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
@@ -105,14 +124,16 @@ def read_document(name: str, content: bytes) -> DocumentText:
     title = text = problem = ""
     if not kind:
         problem = _(
-            "This type of document isn’t supported. Use Markdown, text, HTML, PDF, Word, PowerPoint, Excel, EPUB, email or subtitles."
+            "This type of document isn’t supported. Use Markdown, text, HTML, PDF, Word, PowerPoint, Excel, CSV, JSON, YAML, EPUB, LaTeX, calendars, email or subtitles."
         )
     elif len(content) > LARGEST:
         problem = _("The document is larger than 5 MiB.")
     elif kind in (HTML, PDF) or kind in OFFICE_KINDS:
         title, text, problem = _extracted(content, kind)
     else:
-        title, text, problem = _as_written(content, kind)
+        text, problem = _as_written(content)
+        is_data = name.lower().endswith(DATA)
+        title = _title_of_data(text) if is_data else title_of(text)
     title = one_line(mask(_placed(title, PurePath(name)) or stem)[0])[:LONGEST_TITLE]
     return DocumentText(title or _("untitled"), mask(text)[0], kind, digest, len(content), problem)
 
@@ -138,14 +159,16 @@ def title_of(text: str) -> str:
     if front and (named := _TITLE_LINE.search(front.group(1))):
         return named.group(1)
     body = text[front.end() if front else 0 :][:20_000]
-    headings = [found for found in (_HEADING.search(body), _UNDERLINED.search(body)) if found]
+    kinds = (_HEADING, _UNDERLINED, _HTML_HEADING)
+    headings = [found for kind in kinds if (found := kind.search(body))]
     first = min(headings, key=lambda found: found.start(), default=None)
-    return plain(first.group(1)) if first else ""
+    return plain(_TAG.sub(" ", first.group(1))) if first else ""
 
 
-def without_front_matter(text: str) -> str:
-    front = _FRONT_MATTER.match(text)
-    return text[front.end() :] if front else text
+def _title_of_data(text: str) -> str:
+    """Return the title that JSON or YAML has at its top, or ""."""
+    found = _DATA_TITLE.search(text[:2_000])
+    return one_line(found[1] or found[2] or found[3]) if found else ""
 
 
 def _extracted(content: bytes, kind: str) -> tuple[str, str, str]:
@@ -156,14 +179,15 @@ def _extracted(content: bytes, kind: str) -> tuple[str, str, str]:
     return found.title, found.text, ""
 
 
-def _as_written(content: bytes, kind: str) -> tuple[str, str, str]:
+def _as_written(content: bytes) -> tuple[str, str]:
+    """Return the text of a file, and the problem with it or ""."""
     if b"\x00" in content[:8192] and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "", "", _("The file isn’t text, despite its name.")
+        return "", _("The file isn’t text, despite its name.")
     text = decode(content, "")
     beginning = text[:4000]
     text = clean(text)[0].replace("\r\n", "\n").replace("\r", "\n")
     if len(_CONTROL.findall(beginning)) > 0.02 * len(beginning):
-        return "", "", _("The file isn’t text, despite its name.")
+        return "", _("The file isn’t text, despite its name.")
     if not text.strip():
-        return "", "", _("The document is empty.")
-    return title_of(text), text, ""
+        return "", _("The document is empty.")
+    return text, ""

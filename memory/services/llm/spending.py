@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -124,6 +124,7 @@ class Line:
     slug: str = ""
     run: int = 0
     at: datetime | None = None
+    share: int = 0  # its tokens in percent of the line with the most
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +275,7 @@ def detail(calls: Calls, *, whose: User | None) -> dict[str, list[Line]]:
     }
     if whose is None:
         return found | {"by_person": _lines(rows, _person)}
-    return found | {"by_topic": _lines(rows, _topic), "runs": list(_runs(calls))}
+    return found | {"by_topic": _lines(rows, _topic), "runs": _with_shares(list(_runs(calls)))}
 
 
 def _lines(rows: Iterable[dict[str, Any]], line_of: Any) -> list[Line]:
@@ -285,7 +286,13 @@ def _lines(rows: Iterable[dict[str, Any]], line_of: Any) -> list[Line]:
         name = (line.label, line.slug)
         sums[name] = sums.get(name, UsageTotals()) + line.spent
     lines = [Line(label, spent, slug) for (label, slug), spent in sums.items()]
-    return sorted(lines, key=lambda line: (-line.spent.money, -line.spent.tokens, line.label))
+    lines.sort(key=lambda line: (-line.spent.money, -line.spent.tokens, line.label))
+    return _with_shares(lines)
+
+
+def _with_shares(lines: Sequence[Line]) -> list[Line]:
+    most = max((line.spent.tokens for line in lines), default=0) or 1
+    return [replace(line, share=round(100 * line.spent.tokens / most)) for line in lines]
 
 
 def _person(row: dict[str, Any]) -> Line:

@@ -61,7 +61,7 @@ def merge(
     It has the strictest sensitivity and lock, the union of tags and evidence, and the lowest trust
     and confidence. It is stable, so it stays until deleted (R199). `trust` limits the summary's
     trust to that of who merges. `content` is its text. Without it, a model writes the text, or the
-    texts are joined one after the other. Everything is one transaction, so a failure changes
+    texts are placed one after the other. Everything is one transaction, so a failure changes
     nothing. Raises InvalidValue, Locked, or StaleWrite if a note was changed since `versions` (by
     ID), or since its text was read.
     """
@@ -102,7 +102,9 @@ def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:
         raise _refused(_("Select at least 2 notes to merge."))
     if len(keys) > MOST:
         told = {"most": MOST, "have": len(keys)}
-        raise _refused(_("You can merge at most %(most)d notes at once, not %(have)d.") % told)
+        raise _refused(
+            _("You can merge at most %(most)d notes at once. You selected %(have)d.") % told
+        )
     return keys
 
 
@@ -172,7 +174,7 @@ def _check_room(fields: Mapping[str, Any]) -> None:
         "evidence": (
             MOST_EVIDENCE,
             _(
-                "Together, these notes have %(have)d pieces of evidence, but a note can have at most %(most)d. Nothing was merged. Remove some of it, or merge fewer notes."
+                "Together, these notes have %(have)d pieces of evidence, but a note can have at most %(most)d. Nothing was merged. Remove some evidence, or merge fewer notes."
             ),
         ),
     }
@@ -205,7 +207,7 @@ def proposed(notes: Sequence[Note], *, owner: User) -> Proposal:
     except (ProviderError, BudgetReached) as exc:
         told = {"why": shorten(str(exc), 300)}
         warning = _(
-            "The model couldn’t merge the texts, so they were joined one after the other: %(why)s"
+            "The model couldn’t merge the texts, so they were placed one after the other: %(why)s"
         )
         return Proposal(concatenation(notes), warning=warning % told)
     if content is None:

@@ -232,7 +232,7 @@ class NoteChecks:
         if not is_one or len(text) > LONGEST_SCOPE:
             told = {"value": shorten(text, 40), "most": LONGEST_SCOPE}
             message = _(
-                "A scope must be owner, run:<number>, session:<id>, agent:<name> or except:<agent name>, with at most %(most)d characters, not “%(value)s”."
+                "“%(value)s” isn’t a valid scope. Use owner, run:<number>, session:<id>, agent:<name> or except:<agent name>, up to %(most)d characters."
             )
             self.refuse("scope", message % told)
         return text
@@ -268,7 +268,7 @@ class NoteChecks:
                 Note.Kind.AGENT: _("Agents → Identity → Persona"),
                 Note.Kind.USER: _("Settings → Profile"),
             }
-            message = _("Edit this note’s text under %(place)s, which keeps the old version.")
+            message = _("Edit this note’s text under %(place)s. The old version is kept.")
             self.refuse("content", message % {"place": places[Note.Kind(note.kind)]})
 
     def together(

@@ -1,12 +1,15 @@
 """Actions on one record of any type: pin, lock, confirm, trash, restore and purge.
 
 An action that changes something adds one revision, which can be undone (`memory.services.records.history`).
+`BulkResult` performs an action on many rows within the time limit of a request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.utils.functional import Promise
@@ -17,11 +20,12 @@ from beacon_site.text.cleaning import one_line, shorten
 from beacon_site.text.messages import gettext as _
 from memory.models import Note, Observation, Remembered, Revision, Trust
 from memory.models.actors import Actor
-from memory.models.errors import InvalidValue
+from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.remembered import Lock
 from memory.services.notes import saving as notes
 from memory.services.records.kinds import kind_of
 
+MOST_TOLD = 3  # reasons in one message
 STATE = ("pinned", "paused", "lock")  # of notes and observations; an edit can set them, too
 TYPED_WORDS = 4  # of a record without a name: the words to type before a purge
 
@@ -32,6 +36,56 @@ class Act:
 
     do: Callable[[Any, Actor, str], object]
     said: Callable[[Any], str | Promise]
+
+
+@dataclass(slots=True)
+class BulkResult:
+    """The result of one action on many rows; `key` identifies the action for an undo.
+
+    There was no time for `left` rows, and `apart` rows need their own decision.
+    """
+
+    key: Any = None
+    done: int = 0
+    left: int = 0
+    apart: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Return the first reasons why rows weren't changed, each once."""
+        return list(dict.fromkeys(self.problems))[:MOST_TOLD]
+
+    @property
+    def why(self) -> str:
+        return " ".join(self.reasons)
+
+    def perform(
+        self,
+        rows: Collection[Any],
+        act: Callable[[Any], object],
+        seconds: float = math.inf,
+        name: Callable[[Any], str] | None = None,
+        skipped: type[MemoryRefused] | tuple[()] = (),
+    ) -> BulkResult:
+        """Act on each row until the time is over. `name` tells to which row a problem belongs.
+
+        A row that raises `skipped` doesn't count: another window was faster.
+        """
+        ends = time.monotonic() + seconds
+        for place, row in enumerate(rows):
+            if time.monotonic() > ends:
+                self.left = len(rows) - place
+                break
+            try:
+                act(row)
+            except skipped:
+                continue
+            except MemoryRefused as exc:
+                self.problems.append(f"{name(row)}: {exc}" if name else str(exc))
+            else:
+                self.done += 1
+        return self
 
 
 def _pin(record: Any, by: Actor, _value: str) -> None:
@@ -95,7 +149,7 @@ def _pinned_words(record: Any) -> str | Promise:
 
 def _unpinned_words(record: Any) -> str | Promise:
     if getattr(record, "ttl_days", None):
-        return _lazy("Unpinned. Its expiry period starts again now.")
+        return _lazy("Unpinned. Its expiry period starts over now.")
     return _lazy("Unpinned.")
 
 

@@ -226,7 +226,6 @@ def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) 
 
 
 def words_at(record: Remembered, version: int) -> str:
-    """Return the record's text at `version`."""
     says = SAYS.get(record.record_type(), "content")
     return str(fields_at(record, version).get(says) or "")
 

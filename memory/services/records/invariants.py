@@ -313,7 +313,7 @@ INVARIANTS: list[Invariant] = [
     ),
     Invariant(
         "owners", _OTHER_OWNERS, RESTORE,
-        sentence=_("Everything in a topic or file belongs to that topic’s or file’s owner."),
+        sentence=_("Everything in a topic or file belongs to the owner of that topic or file."),
     ),
     Invariant(
         "history", _wrong_histories, RESTORE, reads_everything=True,
@@ -334,7 +334,7 @@ INVARIANTS: list[Invariant] = [
     ),
     Invariant(
         "missing-vectors", _records_without_vector, REPAIR, _mark_missing_vectors,
-        sentence=_("Each record has a vector, or is waiting for one."),
+        sentence=_("Each record has an embedding, or is waiting for one."),
     ),
     Invariant(
         "file-sizes", _WRONG_SIZES, REPAIR, _measure,

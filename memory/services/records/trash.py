@@ -393,24 +393,14 @@ def _purge(rows: QuerySet[Any], pk: UUID, by: Actor) -> bool:
 
 MOST = 1_000  # of one request
 SECONDS = 15.0
-_MOST_TOLD = 3
 
 
 @dataclass(slots=True)
-class Restored:
-    """The result: the revisions that restored records, new names, and why others stay."""
+class Restored(record_acts.BulkResult):
+    """The result, with the revisions that restored records, and new names."""
 
     revisions: list[int] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    stay: int = 0
-    left: int = 0  # for which there was no time
-
-    def leave(self, record: Remembered, why: str) -> None:
-        """Record that a record stays in Trash."""
-        self.stay += 1
-        if len(self.problems) < _MOST_TOLD:
-            self.problems.append(f"“{shorten(str(record), 60)}”: {why}")
 
 
 def restore_chosen(user: User, chosen: SelectedRecords, *, seconds: float = SECONDS) -> Restored:
@@ -418,21 +408,22 @@ def restore_chosen(user: User, chosen: SelectedRecords, *, seconds: float = SECO
 
     Newest first: a replacement comes before what it replaced.
     """
-    until, done = time.monotonic() + seconds, Restored()
     ids = [
         (created, model_name, pk)
         for model_name, rows in chosen.rows(user)
         for created, pk in rows.order_by("-created").values_list("created", "pk")[:MOST]
     ]
     ids.sort(key=lambda one: one[0], reverse=True)
-    done.left = max(0, len(ids) - MOST)
-    for at, (_created, record_type, pk) in enumerate(ids[:MOST]):
-        if time.monotonic() > until:
-            done.left += len(ids[:MOST]) - at
-            break
+    done = Restored()
+
+    def restore(row: tuple[Any, str, UUID]) -> None:
+        _created, record_type, pk = row
         record = record_models()[record_type].objects.of(user).in_trash().filter(pk=pk).first()
         if record is not None:
             _restore(user, record, done)
+
+    done.perform(ids[:MOST], restore, seconds)
+    done.left += max(0, len(ids) - MOST)
     return done
 
 
@@ -441,15 +432,14 @@ def _restore(user: User, record: Any, done: Restored) -> None:
     try:
         with transaction.atomic():
             revision = record_acts.perform("restore", record, by=user.actor)
-    except MemoryRefused as exc:
-        done.leave(record, str(exc))
-    except DatabaseError:
-        done.leave(record, _("it conflicts with existing records"))
-    else:
-        if revision is not None:
-            done.revisions.append(revision.pk)
-        if str(record) != name:
-            done.renamed.append(renamed(name, record))
+    except (MemoryRefused, DatabaseError) as exc:
+        is_refused = isinstance(exc, MemoryRefused)
+        why = str(exc) if is_refused else _("it conflicts with existing records")
+        raise MemoryRefused(f"“{shorten(str(record), 60)}”: {why}") from exc
+    if revision is not None:
+        done.revisions.append(revision.pk)
+    if str(record) != name:
+        done.renamed.append(renamed(name, record))
 
 
 def renamed(name: str, record: Remembered) -> str:
@@ -458,16 +448,8 @@ def renamed(name: str, record: Remembered) -> str:
     return words % {"name": shorten(name, 80), "new": shorten(str(record), 80)}
 
 
-def undo_change(user: User, ids: Sequence[int]) -> tuple[int, list[str]]:
-    """Move to Trash again what these revisions restored, except what has changed since.
-
-    Returns how many were moved, and why others weren't.
-    """
-    moved, problems = 0, []
-    for revision in Revision.objects.of(user).filter(pk__in=ids).order_by("-pk"):
-        try:
-            record_history.undo(revision, by=user.actor)
-            moved += 1
-        except MemoryRefused as exc:
-            problems.append(str(exc))
-    return moved, problems[:_MOST_TOLD]
+def undo_change(user: User, ids: Sequence[int]) -> record_acts.BulkResult:
+    """Move to Trash again what these revisions restored, except what has changed since."""
+    revisions = Revision.objects.of(user).filter(pk__in=ids).order_by("-pk")
+    undo = partial(record_history.undo, by=user.actor)
+    return record_acts.BulkResult().perform(revisions, undo)

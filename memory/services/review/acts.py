@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -15,11 +13,11 @@ from django.utils.translation import ngettext
 
 from memory.models import Note, Proposal, Revision, User
 from memory.models.actors import Actor
-from memory.models.errors import MemoryRefused
 from memory.models.origins import HEURISTIC
 from memory.services.context import identity
 from memory.services.notes import merging
 from memory.services.records import history as record_history
+from memory.services.records.acts import BulkResult
 from memory.services.review import proposals as review_services
 from memory.services.review import risks
 from memory.services.review.outdated import outdated
@@ -75,54 +73,39 @@ def _superseding_undone(held: Proposal, last: Revision, by: Actor) -> bool:
 
 ACTS = ("accept", "reject")
 SECONDS = 10.0  # of one request; the rest stay pending, and the toast says so
-MOST_TOLD = 3
 
 
-@dataclass(slots=True)
-class BulkDecision:
-    """The result for many proposals: how many were decided, which failed, how many are left.
+def in_words(act: str, result: BulkResult) -> str:
+    """Return what was done with many proposals, for a toast."""
+    if act == "accept":
+        words = ngettext("%(n)d proposal accepted.", "%(n)d proposals accepted.", result.done)
+    else:
+        words = ngettext("%(n)d proposal rejected.", "%(n)d proposals rejected.", result.done)
+    said = [words % {"n": result.done}] if result.done or not result.apart else []
+    if result.apart:
+        apart = ngettext(
+            "%(n)d needs a separate decision, because it’s dangerous or out of date.",
+            "%(n)d proposals need separate decisions because they’re dangerous or out of date.",
+            result.apart,
+        )
+        said.append(apart % {"n": result.apart})
+    if result.problems:
+        stay = ngettext(
+            "1 failed and is still pending: %(why)s",
+            "%(n)d failed and are still pending: %(why)s",
+            len(result.problems),
+        )
+        said.append(stay % {"n": len(result.problems), "why": result.why})
+    if result.left:
+        said.append(left_in_words(result))
+    return " ".join(said)
 
-    `apart` are those that need their own decision and weren't accepted. `at` is stored with all
-    that were decided, and identifies them for an undo.
-    """
 
-    act: str
-    done: int = 0
-    left: int = 0
-    apart: int = 0
-    problems: list[str] = field(default_factory=list)
-    at: datetime | None = None
-
-    def in_words(self) -> str:
-        """Return the outcome, for a toast."""
-        if self.act == "accept":
-            words = ngettext("%(n)d proposal accepted.", "%(n)d proposals accepted.", self.done)
-        else:
-            words = ngettext("%(n)d proposal rejected.", "%(n)d proposals rejected.", self.done)
-        said = [words % {"n": self.done}] if self.done or not self.apart else []
-        if self.apart:
-            apart = ngettext(
-                "%(n)d needs a separate decision, because it’s dangerous or out of date.",
-                "%(n)d need separate decisions, because they’re dangerous or out of date.",
-                self.apart,
-            )
-            said.append(apart % {"n": self.apart})
-        if self.problems:
-            stay = ngettext(
-                "1 failed and is still pending: %(why)s",
-                "%(n)d failed and are still pending: %(why)s",
-                len(self.problems),
-            )
-            why = " ".join(self.problems[:MOST_TOLD])
-            said.append(stay % {"n": len(self.problems), "why": why})
-        if self.left:
-            left = ngettext(
-                "%(n)d left. Repeat to continue.",
-                "%(n)d left. Repeat to continue.",
-                self.left,
-            )
-            said.append(left % {"n": self.left})
-        return " ".join(said)
+def left_in_words(result: BulkResult) -> str:
+    words = ngettext(
+        "%(n)d left. Repeat to continue.", "%(n)d left. Repeat to continue.", result.left
+    )
+    return words % {"n": result.left}
 
 
 def decide(
@@ -133,41 +116,34 @@ def decide(
     by: Actor,
     why: str = "",
     seconds: float = SECONDS,
-) -> BulkDecision:
+) -> BulkResult:
     """Accept or reject each of the proposals, within the time limit of a request.
 
-    Dangerous or outdated ones aren't accepted in bulk.
+    Dangerous or outdated ones aren't accepted in bulk. All get the same time, which identifies them
+    for an undo.
     """
     rows = list(proposals)
-    done = BulkDecision(act, at=timezone.now())
+    at = timezone.now()
+    done = BulkResult(at)
     if act == "accept":
         behind = outdated(owner, rows)
         together = [
             one for one in rows if one.pk not in behind and not risks.needs_own_decision(one)
         ]
         done.apart, rows = len(rows) - len(together), together
-    ends = time.monotonic() + seconds
-    for place, one in enumerate(rows):
-        if time.monotonic() > ends:
-            done.left = len(rows) - place
-            break
+
+    def perform(one: Proposal) -> None:
         one.owner = owner
-        try:
-            if act == "accept":
-                review_services.accept(one, by=by, at=done.at)
-            else:
-                review_services.reject(one, by=by, why=why, at=done.at)
-        except MemoryRefused as exc:
-            done.problems.append(f"{title_of(one)}: {exc}")
+        if act == "accept":
+            review_services.accept(one, by=by, at=at)
         else:
-            done.done += 1
-    return done
+            review_services.reject(one, by=by, why=why, at=at)
+
+    return done.perform(rows, perform, seconds, title_of)
 
 
-def restore_state(owner: User, at: datetime, *, by: Actor) -> tuple[int, list[str]]:
+def restore_state(owner: User, at: datetime, *, by: Actor) -> BulkResult:
     """Reopen what one action decided at that time, and undo what it wrote.
-
-    Return how many are pending again, and why others aren't.
 
     The newest come first: of two changes to a file, only the newer can be undone by itself.
     """
@@ -175,19 +151,18 @@ def restore_state(owner: User, at: datetime, *, by: Actor) -> tuple[int, list[st
     rows: Any = Proposal.objects.of(owner).filter(
         state__in=decided, decided_at=at, decided_by=str(by)
     )
-    number, problems = 0, []
-    for one in rows.order_by("-created", "-pk"):
+
+    def reopen(one: Proposal) -> None:
         one.owner = owner
         was_accepted = one.state == Proposal.State.ACCEPTED
-        try:
-            (undo_change if was_accepted else review_services.restore_state)(one, by=by)
-        except review_services.AlreadyDecided:
-            continue  # another window was faster
-        except MemoryRefused as exc:
-            problems.append(f"{title_of(one)}: {exc}")
-        else:
-            number += 1
-    return number, problems
+        (undo_change if was_accepted else review_services.restore_state)(one, by=by)
+
+    return BulkResult(at).perform(
+        rows.order_by("-created", "-pk"),
+        reopen,
+        name=title_of,
+        skipped=review_services.AlreadyDecided,
+    )
 
 
 # --- proposals from one source ---
@@ -205,7 +180,6 @@ def reject_from(owner: User, source: str, *, by: Actor, why: str) -> int:
 
 
 def rejected_for(owner: User, why: str) -> Any:
-    """Return what was rejected for that reason."""
     mine = Proposal.objects.of(owner)
     return mine.filter(state=Proposal.State.REJECTED, decision_reason=why)
 
@@ -213,14 +187,4 @@ def rejected_for(owner: User, why: str) -> Any:
 def restore_state_for(owner: User, why: str, *, by: Actor) -> int:
     """Make what was rejected for that reason pending again; return how many."""
     moments = set(rejected_for(owner, why).values_list("decided_at", flat=True))
-    return sum(restore_state(owner, at, by=by)[0] for at in moments)
-
-
-def nothing_chosen() -> str:
-    """Return the message for an empty selection."""
-    return _("Select at least one proposal, or “all pending”.")
-
-
-def decided_already() -> str:
-    """Return the message for a selection without pending proposals."""
-    return _("Nothing changed. The selected proposals have already been decided.")
+    return sum(restore_state(owner, at, by=by).done for at in moments)

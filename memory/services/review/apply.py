@@ -49,7 +49,7 @@ class MergeConflict(MemoryRefused):
     def __init__(self, label: str, merge: Merge, *, token: str) -> None:
         super().__init__(
             _(
-                "The same lines of “%(label)s” have changed since the proposal. Nothing was saved. Compare both texts, then save the one you want."
+                "The lines of “%(label)s” that this proposal changes have been edited since the proposal was sent. Nothing was saved. Compare both texts, then save the one you want."
             )
             % {"label": label}
         )
@@ -333,8 +333,7 @@ def _standing(proposal: Proposal) -> Note:
 
 def _topic(owner: User, wanted: Mapping[str, Any]) -> Topic | None:
     key = wanted.get("topic_id")
-    found: Topic | None = Topic.objects.of(owner).filter(pk=key).first() if key else None
-    return found
+    return Topic.objects.of(owner).filter(pk=key).first() if key else None
 
 
 # --- observations ---------------------------------------------------------------------------------

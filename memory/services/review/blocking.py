@@ -83,8 +83,8 @@ class Choice:
         if not self.waiting:
             return words
         waits = ngettext(
-            "%(n)d pending proposal is rejected.",
-            "%(n)d pending proposals are rejected.",
+            "%(n)d pending proposal will be rejected.",
+            "%(n)d pending proposals will be rejected.",
             self.waiting,
         )
         return f"{words} {waits % {'n': self.waiting}}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import combinations
 from typing import Any
@@ -44,6 +44,7 @@ from memory.services.notes import merging
 from memory.services.notes import saving as notes
 from memory.services.observations.saving import CANDIDATES, LONGEST, edit_observation, is_near
 from memory.services.records import history as record_history
+from memory.services.records.acts import BulkResult
 from memory.services.review import file_lines
 from memory.services.search import bm25
 
@@ -127,7 +128,6 @@ How = Conflict.How
 MODELS: dict[str, Any] = {
     "note": Note, "observation": Observation, "topicfact": TopicFact, "memoryfile": MemoryFile,
 }  # fmt: skip
-MOST_TOLD = 3
 
 
 class AlreadyResolved(MemoryRefused):
@@ -423,50 +423,29 @@ _WAYS: dict[str, Callable[[_Resolution], list[Any]]] = {
 # --- many at once, and conflicts that resolve themselves ------------------------------------------
 
 
-@dataclass(slots=True)
-class BulkResult:
-    """The result of resolving many conflicts in one act."""
-
-    at: datetime
-    done: int = 0
-    left: int = 0
-    problems: list[str] = field(default_factory=list)
-
-    def in_words(self) -> str:
-        """Return what was done, for a toast."""
-        words = ngettext("Both sides kept.", "Both sides of %(n)d conflicts kept.", self.done)
-        said = [words % {"n": self.done}] if self.done else []
-        if self.problems:
-            why = " ".join(dict.fromkeys(self.problems[:MOST_TOLD]))
-            left = ngettext(
-                "One is still open: %(why)s", "%(n)d are still open: %(why)s", len(self.problems)
-            )
-            said.append(left % {"n": len(self.problems), "why": why})
-        if self.left:
-            rest = ngettext(
-                "%(n)d left. Select the same conflicts again to continue.",
-                "%(n)d left. Select the same conflicts again to continue.",
-                self.left,
-            )
-            said.append(rest % {"n": self.left})
-        return " ".join(said)
+def in_words(result: BulkResult) -> str:
+    """Return what was done with many conflicts, for a toast."""
+    words = ngettext("Both sides kept.", "Both sides of %(n)d conflicts kept.", result.done)
+    said = [words % {"n": result.done}] if result.done else []
+    if result.problems:
+        left = ngettext(
+            "One is still open: %(why)s", "%(n)d are still open: %(why)s", len(result.problems)
+        )
+        said.append(left % {"n": len(result.problems), "why": result.why})
+    if result.left:
+        rest = ngettext(
+            "%(n)d left. Select the same conflicts again to continue.",
+            "%(n)d left. Select the same conflicts again to continue.",
+            result.left,
+        )
+        said.append(rest % {"n": result.left})
+    return " ".join(said)
 
 
 def keep_both_of(rows: Sequence[Conflict], *, by: Actor, seconds: float = SECONDS) -> BulkResult:
     """Keep both sides of each unchanged, within the time limit of a request."""
-    done = BulkResult(timezone.now())
-    ends = time.monotonic() + seconds
-    for place, row in enumerate(rows):
-        if time.monotonic() > ends:
-            done.left = len(rows) - place
-            break
-        try:
-            settle(row, How.BOTH, by=by, at=done.at)
-        except MemoryRefused as exc:
-            done.problems.append(str(exc))
-        else:
-            done.done += 1
-    return done
+    at = timezone.now()
+    return BulkResult(at).perform(rows, lambda row: settle(row, How.BOTH, by=by, at=at), seconds)
 
 
 def resolve_missing_sides(owner: User | None = None) -> int:
@@ -481,24 +460,16 @@ def resolve_missing_sides(owner: User | None = None) -> int:
 # --- undo ---
 
 
-def take_back_of(owner: User, at: datetime, *, by: Actor) -> tuple[int, list[str]]:
-    """Reopen the conflicts that the person resolved together at that time; undo the changes.
-
-    Return how many were reopened, and why others weren't.
-    """
+def take_back_of(owner: User, at: datetime, *, by: Actor) -> BulkResult:
+    """Reopen the conflicts that the person resolved together at that time; undo the changes."""
     rows = Conflict.objects.of(owner).filter(settled_at=at, settled_by=str(by))
-    number, problems = 0, []
-    for row in rows.exclude(settled_how=Conflict.How.GONE).order_by("-created", "-pk"):
+    rows = rows.exclude(settled_how=Conflict.How.GONE).order_by("-created", "-pk")
+
+    def reopen(row: Conflict) -> None:
         row.owner = owner
-        try:
-            undo_change(row, by=by)
-        except AlreadyResolved:
-            continue  # another window was faster
-        except MemoryRefused as exc:
-            problems.append(str(exc))
-        else:
-            number += 1
-    return number, problems
+        undo_change(row, by=by)
+
+    return BulkResult(at).perform(rows, reopen, skipped=AlreadyResolved)
 
 
 def undo_change(conflict: Conflict, *, by: Actor) -> None:

@@ -118,7 +118,6 @@ def _records_near(
 
 
 def _file_of(record: Any) -> MemoryFile | None:
-    """Return the file of a section."""
     return record.file if isinstance(record, Section) else None
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -28,7 +26,8 @@ from memory.models import (
     origins,
 )
 from memory.models.actors import Actor
-from memory.models.errors import InvalidValue, MemoryRefused
+from memory.models.errors import InvalidValue
+from memory.services.records.acts import BulkResult
 from memory.services.records.kinds import kind_of
 
 
@@ -73,34 +72,14 @@ def released_trust(record: Any) -> str:
 # --- the list -------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class QuarantineRow:
-    """One quarantined record for the list."""
-
+class QuarantinedRow(TypedDict):
     record: Any
     type: str
     noun: str
     url: str
     why: str
-    text: str
+    pieces: list[tuple[str, bool]]
     origin: origins.Origin | None
-
-    @property
-    def pieces(self) -> list[tuple[str, bool]]:
-        """Return the text around the first suspicious words, in pieces that say whether they are."""
-        text = one_line(self.text)
-        spans = instruction_spans(text)
-        first = spans[0][0] if spans else 0
-        begin = max(0, min(first - MOST_SHOWN // 3, len(text) - MOST_SHOWN))
-        if begin:
-            begin = text.find(" ", begin, first) + 1 or begin
-        end = min(len(text), begin + MOST_SHOWN)
-        found, at = [("…", False)] if begin else [], begin
-        for start, stop in spans:
-            if start < end:
-                found += [(text[at:start], False), (text[start : min(stop, end)], True)]
-                at = min(stop, end)
-        return [*found, (text[at:end], False), ("…" if end < len(text) else "", False)]
 
 
 def _rows(owner: User, model: Any) -> Any:
@@ -113,7 +92,7 @@ def parts(owner: User) -> dict[str, QuerySet[Any]]:
     return {name: _rows(owner, model) for name, model in MODELS.items()}
 
 
-def in_words(owner: User, wanted: Iterable[tuple[str, str]]) -> dict[str, QuarantineRow]:
+def in_words(owner: User, wanted: Iterable[tuple[str, str]]) -> dict[str, QuarantinedRow]:
     """Return the records of these types and IDs as a list shows them, by ID: one query per type."""
     by_type: dict[str, list[str]] = {}
     for name, key in wanted:
@@ -135,7 +114,7 @@ def _without_long(rows: QuerySet[Any]) -> QuerySet[Any]:
     return short
 
 
-def _row(record: Any, named: Any) -> QuarantineRow:
+def _row(record: Any, named: Mapping[str, origins.Origin]) -> QuarantinedRow:
     kind = kind_of(record.record_type())
     if isinstance(record, ContentItem):
         text = getattr(record, "begins", "")
@@ -145,38 +124,41 @@ def _row(record: Any, named: Any) -> QuarantineRow:
     else:
         texts = (getattr(record, name, "") for name in ("content", "text", "value"))
         text, why = next(filter(None, texts), ""), reason_of(record)
-    return QuarantineRow(
-        record,
-        record.record_type(),
-        str(kind.noun),
-        record.get_absolute_url(),
-        why,
-        str(text),
-        named.get(record.source),
-    )
+    return {
+        "record": record,
+        "type": record.record_type(),
+        "noun": str(kind.noun),
+        "url": record.get_absolute_url(),
+        "why": why,
+        "pieces": _pieces(one_line(str(text))),
+        "origin": named.get(record.source),
+    }
+
+
+def _pieces(text: str) -> list[tuple[str, bool]]:
+    """Return the text around the first suspicious words, in pieces that say whether they are."""
+    spans = instruction_spans(text)
+    first = spans[0][0] if spans else 0
+    begin = max(0, min(first - MOST_SHOWN // 3, len(text) - MOST_SHOWN))
+    if begin:
+        begin = text.find(" ", begin, first) + 1 or begin
+    end = min(len(text), begin + MOST_SHOWN)
+    found, at = [("…", False)] if begin else [], begin
+    for start, stop in spans:
+        if start < end:
+            found += [(text[at:start], False), (text[start : min(stop, end)], True)]
+            at = min(stop, end)
+    return [*found, (text[at:end], False), ("…" if end < len(text) else "", False)]
 
 
 def _of_long(record: ContentItem, begins: str) -> str:
     smell = injection_reason(record.title) or injection_reason(begins)
     if smell:
         return _("Possible prompt injection: this text %(smell)s.") % {"smell": smell}
-    return _("The reason is further down in this long text. Open the item’s page to see it.")
+    return _("The suspicious passage is further down in this text. Open the item to see it.")
 
 
 # --- actions --------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class QuarantineResult:
-    """The result of one action; `key` identifies it for undo.
-
-    `left` records weren't processed within the time limit.
-    """
-
-    key: uuid.UUID
-    number: int = 0
-    left: int = 0
-    problems: list[str] = field(default_factory=list)
 
 
 def chosen(owner: User, wanted: Sequence[str]) -> list[Any]:
@@ -203,63 +185,53 @@ def everything(owner: User) -> list[Any]:
 
 def act(
     owner: User, records: Sequence[Any], name: str, *, by: Actor, seconds: float = SECONDS
-) -> QuarantineResult:
+) -> BulkResult:
     """Release the records or move them to Trash, one by one within the time limit of a request.
 
     A released record gets the trust of its source.
     """
     if not by.is_person or name not in ACTS:
         raise InvalidValue(_("Only a person can release or delete what’s in quarantine."))
-    done, ends = QuarantineResult(uuid.uuid4()), time.monotonic() + seconds
+    done = BulkResult(uuid.uuid4())
     told: dict[str, Any] = {"by": by, "source": f"{_SOURCE}{done.key}"}
-    for place, record in enumerate(records):
-        if time.monotonic() > ends:
-            done.left = len(records) - place
-            break
-        try:
-            with transaction.atomic():
-                if name == "trash":
-                    record.trash(why=_("moved from quarantine to Trash"), **told)
-                else:
-                    why = _("released from quarantine")
-                    record.change(why=why, trust=released_trust(record), **told)
-        except MemoryRefused as exc:
-            done.problems.append(str(exc))
-        else:
-            done.number += 1
-    if done.number:
+
+    def perform(record: Any) -> None:
+        with transaction.atomic():
+            if name == "trash":
+                record.trash(why=_("moved from quarantine to Trash"), **told)
+            else:
+                why = _("released from quarantine")
+                record.change(why=why, trust=released_trust(record), **told)
+
+    done.perform(records, perform, seconds)
+    if done.done:
         kind = "quarantine-released" if name == "release" else "quarantine-trashed"
-        Activity.log(owner, by, kind, label=str(done.number), number=done.number)
+        Activity.log(owner, by, kind, label=str(done.done), number=done.done)
     return done
 
 
-def undo_change(
-    owner: User, key: uuid.UUID, *, by: Actor, seconds: float = SECONDS
-) -> QuarantineResult:
+def undo_change(owner: User, key: uuid.UUID, *, by: Actor, seconds: float = SECONDS) -> BulkResult:
     """Undo one action for the records that haven't changed since.
 
     This stops at the time limit of a request; a second call continues with the rest.
     """
-    changes = Revision.objects.of(owner).filter(source=f"{_SOURCE}{key}")
-    done, ends = QuarantineResult(key), time.monotonic() + seconds
-    for change in changes.order_by("-id"):
-        model = MODELS.get(change.record_type)
-        rows = _without_long(model.objects.of(owner).filter(pk=change.record_id)) if model else None
-        record = rows.first() if rows is not None else None
-        if record is None or record.version != change.version:
-            continue
-        if time.monotonic() > ends:
-            done.left += 1
-            continue
-        try:
-            with transaction.atomic():
-                if "trashed_at" in change.after:
-                    record.restore(by=by)
-                else:
-                    why = _("returned to quarantine")
-                    record.change(by=by, why=why, trust=Trust.QUARANTINED)
-        except MemoryRefused as exc:
-            done.problems.append(str(exc))
-        else:
-            done.number += 1
-    return done
+    changes = Revision.objects.of(owner).filter(source=f"{_SOURCE}{key}").order_by("-id")
+    records: dict[Any, Any] = {}
+    for name, model in MODELS.items():
+        ids = [one.record_id for one in changes if one.record_type == name]
+        records |= _without_long(model.objects.of(owner)).in_bulk(ids)
+    same = [
+        (change, record)
+        for change in changes
+        if (record := records.get(change.record_id)) and record.version == change.version
+    ]
+
+    def put_back(row: tuple[Revision, Any]) -> None:
+        change, record = row
+        with transaction.atomic():
+            if "trashed_at" in change.after:
+                record.restore(by=by)
+            else:
+                record.change(by=by, why=_("returned to quarantine"), trust=Trust.QUARANTINED)
+
+    return BulkResult(key).perform(same, put_back, seconds)

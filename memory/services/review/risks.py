@@ -134,7 +134,6 @@ def worst(risks: Iterable[Risk]) -> Danger:
 
 
 def risks_of(proposal: Proposal) -> list[Risk]:
-    """Return a proposal's stored risks."""
     return [Risk.of(stored) for stored in proposal.risks]
 
 
@@ -206,7 +205,7 @@ def found_risks(write: Write) -> list[Risk]:
     """Return why the write is risky, the most serious first; empty if it isn't."""
     risks = [
         _trust_of(write),
-        _kind_of(write),
+        {"rule": Risk("rule"), "soul": Risk("identity")}.get(write.kind),
         _orders(write.new_texts),
         _takes_out(write),
         _contradicts(write),
@@ -221,10 +220,6 @@ def _trust_of(write: Write) -> Risk | None:
     if write.trust == Trust.EXTERNAL and write.leaves_topic:
         return Risk("external-run" if write.by in (RESEARCH, REFLECTOR) else "external")
     return None
-
-
-def _kind_of(write: Write) -> Risk | None:
-    return {"rule": Risk("rule"), "soul": Risk("identity")}.get(write.kind)
 
 
 def _orders(texts: Iterable[str]) -> Risk | None:

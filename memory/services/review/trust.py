@@ -121,25 +121,26 @@ class TrackRecord:
         told = {"name": self.name, "right": self.right, "decided": self.decided}
         if self.kind == "observation":
             words = _(
-                "%(right)d of %(name)s’s %(decided)d observations were right. Save its observations without approval?"
+                "%(right)d of %(decided)d observations from %(name)s were correct. Save this agent’s future observations without approval?"
             )
         else:
             words = _(
-                "%(right)d of %(name)s’s %(decided)d notes were right. Save its notes without approval?"
+                "%(right)d of %(decided)d notes from %(name)s were correct. Save this agent’s future notes without approval?"
             )
         return words % told
 
 
 def track_records(
-    owner: User, levels: Mapping[str, str], own: Sequence[ReviewLevel]
+    owner: User, levels: Mapping[str, str], own: Sequence[ReviewLevel], *, writer: str = ""
 ) -> list[TrackRecord]:
-    """Return the record of each writer and kind of write: three queries.
+    """Return the record of each writer and kind of write, or of one writer: three queries.
 
     `levels` are the owner's rules for all writers (`levels_of`), and `own` those for single ones.
     """
     of_writer = {(one.writer, one.kind): one.level for one in own}
     is_accepted = Q(state=Proposal.State.ACCEPTED)
     rows = Proposal.objects.of(owner).annotate(by=actor_kind()).exclude(by="human")
+    rows = rows.filter(actor=writer) if writer else rows
     rows = rows.annotate(
         note_kind=Coalesce(KT("after__kind"), KT("before__kind"), output_field=TextField())
     )

@@ -4,8 +4,8 @@ Each term has an upper bound on what it adds to a score. For each level of a ter
 the index stores how many documents contain it, how often, and the length of the shortest. The
 documents with the rarest terms are scored first. From the lowest score among the best `limit` of
 them follows which other terms a better document must contain together, and how often. Only documents
-that can still be among the best are scored after that (MaxScore pruning). Such a condition is a
-tsquery, which the index answers without reading documents.
+that can still be among the best are scored after that (MaxScore pruning). The conditions are
+tsqueries, which the index answers without reading documents.
 
 The frequency of a term in a document comes from `ts_rank()`. With equal weights it is
 (1 + 1/4 + ... + 1/tf^2) / 1.64493406685, which rises with tf, so `width_bucket()` over the mid-points
@@ -17,10 +17,12 @@ from __future__ import annotations
 import math
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from heapq import heappop, heappush
 from itertools import accumulate
+from itertools import count as numbers_from
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -97,25 +99,8 @@ class EntryFilter:
         return bool(self.where or self.required)
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredQuery:
-    """The documents of one space that `query` finds, scored by the terms.
-
-    Length lowers a score by `norm[0] + norm[1] * length`.  `jobs` are the lists that are requested
-    from them, current and superseded records, with the same phrases. Each has the place by which
-    the result names it.
-    """
-
-    space: int
-    query: str
-    terms: Sequence[Term]
-    norm: tuple[float, float]
-    jobs: Sequence[tuple[int, Job]]
-
-
-def rows_of(looks: Sequence[ScoredQuery]) -> dict[int, list[Row]]:
+def rows_of(parts: Sequence[tuple[str, list[Any]]]) -> dict[int, list[Row]]:
     """Run all lookups in one statement; return the rows by place, best first."""
-    parts = [_select(look) for look in looks]
     rows: dict[int, list[Row]] = defaultdict(list)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -127,34 +112,47 @@ def rows_of(looks: Sequence[ScoredQuery]) -> dict[int, list[Row]]:
     return rows
 
 
-def _select(look: ScoredQuery) -> tuple[str, list[Any]]:
-    """Return the SELECT of the best entries of each list, and its parameters.
+def _select(
+    jobs: Sequence[Job], place: int, terms: Sequence[Term], look: _Lookup
+) -> tuple[str, list[Any]]:
+    """Return the SELECT of the best entries of a job and the jobs beside it, and its parameters.
+
+    Those are current and superseded records, with the same phrases. Length lowers a score by
+    `norm[0] + norm[1] * length`.
 
     Entries are looked up and scored once for all lists: for frequent words the index reads
-    hundreds of thousands of positions.
+    hundreds of thousands of positions. Each tsquery is a separate index scan.
     """
-    adds, values = _added(look.terms)
-    among, among_params = _among([job.among for _place, job in look.jobs])
-    matched = ", ".join(["e.words @@ %s::tsquery"] * len(look.terms))
+    space, formula = jobs[place].space, jobs[place].formula
+    b = formula.b_of(space.average)
+    norm = (formula.k1 * (1 - b), formula.k1 * b / space.average)
+    wanted = [
+        (at, job) for at, job in enumerate(jobs) if place in (at, job.beside) and job.limit > 0
+    ]
+    adds, values = _added(terms)
+    among, among_params = _among([job.among for _at, job in wanted])
+    required = [f"({query})" for query in wanted[0][1].among.required]
+    queries = [" & ".join([f"({query})", *required]) for query in look.queries]
+    found = " OR ".join(["e.words @@ %s::tsquery"] * len(queries))
+    matched = ", ".join(["e.words @@ %s::tsquery"] * len(terms))
     best = " UNION ALL ".join(
         f"(SELECT %s::int AS place, s.id, s.record_id, s.score FROM scored s "  # noqa: S608  our own names  # nosec B608
         f"WHERE {_standing('s', job.among)} ORDER BY s.score DESC, s.record_id LIMIT %s)"
-        for _place, job in look.jobs
+        for _at, job in wanted
     )
     statement = (
         "WITH scored AS ("  # noqa: S608  our own names  # nosec B608
         f"SELECT c.id, c.record_id, c.stands, {adds} AS score FROM ("
         "SELECT e.id, e.record_id, e.stands, e.words, %s::float8 + %s::float8 * e.length AS norm "
         "FROM memory_searchentry e "
-        f"WHERE e.words @@ %s::tsquery AND {among} AND e.space_id = %s OFFSET 0) c) "
+        f"WHERE ({found}) AND {among} AND e.space_id = %s OFFSET 0) c) "
         f"SELECT b.place, b.record_id, b.score, ARRAY[{matched}] FROM ({best}) b "
         "JOIN memory_searchentry e ON e.id = b.id"
     )
-    required = [f"({query})" for query in look.jobs[0][1].among.required]
     return statement, [
-        *values, *look.norm, " & ".join([f"({look.query})", *required]), *among_params, look.space,
-        *(term.query for term in look.terms),
-        *(value for place, job in look.jobs for value in (place, job.limit)),
+        *values, *norm, *queries, *among_params, space.id,
+        *(term.query for term in terms),
+        *(value for at, job in wanted for value in (at, job.limit)),
     ]  # fmt: skip
 
 
@@ -178,10 +176,16 @@ def _added(terms: Sequence[Term]) -> tuple[str, list[Any]]:
     """
     parts: list[str] = []
     params: list[Any] = []
+    labels = [term for term in terms if term.lexeme[0] == LABEL]
+    if labels:  # most documents have none of them
+        each = " + ".join(
+            ["CASE WHEN c.words @@ %s::tsquery THEN %s::float8 ELSE 0 END"] * len(labels)
+        )
+        parts.append(f"CASE WHEN c.words @@ %s::tsquery THEN {each} ELSE 0 END")
+        params.append(tsquery_of([term.lexeme for term in labels]))
+        params += [value for term in labels for value in (term.query, term.weight)]
     for term in terms:
         if term.lexeme[0] == LABEL:
-            parts.append("CASE WHEN c.words @@ %s::tsquery THEN %s::float8 ELSE 0 END")
-            params += [term.query, term.weight]
             continue
         parts.append(
             "%s::float8 * (1 - c.norm / (c.norm + width_bucket("
@@ -200,8 +204,10 @@ def _steps(most: int) -> list[float]:
 
 # --- MaxScore pruning --------------------------------------------------------------------------
 
-TOGETHER = (4, 3, 2)  # how many terms a condition may require together
-LONG = 600  # characters; a longer condition costs the index more than it saves
+LONG = 1_500  # characters; longer conditions cost the index more than they save
+# Entries of other terms that the index may read for each record that this saves. It reads one in
+# about 10 ns, and reading and scoring a record takes about 6 µs.
+WORTH = 500
 
 
 def levels_of(
@@ -233,6 +239,8 @@ def likely(terms: Sequence[Term], documents: int, wanted: int, room: int) -> str
     expected = float(left[0].levels[0].documents)
     for term in left[1:]:
         fewer = expected * term.levels[0].documents / documents
+        if LABEL + term.lexeme in at:  # a text usually contains the words of its tags
+            fewer = expected
         if expected > room and fewer >= wanted:
             at[term.lexeme], expected = 0, fewer
     for level in range(1, 1 + len(LEVELS)):
@@ -246,84 +254,105 @@ def likely(terms: Sequence[Term], documents: int, wanted: int, room: int) -> str
     return " & ".join(chosen) if len(at) > 1 or any(at.values()) else ""
 
 
-def holding(terms: Sequence[Term], documents: int, need: float) -> str:
-    """Return a tsquery that matches every document that can score `need`.
+def holding(terms: Sequence[Term], documents: int, need: float) -> list[str]:
+    """Return tsqueries of which every document that can score `need` matches one.
 
-    It is the most selective of several such conditions. The index evaluates all of it at each
-    position that it visits, so a long one is used only if there is no shorter one.
+    There is one for each term, for the documents that contain no rarer one, because the index
+    needs less time for several short conditions than for one on all terms. What else a document must
+    contain is added first where most documents are expected, until it isn't worth it or too LONG.
     """
-    found = []
-    for together in TOGETHER:
-        for with_levels in (True, False):
-            try:
-                found.append(_Condition(terms, documents, with_levels, LONG).made(need, together))
-            except _TooLongError:
-                continue
-    if not found:
-        endless = _Condition(terms, documents, False, 10**9)
-        found.append(endless.made(need, TOGETHER[-1]))
-    return min(found, key=lambda one: (one[1], len(one[0])))[0]
+    return _Condition(terms, documents).made(need * (1 - 1e-9))
 
 
-class _TooLongError(Exception):
-    """The condition exceeds its character limit."""
+@dataclass(slots=True, eq=False)
+class _Part:
+    """A condition on a term at one of its levels or above, and on the terms after it.
+
+    `missing` is what these terms must add up to. Until `inner` is known, only this one is required.
+    """
+
+    at: int
+    level: int
+    missing: float
+    expected: float  # documents, as if words were independent
+    parent: _Part | None = None
+    inner: list[_Part] = field(default_factory=list)
 
 
 class _Condition:
-    """Builds a condition: which terms a document needs together to reach a score, and how often."""
+    """Builds the conditions: which terms a document needs together, and how often."""
 
-    def __init__(
-        self, terms: Sequence[Term], documents: int, with_levels: bool, longest: int
-    ) -> None:
-        by_bound = sorted(terms, key=lambda term: (-term.bound, term.lexeme))
-        self.levels = [
-            term.levels
-            if with_levels
-            else (Level(term.query, term.levels[0].documents, term.bound),)
-            for term in by_bound
-        ]
+    def __init__(self, terms: Sequence[Term], documents: int) -> None:
+        rarest = sorted(terms, key=lambda term: (term.levels[0].documents, term.lexeme))
+        self.levels = [term.levels for term in rarest]
         # The most that the terms from each position on add together.
-        self.rest = [*accumulate((term.bound for term in reversed(by_bound)), initial=0.0)][::-1]
+        self.rest = [*accumulate((term.bound for term in reversed(rarest)), initial=0.0)][::-1]
+        at = {term.lexeme: place for place, term in enumerate(rarest)}
+        self.label_of = [at.get(LABEL + term.lexeme) for term in rarest]
         self.documents = max(1, documents)
-        self.room = longest
 
-    def made(self, need: float, together: int) -> tuple[str, float]:
-        """Return the condition, and the share of documents expected to match it."""
-        return self._holds(0, need * (1 - 1e-9), together)
+    def made(self, need: float) -> list[str]:
+        """Return the conditions on documents whose terms can add up to `need`."""
+        whole = _Part(-1, 0, need, self.documents)
+        places = numbers_from()
+        waiting: list[tuple[float, int, _Part]] = []  # the most frequent part first
+        room = LONG
 
-    def _holds(self, at: int, missing: float, together: int) -> tuple[str, float]:
-        """Return the condition on the terms from `at` on that can add up to `missing`."""
-        behind = range(at + 1, len(self.levels))
-        end = next((n for n in behind if self.rest[n] < missing), len(self.levels))
-        parts: list[tuple[str, float]] = []
-        for n in range(at, end):
-            parts += self._first(n, missing, together)
-        if not parts:  # the rest is too small only by a rounding error
-            parts = [self._part(levels[0]) for levels in self.levels[at:end]]
-        return " | ".join(text for text, _share in parts), min(1.0, sum(s for _text, s in parts))
+        def add(parent: _Part, parts: Iterable[_Part]) -> None:
+            nonlocal room
+            for part in parts:
+                parent.inner.append(part)
+                room -= len(self._level(part).query) + 3
+                heappush(waiting, (-part.expected, next(places), part))
 
-    def _first(self, n: int, missing: float, together: int) -> list[tuple[str, float]]:
-        """Return the conditions on documents that contain none of the terms before this one."""
-        parts: list[tuple[str, float]] = []
-        before = ""
-        for level in self.levels[n]:
-            left = missing - level.bound
-            if left > 0 and self.rest[n + 1] < left:
+        add(whole, self._parts(whole, need))
+        while waiting and room > 0:
+            part = heappop(waiting)[-1]
+            left = part.missing - self._level(part).bound
+            if left <= 0 or part.parent is None:  # no other term is needed
                 continue
-            text, share = self._part(level)
-            if left <= 0 or together == 1:
-                return [*parts, (text, share)]  # this includes the higher levels
-            inner, of_them = self._holds(n + 1, left, together - 1)
-            if inner != before:
-                parts.append((f"{text} & ({inner})", share * of_them))
-                before = inner
-        return parts
+            inner = list(self._parts(part, left))
+            if sum(self._level(one).documents for one in inner) > WORTH * part.expected:
+                continue
+            add(part, inner)
+            if not inner:  # the rest was enough only by a rounding error
+                part.parent.inner.remove(part)
+            add(part.parent, self._part(part.parent, part.at, part.level + 1, part.missing))
+        return [self._text(part) for part in whole.inner]
 
-    def _part(self, level: Level) -> tuple[str, float]:
-        self.room -= len(level.query) + 3
-        if self.room < 0:
-            raise _TooLongError
-        return level.query, level.documents / self.documents
+    def _parts(self, parent: _Part, missing: float) -> Iterator[_Part]:
+        """Yield the conditions on documents whose terms after this one can add up to `missing`."""
+        for at in range(parent.at + 1, len(self.levels)):
+            if self.rest[at] < missing:
+                return
+            yield from self._part(parent, at, 0, missing)
+
+    def _part(self, parent: _Part, at: int, first: int, missing: float) -> Iterator[_Part]:
+        """Yield the condition on a term, from its first level that can be enough."""
+        for number, level in enumerate(self.levels[at][first:], first):
+            if self.rest[at + 1] >= missing - level.bound:
+                share = level.documents / self.documents
+                if self._has_label(parent, at):
+                    share = level.documents / max(1, self.levels[at][0].documents)
+                yield _Part(at, number, missing, parent.expected * share, parent)
+                return
+
+    def _has_label(self, part: _Part | None, at: int) -> bool:
+        """Whether documents of a part have the term as a label. Then their text usually has it too."""
+        while part is not None:
+            if part.at == self.label_of[at]:
+                return True
+            part = part.parent
+        return False
+
+    def _level(self, part: _Part) -> Level:
+        return self.levels[part.at][part.level]
+
+    def _text(self, part: _Part) -> str:
+        query = self._level(part).query
+        if not part.inner:
+            return query
+        return f"{query} & ({' | '.join(map(self._text, part.inner))})"
 
 
 # --- ranking -----------------------------------------------------------------------------------
@@ -331,7 +360,7 @@ class _Condition:
 MOST_TERMS = 32  # per query, rarest first; more of them don't change the order
 LABEL_WEIGHT = 0.5
 FEW = 100  # documents to score first, if the rarest terms have so many
-MANY = 4_000  # documents of one term; with more, only the likely best are scored first
+MANY = 1_000  # documents of one term; with more, only the likely best are scored first
 ENOUGH = 4  # times the documents wanted: the least that a first lookup should find
 SEVERAL = 4  # times that: the most that a narrowed first lookup may find
 
@@ -484,7 +513,7 @@ class Job:
 class _Lookup:
     """Documents to score.  All others contain only `rest` terms; after `is_last` none of them matter."""
 
-    query: str
+    queries: Sequence[str]
     rest: tuple[Term, ...] = ()  # the rarest first
     room: int = 0
     is_last: bool = False
@@ -504,7 +533,7 @@ def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
         if jobs[place].beside is None
     }
     while looks:
-        rows = rows_of([_scored(jobs, place, terms[place], look) for place, look in looks.items()])
+        rows = rows_of([_select(jobs, place, terms[place], look) for place, look in looks.items()])
         for place, some in rows.items():
             found[place] = _read(some, terms[place], found[place], jobs[place].limit)
         more = {place: _next_look(jobs[place], look, found[place]) for place, look in looks.items()}
@@ -513,17 +542,6 @@ def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
         if job.beside is not None and len(least := found[job.beside]) >= jobs[job.beside].limit > 0:
             found[place] = [one for one in found[place] if one.score >= least[-1].score]
     return found
-
-
-def _scored(jobs: Sequence[Job], place: int, terms: Sequence[Term], look: _Lookup) -> ScoredQuery:
-    """Return the lookup for a job and the jobs beside it."""
-    space, formula = jobs[place].space, jobs[place].formula
-    b = formula.b_of(space.average)
-    norm = (formula.k1 * (1 - b), formula.k1 * b / space.average)
-    wanted = [
-        (at, job) for at, job in enumerate(jobs) if place in (at, job.beside) and job.limit > 0
-    ]
-    return ScoredQuery(space.id, look.query, terms, norm, wanted)
 
 
 def _first_look(job: Job, terms: list[Term]) -> _Lookup:
@@ -542,7 +560,8 @@ def _next_look(job: Job, look: _Lookup, best: list[Ranked]) -> _Lookup | None:
     sure = best[-1].score * (1 - 1e-9)
     if sum(term.bound for term in look.rest) < sure:
         return None
-    return _Lookup(holding(look.rest, job.space.documents, sure), is_last=True)
+    queries = holding(look.rest, job.space.documents, sure)
+    return _Lookup(queries, is_last=True) if queries else None
 
 
 def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Lookup:
@@ -563,7 +582,7 @@ def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look
         else:
             queries.append(others[0].query)
             others = others[1:]
-    return _Lookup(" | ".join(queries), tuple(others), room)
+    return _Lookup([" | ".join(queries)], tuple(others), room)
 
 
 def _read(

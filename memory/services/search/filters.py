@@ -93,7 +93,7 @@ def narrowed(
     filters = asked.filters if isinstance(asked, Question) else tuple(asked)
     about = _FilterContext(rows.model, zone, now or timezone.now())
     for one in filters:
-        condition = _condition(one, about)
+        condition = _CONDITIONS[one.field](one.values, about)
         rows = rows.filter(~condition if one.negated else condition)
     return rows
 
@@ -124,8 +124,7 @@ def _contents(model: type[Model], question: Question, language: str, owner: Any)
 
 def search_type_of(model: type[Model]) -> str:
     """Return recall's name for records of this model."""
-    named: str = getattr(model, "SEARCH_TYPE", "") or (model._meta.model_name or "")
-    return named
+    return getattr(model, "SEARCH_TYPE", "") or (model._meta.model_name or "")
 
 
 FEW_IDS = 2_000  # matches that are passed on as a list of ids
@@ -163,10 +162,6 @@ def _containing(model: type[Model], owner: Any, query: str, *, is_excluded: bool
         return Q(pk__in=entries.filter(_Matches(F("words"), asked)).values("record_id"))
     of_record = entries.filter(record_id=OuterRef("pk")).values(held=_Matches(F("words"), asked))
     return Q(Coalesce(Subquery(of_record, BooleanField()), False))
-
-
-def _condition(one: Filter, about: _FilterContext) -> Q:
-    return _CONDITIONS[one.field](one.values, about)
 
 
 def _plain(field: str) -> Callable[[tuple[str, ...], _FilterContext], Q]:

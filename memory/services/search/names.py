@@ -171,7 +171,6 @@ _MOST_FREQUENT = """lexeme = ANY(ARRAY(
 
 
 def _most_frequent(spaces: list[int]) -> list[Any]:
-    """Return the parameters of _MOST_FREQUENT."""
     return [spaces, NAME, chr(ord(MAYBE) + 1), spaces, LARGE, 2 * CANDIDATES, [NAME, MAYBE]]
 
 

@@ -150,7 +150,7 @@ class _Reader:
         room = MOST_VALUES - sum(len(one.values) for one in self.filters)
         if kept and (len(self.filters) == MOST_FILTERS or len(kept) > room):
             told = {"most": MOST_FILTERS, "values": MOST_VALUES}
-            words = _("Only the first %(most)d operators with %(values)d values were used.")
+            words = _("Only the first %(most)d operators and %(values)d values were used.")
             self.problems.append(words % told)
         if kept[:room] and len(self.filters) < MOST_FILTERS:
             kept = [_normal(name, value) for value in kept[:room]]
@@ -223,7 +223,9 @@ def _told(problems: Iterable[str]) -> tuple[str, ...]:
     more = len(told) - MOST_PROBLEMS
     if more > 0:
         words = ngettext(
-            "%(n)d more part wasn’t understood.", "%(n)d more parts weren’t understood.", more
+            "%(n)d more part of the search wasn’t understood.",
+            "%(n)d more parts of the search weren’t understood.",
+            more,
         )
         told[MOST_PROBLEMS:] = [words % {"n": more}]
     return tuple(told)

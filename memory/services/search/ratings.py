@@ -101,14 +101,22 @@ def _check_may_replace(rating: Rating | None, by: Actor) -> None:
     if rating is None or by.is_person or rating.actor == str(by):
         return
     if rating.actor.startswith("human:"):
-        raise Locked(_("A person rated this for the same question, so the rating wasn’t changed."))
-    raise Locked(_("Another agent rated this for the same question, so the rating wasn’t changed."))
+        raise Locked(
+            _(
+                "A person has already rated this item for the same question, so the rating wasn’t changed."
+            )
+        )
+    raise Locked(
+        _(
+            "Another agent has already rated this item for the same question, so the rating wasn’t changed."
+        )
+    )
 
 
 def clear(rating: Rating, *, by: Actor) -> None:
     """Delete a rating. Raises Locked if an agent would delete another's."""
     if not by.is_person and rating.actor != str(by):
-        raise Locked(_("Only the user or the agent that rated this can clear the rating."))
+        raise Locked(_("Only the user or the agent that gave this rating can clear it."))
     deleted, _counts = Rating.objects.of(rating.owner).filter(pk=rating.pk).delete()
     if deleted:
         _log(rating, rated_record(rating), "rating-cleared", by)

@@ -73,8 +73,8 @@ class Related:
         if not shown:
             return _("Similar meaning")
         both = ngettext(
-            "Similar meaning, shares the word %(words)s",
-            "Similar meaning, shares the words %(words)s",
+            "Similar meaning, and shares the word %(words)s",
+            "Similar meaning, and shares the words %(words)s",
             len(shown),
         )
         words = ngettext("Shares the word %(words)s", "Shares the words %(words)s", len(shown))

@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from beacon_site.text.cleaning import flat
 from beacon_site.text.terms import (
     ENGLISH,
+    FOREIGN_STOP_WORDS,
     LONGEST_TERM,
     Term,
     is_unspaced,
@@ -60,16 +61,29 @@ def opening(text: str) -> str:
     return _SUMMARY.sub("", text, count=1)
 
 
-def nearness(title: str, text: str, query: str, length: int = 600) -> float:
+def nearness(
+    title: str, text: str, query: str, language: str = ENGLISH, *, length: int = 600
+) -> float:
     """Return the share of the query's words that occur in the title and one passage, 0 to 1.
 
-    A long text contains many words somewhere. If it is about them, they occur close together.
+    A long text contains many words somewhere. If it is about them, they occur close together. The
+    parts of a name with a dot (Node.js) count only if the text contains the name. A version also
+    counts where the text has a more exact one (3.14, 3.14.2).
     """
-    wanted = set(query_terms(query))
+    wanted = set(query_terms(query, language))
     if not wanted:
         return 1.0
-    titled = {term.text for term in _hits(title, query)}
-    hits = list(islice(_hits(text[:LONGEST_LOOKED_AT], query), 2_000))
+    text = text[:LONGEST_LOOKED_AT]
+    whole = f"{title}\n{text}"
+    wanted = wanted - _foreign_fillers(query, language) or wanted
+    counted = wanted - _absent_names(query, whole, language)
+    titled = {term.text for term in _hits(title, query, language)} & counted
+    titled |= {
+        version
+        for version in wanted
+        if _VERSION.fullmatch(version) and re.search(rf"(?<![\w.]){re.escape(version)}\.\d", whole)
+    }
+    hits = [term for term in islice(_hits(text, query, language), 2_000) if term.text in counted]
     starts = [term.start for term in hits]
     most = len(titled)
     for first, term in enumerate(hits):
@@ -78,6 +92,28 @@ def nearness(title: str, text: str, query: str, length: int = 600) -> float:
         if most == len(wanted):
             break
     return most / len(wanted)
+
+
+_DOTTED = re.compile(r"\w+(?:\.\w+)+")
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+def _absent_names(query: str, text: str, language: str) -> set[str]:
+    """Return the terms of the query's names with a dot that a text doesn't contain."""
+    absent: set[str] = set()
+    for name in _DOTTED.findall(query):
+        if _VERSION.fullmatch(name):
+            continue
+        parts = "[. -]?".join(map(re.escape, name.split(".")))
+        if not re.search(rf"(?<!\w){parts}(?!\w)", text, re.IGNORECASE):
+            absent |= set(query_terms(name, language))
+    return absent
+
+
+def _foreign_fillers(query: str, language: str) -> set[str]:
+    """Return the terms of the query's stop words. A word in capitals can be a name (MIT, OS)."""
+    found = [word for word in query.split() if word in FOREIGN_STOP_WORDS]
+    return set(query_terms(" ".join(found), language))
 
 
 def answering(texts: Sequence[str], query: str, language: str = ENGLISH) -> list[float]:

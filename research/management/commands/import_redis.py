@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from beacon_site.text.cleaning import clean, one_line, plain, shorten, width
 from beacon_site.text.dates import moment_of
 from beacon_site.text.messages import grouped
-from memory.management.base import MigratedCommand, account_named, only_account
+from memory.management.base import MigratedCommand, active_account
 from memory.models import Topic, TopicFact, User
 from memory.models.errors import MemoryRefused
 from memory.services import topic_memory
@@ -111,7 +111,7 @@ def _memory_in(server: redis.Redis, raw: bytes) -> AgentMemory:
         raise _Refused(_("The value is %(have)s bytes, but the limit is %(most)s.") % told)
     held: Any = server.get(raw)
     if held is None:
-        raise _Refused(_("The key disappeared before it could be read."))
+        raise _Refused(_("The key no longer exists, so it couldn’t be read."))
     try:
         value = json.loads(held)
     except (ValueError, RecursionError) as exc:
@@ -241,7 +241,7 @@ class Command(MigratedCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Import all keys and report each one. Fail at the end if any was rejected."""
-        owner = self._owner(options["user"])
+        owner = active_account(options["user"])
         counts: Counter[str] = Counter()
         words = {TAKEN: _("imported"), LEFT: _("skipped"), REFUSED: _("rejected")}
         # A URL can contain a password, so only its host and port are ever shown.
@@ -269,9 +269,3 @@ class Command(MigratedCommand):
         if counts[REFUSED]:
             raise CommandError(text)
         self.stdout.write(text)
-
-    def _owner(self, username: str | None) -> User:
-        people = User.objects.filter(is_active=True)
-        if username:
-            return account_named(username, people)
-        return only_account(people, _("Specify the owner with --user USERNAME."))

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site import health
 from beacon_site.text.dates import zone_of
-from memory.management.base import MigratedCommand, account_named, only_account
+from memory.management.base import MigratedCommand, active_account
 from memory.models import Topic, User
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
@@ -57,7 +57,7 @@ class Command(MigratedCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Start the run. The report goes to stdout as Markdown, everything else to stderr."""
-        user = self._user(options["user"])
+        user = active_account(options["user"])
         topic = self._topic(user, options["topic"], use_sample=options["sample"])
         try:
             run = starting.start_run(
@@ -84,12 +84,6 @@ class Command(MigratedCommand):
             self._print(run)
         if not worker_is_alive:
             self._follow_up(run)
-
-    def _user(self, username: str | None) -> User:
-        people = User.objects.filter(is_active=True)
-        if username:
-            return account_named(username, people)
-        return only_account(people, _("Specify the owner with --user USERNAME."))
 
     def _topic(self, user: User, title: str, *, use_sample: bool) -> Topic:
         try:

@@ -213,7 +213,7 @@ KINDS = [
     Kind("digests", gettext_lazy("digests"), models.Digest),
     Kind(
         "digest-entries",
-        gettext_lazy("runs in digests"),
+        gettext_lazy("digest entries"),
         models.DigestEntry,
         owner="digest__owner",
         key=("run_id",),

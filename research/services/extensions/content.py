@@ -42,10 +42,6 @@ def register_account_deletion() -> None:
 # --- content items that a report needs ---
 
 
-def register_kept_items() -> None:
-    content_services.KEEPERS.append(cited)
-
-
 def cited() -> QuerySet[Any, Any]:
     """Return the ids of the items that a report cites."""
     hits = Hit.objects.filter(cited_as__isnull=False, content_item__isnull=False)
@@ -55,11 +51,6 @@ def cited() -> QuerySet[Any, Any]:
 # --- where an item was used ---
 
 MOST = 20
-
-
-def register_uses() -> None:
-    """Register where research used an item, for its page."""
-    content_services.USED_IN.append(used_in)
 
 
 def used_in(item: ContentItem) -> Iterator[content_services.Usage]:

@@ -109,7 +109,7 @@ def _look_ahead(rows: Rows) -> None:
 
 
 def _trash_content(rows: Rows) -> None:
-    why = translate("the run it was read for no longer exists")
+    why = translate("it was read for a run that no longer exists")
     items: Any = ContentItem.objects.filter(pk__in=[row[0] for row in rows])
     content_services.change_all(items, {"trashed_at": timezone.now()}, by=MAINTENANCE, why=why)
 
@@ -138,7 +138,7 @@ INVARIANTS += [
     ),
     Invariant(
         "citations", _CITATIONS, RESTORE,
-        sentence=_("Each change in a report cites sources that the report lists."),
+        sentence=_("Every change in a report cites only sources that the report lists."),
     ),
     Invariant(
         "schedules", _NO_NEXT_RUN, _LINE, _look_ahead,
@@ -150,6 +150,6 @@ INVARIANTS += [
     ),
     Invariant(
         "run-content", _ORPHAN_CONTENT, REPAIR, _trash_content,
-        sentence=_("No stored page belongs to a run that no longer exists."),
+        sentence=_("No stored page belongs to a deleted run."),
     ),
 ]  # fmt: skip

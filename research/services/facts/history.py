@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 from django.db.models import CharField, Count, Q, Value
 from django.utils.translation import gettext as _
@@ -33,22 +33,17 @@ _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 Piece = tuple[str, str]  # "same", "ins" or "del", and a run of words
 
 
-@dataclass(slots=True)
-class Change:
-    """One revision as a row: its description, and the words that changed."""
+class FactChange(TypedDict):
+    """One revision as a row: its description (`said`), and the words that changed."""
 
     revision: Revision
     run: Run | None
+    who: str
     said: list[str]
     words: list[Piece]
 
-    @property
-    def who(self) -> str:
-        """Return the display name of who made the change."""
-        return self.revision.actor.removeprefix("human:")
 
-
-def history_of(fact: TopicFact) -> list[Change]:
+def history_of(fact: TopicFact) -> list[FactChange]:
     """Return the fact's changes, newest first, in two queries."""
     revisions = list(
         Revision.objects.filter(record_type=fact.record_type(), record_id=fact.pk).order_by("-id")
@@ -60,16 +55,21 @@ def history_of(fact: TopicFact) -> list[Change]:
     return [_change(revision, runs) for revision in revisions]
 
 
-def _change(revision: Revision, runs: dict[Any, Run]) -> Change:
+def _change(revision: Revision, runs: dict[Any, Run]) -> FactChange:
     before, after = revision.before, revision.after
     number = revision.source.removeprefix("run:")
-    run = runs.get(int(number)) if number.isdecimal() else None
+    words: list[Piece] = []
     if not before:
         words = [("same", str(after.get("text", "")))]
-        return Change(revision, run, [_("created")], words)
-    has_text = "text" in before and before["text"] != after.get("text")
-    words = word_diff(str(before["text"]), str(after["text"])) if has_text else []
-    return Change(revision, run, _said(before, after), words)
+    elif "text" in before and before["text"] != after.get("text"):
+        words = word_diff(str(before["text"]), str(after["text"]))
+    return {
+        "revision": revision,
+        "run": runs.get(int(number)) if number.isdecimal() else None,
+        "who": revision.actor.removeprefix("human:"),
+        "said": _said(before, after) if before else [_("created")],
+        "words": words,
+    }
 
 
 def _said(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

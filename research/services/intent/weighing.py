@@ -223,7 +223,9 @@ def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaIte
         item: DeltaItem | None = told.first()
         if item is None or judge not in _OF_INTENT:
             raise InvalidValue(
-                _("You haven’t asked for changes like this, or your request was removed.")
+                _(
+                    "You haven’t asked to be notified about similar changes, or that request was removed."
+                )
             )
         also = topic_editing.settings_of(topic).tell_also
         wanted = [text for text in also if text != item.sentence]
@@ -621,7 +623,7 @@ def verdict(
     if asked.wanted or asked.contradictions:
         why = _("doesn’t mention %(what)s") % {"what": asked.in_words}
         return Verdict(False, why, "rule")
-    return Verdict(True, _("mentions nothing you excluded"), "rule")
+    return Verdict(True, _("doesn’t mention anything you excluded"), "rule")
 
 
 @lru_cache(maxsize=512)

@@ -242,5 +242,4 @@ def end_for(channel: Channel, topic: Topic | None, field: str = "digest") -> Non
 def of_token(key: str) -> Channel | None:
     """Return the channel for an id from a signed URL."""
     found = Channel.objects.select_related("owner").kept().filter(pk=uuid_of(key))
-    channel: Channel | None = found.first()
-    return channel
+    return found.first()

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings as site
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet, Window
@@ -114,6 +115,8 @@ def make_due(at: datetime | None = None) -> int:
     for chosen in due[:_AT_ONCE]:
         try:
             taken += _take(chosen, at)
+        except SoftTimeLimitExceeded:
+            raise
         except Exception as exc:
             # One account with broken rows must not block the digests of others.
             logger.exception("digest failed", owner=chosen.owner_id)
@@ -191,8 +194,7 @@ def _unread_of(owner: User, until: datetime) -> Any:
 
 
 def _report_of(run: Run) -> Report | None:
-    report: Report | None = getattr(run, "report", None)
-    return report
+    return getattr(run, "report", None)
 
 
 # --- content ---

@@ -38,7 +38,6 @@ class Message:
 
 
 def compose(delivery: Delivery) -> Message:
-    """Return the delivery's current message."""
     run, digest = delivery.run, delivery.digest
     if delivery.kind == Delivery.Kind.REPORT and run is not None:
         is_own = run.topic.owner_id == delivery.owner_id
@@ -56,7 +55,7 @@ def compose(delivery: Delivery) -> Message:
     if delivery.kind == Delivery.Kind.TEST:
         text = _("This is a test of the channel “%(name)s”. It works.")
         text %= {"name": delivery.channel.name}
-        return _plain(delivery, _("A test from Beacon"), text, site.BEACON_URL, "test", {})
+        return _plain(delivery, _("Test message from Beacon"), text, site.BEACON_URL, "test", {})
     return _plain(
         delivery, delivery.subject, delivery.message, site.BEACON_URL, "notice",
         {"message": delivery.message},

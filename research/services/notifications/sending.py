@@ -200,6 +200,7 @@ def _try(delivery: Delivery) -> None:
         _note(delivery, started, ok=False, said=str(exc), answer=getattr(exc, "answer", None))
         _failed(delivery, exc)
     except Exception as exc:
+        # Whatever fails, also the time limit, the delivery must wait for its next try or end.
         _note(delivery, started, ok=False, said=type(exc).__name__)
         _failed(delivery, ProviderUnavailable(_("internal error (see the worker’s log)")))
         raise

@@ -573,6 +573,12 @@ def _texts(old: Report, new: Report, asked: CompareParams) -> dict[str, Any]:
     shown = rows if asked.is_whole else text_diff.folded(rows)
     return {
         "rows": shown[:MOST_ROWS],
+        "headings": {
+            _as_read(line)
+            for report in (old, new)
+            for line in report.body.splitlines()
+            if line.startswith("#")
+        },
         "columns": text_diff.sided(shown[:MOST_ROWS]),
         "rows_left": max(0, len(shown) - MOST_ROWS),
         "change_count": changes,

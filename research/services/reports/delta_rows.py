@@ -23,6 +23,7 @@ from django.utils.translation import gettext as _
 from beacon_site.text.cleaning import match_key, shorten
 from beacon_site.text.diff import Row, diff, folded
 from memory.models import Conflict, ContentItem, Trust
+from research.claims.blocks import plain_words
 from research.models import DeltaItem, Hit, Run, reports
 from research.models.reports import Link, link_of
 
@@ -99,8 +100,8 @@ def cells_of(quote: str) -> list[str]:
 
 
 def in_words(quote: str) -> str:
-    """Return the quote as a line of text, without the bars between a row's cells."""
-    return " · ".join(filter(None, cells_of(quote))) or quote
+    """Return the quote as a line of text, without markup and the bars between a row's cells."""
+    return " · ".join(filter(None, map(plain_words, cells_of(quote)))) or plain_words(quote)
 
 
 def shown(quote: str, before: str = "", after: str = "") -> dict[str, Any]:
@@ -310,12 +311,14 @@ def unbroken(text: str) -> SafeString:
 
 
 def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> ItemSource | None:
-    """Return the item's first source, with the quote from it."""
-    quote = "" if match_key(item.quote) == match_key(item.sentence) else item.quote
+    """Return the item's first source, with the quote from it if it says more than the item."""
+    quote = in_words(item.quote)
+    if match_key(quote) == match_key(item.sentence):
+        quote = ""
     if cited:
         source = cited[0]
-        return ItemSource(in_words(quote), source.domain, source.link, source.published_at)
-    return ItemSource(in_words(quote), "", reports.Link(), None) if quote else None
+        return ItemSource(quote, source.domain, source.link, source.published_at)
+    return ItemSource(quote, "", reports.Link(), None) if quote else None
 
 
 def _stood(item: DeltaItem) -> ItemSource | None:
@@ -323,9 +326,9 @@ def _stood(item: DeltaItem) -> ItemSource | None:
     old = item.previous_source
     if not old:
         return None
-    quote = str(old.get("quote") or "")
+    quote = in_words(str(old.get("quote") or ""))
     return ItemSource(
-        "" if match_key(quote) == match_key(item.previous_text) else in_words(quote),
+        "" if match_key(quote) == match_key(item.previous_text) else quote,
         str(old.get("domain") or ""),
         reports.link_of(str(old.get("link") or "")),
         parse_date(str(old.get("published_at") or "")),
@@ -479,11 +482,22 @@ def _compared(hit: Hit, text: ContentItem | None, earlier: Hit | None) -> Watche
     if before == now:
         return WatchedPart(**told, state=SAME)
     # Blank lines only separate paragraphs, so their changes aren't shown.
-    rows = [row for row in diff(f"{before}\n", f"{now}\n") if not row.is_blank]
+    rows = [row for row in diff(_in_lines(before), _in_lines(now)) if not row.is_blank]
     rows = folded(rows)
     shown = _limited(rows)
     left = len(rows) - len(shown)
     return WatchedPart(**told, state=CHANGED, rows=shown, rows_left=left)
+
+
+def _in_lines(text: str) -> str:
+    """Return a text with the rows of its tables as lines, without bars."""
+    rows = [(line, cells_of(line)) for line in text.split("\n")]
+    kept = [
+        " · ".join(filter(None, cells)) or line
+        for line, cells in rows
+        if not (cells and all(map(_RULE.fullmatch, cells)))
+    ]
+    return "\n".join([*kept, ""])
 
 
 def _limited(rows: list[Row]) -> list[Row]:

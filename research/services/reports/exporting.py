@@ -75,8 +75,7 @@ def _sources(run: Run) -> list[SourceRow]:
 
 
 def _read_on(run: Run) -> date:
-    created: date = run.report.created.date()
-    return created
+    return run.report.created.date()
 
 
 def _bibtex_entry(source: SourceRow, read_on: date) -> str:
@@ -207,8 +206,7 @@ CSV_FIELDS = (
 
 def as_markdown(run: Run) -> str:
     """Return the report as Markdown, the same text that commands and API clients get."""
-    text: str = run.report.as_markdown()
-    return text
+    return run.report.as_markdown()
 
 
 def as_html(run: Run) -> str:

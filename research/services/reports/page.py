@@ -7,20 +7,20 @@ rows in page order. The number of queries doesn't depend on the data.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from html import unescape
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import F, OuterRef, Prefetch, Q
 from django.db.models.functions import JSONObject
 from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.functional import Promise
 from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from beacon_site.providers.search.base import CATALOGUE
 from beacon_site.text.markdown import by_direction, link_citations, render
@@ -43,28 +43,20 @@ from research.services.runs.presenters import manifest_rows
 from research.services.runs.reporting import report_text
 from research.services.runs.reporting import sentences as report_sentences
 from research.services.runs.reporting.sentences import (
+    ReportSentence,
     SentenceNotes,
     said_of,
     sentences_of,
     sources_in_words,
 )
-from research.services.runs.search import known_pages, searching
+from research.services.runs.search import searching
 
-MOST_HITS = 100  # of each state, before "show all"
 LEAST_HEADINGS = 5  # with fewer headings, there is no table of contents
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 _MARK = "\ue0f0"  # of private use, so it's in no word
 _SOURCES_HERE = re.compile(rf"<p[^>]*>{_MARK}</p>\n?")
 # Keep a citation on the same line as the word before it.
 _BEFORE_MARK = re.compile(r'[ \n]+((?:</span>)?<sup>)(?=<a href="#source-)')
-
-
-GROUPS = {
-    Hit.State.NEW: gettext_lazy("New"),
-    Hit.State.RETURNING: gettext_lazy("Seen again"),
-    Hit.State.KNOWN: gettext_lazy("Known"),
-    Hit.State.BLOCKED: gettext_lazy("Blocked"),
-}
 
 
 def article(
@@ -149,7 +141,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
     found = _with_lead(article(run))
     steps = list(run.steps.defer("output").annotate(asked=F("output__asked")))
     found_hits = list(run.hits.defer("snippet"))
-    hits = _groups(found_hits, None if in_full else MOST_HITS)
+    hits = presenters.hit_groups(found_hits, in_full=in_full)
     return found | {
         "steps": presenters.step_rows(
             run, [s for s in steps if not s.is_follow_up], page.by_track(run)
@@ -160,7 +152,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
         "obeyed": applied_rules.obeyed(run, found_hits, run.manifest.get("queries")),
         "parts": watched_parts(run, found_hits),
         "hit_count": sum(group["count"] for group in hits),
-        "found_count": sum(_was_found(hit) for hit in found_hits),
+        "found": presenters.found_counts(found_hits),
         "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),
         "read_again": sum(
             hit.reading == Hit.Reading.READ and hit.state in (Hit.State.KNOWN, Hit.State.RETURNING)
@@ -343,62 +335,6 @@ def _contents(report: Report, body: Body, sources: Sequence[SourceRow]) -> list[
     return found if len(found) >= LEAST_HEADINGS else []
 
 
-# --- hits ---
-
-
-def _groups(hits: Sequence[Hit], most: int | None) -> list[dict[str, Any]]:
-    """Return the hits by state, with a one-line summary, at most `most` of each.
-
-    `is_long` means that there are more than the page shows at first.
-    """
-    groups = []
-    for state, label in GROUPS.items():
-        found = [hit for hit in hits if hit.state == state]
-        if found:
-            groups.append(
-                {
-                    "label": label,
-                    "rows": [presenters.hit_row(hit) for hit in found[:most]],
-                    "line": _line(state, found),
-                    "count": len(found),
-                    "is_long": len(found) > MOST_HITS,
-                    "left_out": len(found) - len(found[:most]),
-                }
-            )
-    return groups
-
-
-def _was_found(hit: Hit) -> bool:
-    """Whether a search returned it. Known pages are also read again without a search."""
-    return hit.service != known_pages.SERVICE
-
-
-def _line(state: str, hits: Sequence[Hit]) -> str:
-    """Return the summary of a group's hits: `9 read · 1 could not be read`."""
-    counts = Counter(hit.reading for hit in hits)
-    same = counts[Hit.Reading.NEAR_DUPLICATE]
-    failed = (counts[Hit.Reading.FAILED], _("couldn’t be read"))
-    if state == Hit.State.KNOWN:
-        found = sum(map(_was_found, hits))
-        words: tuple[tuple[int, str], ...] = (
-            (found, _("found by search")),
-            (len(hits) - found, _("not found this time")),
-            (counts[Hit.Reading.READ], _("read again")),
-            failed,
-        )
-    elif state == Hit.State.BLOCKED:
-        return ""
-    else:
-        words = (
-            (counts[Hit.Reading.READ], _("read")),
-            (same, ngettext("near-duplicate", "near-duplicates", same)),
-            failed,
-            (counts[Hit.Reading.QUARANTINED], _("quarantined")),
-            (counts[Hit.Reading.NOT_READ], _("not read")),
-        )
-    return " · ".join(f"{count} {word}" for count, word in words if count)
-
-
 # --- lists of sentences and corrections ---
 
 MOST_CORRECTIONS = 200  # the newest of a topic
@@ -412,14 +348,25 @@ WHY = {
 }
 
 
-def sentence_rows(report: Report) -> list[dict[str, Any]]:
-    """Return each sentence with its evidence and people's remarks, in two queries.
+class SentenceRow(TypedDict):
+    """A sentence with its evidence; `quote` proves it, a verified one if it has any."""
 
-    `quote` proves it, a verified one if it has any.
-    """
+    sentence: ReportSentence
+    sources: list[SourceRow]
+    quote: Quote | None
+    is_unsupported: bool
+    why: str | Promise
+    counted: str
+    remarks: list[tuple[reports.Remark, str]]
+    is_checked: bool
+    is_corrected: bool
+
+
+def sentence_rows(report: Report) -> list[SentenceRow]:
+    """Return each sentence with its evidence and people's remarks, in two queries."""
     said = said_of(report)
     by_number = {source.n: source for source in sources_of(report)}
-    rows = []
+    rows: list[SentenceRow] = []
     for sentence in sentences_of(report):
         check = said.checks.get(sentence.key, {})
         remarks = said.remarks.get(sentence.key, [])

@@ -87,12 +87,10 @@ class Window:
 
     @property
     def first(self) -> ReadRun | None:
-        """Return the first unread run."""
         return self.runs[0] if self.runs else None
 
     @property
     def latest(self) -> ReadRun | None:
-        """Return the latest unread run."""
         return self.runs[-1] if self.runs else None
 
     @property
@@ -278,8 +276,7 @@ def undo_unread(user: User, at: datetime) -> int:
 
 
 def _mine(user: User) -> ReportQuerySet:
-    found: ReportQuerySet = Report.objects.of(user).live()
-    return found
+    return Report.objects.of(user).live()
 
 
 # --- counts per topic ---

@@ -24,6 +24,7 @@ from beacon_site.web.responses import CleanTextField
 from memory.services.context.topic_block import still_offered
 from memory.services.llm import connections
 from research.models import Hit, Run, Step, ToolCall, TopicSettings
+from research.services.budgets import forecasting
 from research.services.budgets.budget import budget_of
 from research.services.runs import presenters
 from research.services.runs.context import applied_rules
@@ -173,6 +174,7 @@ def plan_context(run: Run, form: PlanForm | None = None) -> dict[str, Any]:
         "services": [
             searching.label_of(name) for name in connections.search_services(settings.services)
         ],
+        "forecast": forecasting.forecast_of(run.topic, run.depth),
         "memory": loaded.output.get("memory") or {},
         "memory_words": loaded.detail,
         "taught": still_offered(run.topic.owner, plan.get("taught", [])),
@@ -205,7 +207,6 @@ def plan_in_words(run: Run) -> str:
 
 # --- the page ---
 
-MOST_HITS = 80  # for a run in progress; the report's page shows all
 _STORED = ("plan", "search", "write")  # the steps whose output is shown
 
 
@@ -221,7 +222,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
     stored = dict(run.steps.filter(name__in=_STORED).values_list("name", "output"))
     hits = list(run.hits.defer("snippet"))
     is_told = any(s.name == "filter_seen" and s.state == Step.State.DONE for s in steps)
-    rows = [presenters.hit_row(h, is_told=is_told, is_over=not run.is_unfinished) for h in hits]
+    is_over = not run.is_unfinished
     return {
         "run": run,
         "warnings": list(map(presenters.begun, run.warnings)),
@@ -229,9 +230,10 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
         "steps": presenters.step_rows(run, steps, by_track(run)),
         "queries": _queries(stored, hits, is_told=is_told),
         "obeyed": applied_rules.obeyed(run, hits, stored.get("plan", {}).get("queries")),
-        "hits": rows[:MOST_HITS],
-        "hit_count": len(rows),
-        "is_told": is_told,
+        "groups": presenters.hit_groups(hits, is_over=is_over) if is_told else [],
+        "hits": [] if is_told else [presenters.hit_row(hit, is_told=False) for hit in hits],
+        "hit_count": len(hits),
+        "read_count": sum(hit.reading == Hit.Reading.READ for hit in hits),
         "draft": _draft(run, steps, stored),
         "budget": budget,
         "took": presenters.took(run),
@@ -271,7 +273,10 @@ def _draft(run: Run, steps: Iterable[Step], stored: dict[str, dict[str, Any]]) -
 def _queries(
     stored: dict[str, dict[str, Any]], hits: Iterable[Hit], *, is_told: bool
 ) -> list[dict[str, Any]]:
-    """Return each query with its results, and how many were new and known."""
+    """Return each query with its results, and how many of them were new and known.
+
+    A page that several services returned counts once, so the numbers agree with the lists of pages.
+    """
     planned = stored.get("plan", {}).get("queries", [])
     rows: dict[str, dict[str, Any]] = {query: {"query": query} for query in planned}
     places = {query: place for place, query in enumerate(planned)}
@@ -279,14 +284,12 @@ def _queries(
     said: set[tuple[str, str]] = set()
     for entry in sorted(asked, key=lambda entry: places.get(entry["query"], len(places))):
         row = rows.setdefault(entry["query"], {"query": entry["query"]})
-        row["hits"] = row.get("hits", 0) + entry["hits"]
         row.setdefault("services", []).append(searching.label_of(entry["service"]))
         if entry["problem"]:
             row.setdefault("problems", []).append(_page_problem(entry, said))
-    if is_told:
-        new, known = _by_query(hits, Hit.State.NEW), _by_query(hits, Hit.State.KNOWN)
-        for query, row in rows.items():
-            row |= {"new": new[query], "known": known[query]}
+    found, new = _by_query(hits), _by_query(hit for hit in hits if hit.state == Hit.State.NEW)
+    for query, row in rows.items():
+        row |= {"hits": found[query], "new": new[query] if is_told else None}
     return list(rows.values())
 
 
@@ -299,14 +302,9 @@ def _page_problem(entry: dict[str, Any], said: set[tuple[str, str]]) -> str:
     return f"{searching.label_of(entry['service'])}: {why}"
 
 
-def _by_query(hits: Iterable[Hit], state: str) -> Counter[str]:
-    """Count the hits of `state` per query, each hit once even if several services returned it."""
-    return Counter(
-        query
-        for hit in hits
-        if hit.state == state
-        for query in {entry["query"] for entry in hit.queries}
-    )
+def _by_query(hits: Iterable[Hit]) -> Counter[str]:
+    """Count the hits per query, each hit once even if several services returned it."""
+    return Counter(query for hit in hits for query in {entry["query"] for entry in hit.queries})
 
 
 def waiting_words(run: Run) -> str:

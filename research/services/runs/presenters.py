@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypedDict
 
 from django.db.models import UUIDField, Value
 from django.db.models.functions import Cast
@@ -24,7 +24,7 @@ from memory.services.llm import spending
 from memory.services.records.kinds import kind_of
 from research.models import DeltaItem, Hit, Run, Step, reports
 from research.services.runs.execution import pipeline
-from research.services.runs.search import searching
+from research.services.runs.search import known_pages, searching
 from research.services.runs.steps import judging, planning, tracks
 
 
@@ -83,28 +83,28 @@ def cost(run: Run) -> str:
 AT_ONCE = 50  # milliseconds; a shorter step doesn't say how long it took
 
 
-@dataclass(frozen=True, slots=True)
-class StepRow:
-    """One line of the timeline. `look` is its class, `word` its state."""
+class FutureStep(TypedDict):
+    """A step of a queued run: `look` is its class, `word` its state."""
 
     name: str
     label: str
     look: str
     word: str
-    detail: str = ""
-    warning: str = ""
-    took: str = ""
-    tokens: str = ""
-    money: str = ""
-    done: int = 0
-    all: int = 0
-    part: int = 0
-    calls: Sequence[Any] = ()
 
-    @property
-    def is_live(self) -> bool:
-        """Whether the step is in progress."""
-        return self.look == "live"
+
+class StepRow(FutureStep, total=False):
+    """One line of the timeline."""
+
+    is_live: bool
+    detail: str
+    warning: str
+    took: str
+    tokens: str
+    money: str
+    done: int
+    all: int
+    part: int
+    calls: Sequence[Any]
 
 
 def labels(run: Run) -> dict[str, str]:
@@ -117,16 +117,15 @@ def labels(run: Run) -> dict[str, str]:
 def step_rows(
     run: Run, steps: Iterable[Step], calls: Mapping[int, Sequence[Any]] | None = None
 ) -> list[StepRow]:
-    """Return the run's timeline. A queued run shows its future steps.
-
-    `calls` are the tool calls by track number.
-    """
+    """Return the run's timeline. `calls` are the tool calls by track number."""
     names = labels(run)
     rows = [_step_row(run, step, names, (calls or {}).get(step.part, ())) for step in steps]
     if rows:
         return rows
     kinds = pipeline.steps_of_run(run, judges=judging.judges_run(run))
-    return [StepRow(k.name, str(k.label), "wait", _("waiting")) for k in kinds]
+    return [
+        {"name": k.name, "label": str(k.label), "look": "wait", "word": _("waiting")} for k in kinds
+    ]
 
 
 def _step_row(run: Run, step: Step, names: dict[str, str], calls: Sequence[Any]) -> StepRow:
@@ -136,23 +135,24 @@ def _step_row(run: Run, step: Step, names: dict[str, str], calls: Sequence[Any])
         label = tracks.label_of(step.part)
     tokens = step.prompt_tokens + step.completion_tokens
     counts = step.counts
-    return StepRow(
-        name=step.name,
-        label=label,
-        look=look,
-        word=word,
-        detail=step.detail,
-        warning=begun(step.warning),
-        took=""
-        if look in ("wait", "skipped") or (step.milliseconds or 0) < AT_ONCE
-        else duration(step.milliseconds),
-        tokens=_tokens(tokens) if tokens else "",
-        money=_step_price(step),
-        done=counts.get("read", 0) if look == "live" else 0,
-        all=counts.get("pages", 0) if look == "live" else 0,
-        part=step.part,
-        calls=calls if step.part else (),
-    )
+    is_live = look == "live"
+    is_short = look in ("wait", "skipped") or (step.milliseconds or 0) < AT_ONCE
+    return {
+        "name": step.name,
+        "label": label,
+        "look": look,
+        "is_live": is_live,
+        "word": word,
+        "detail": step.detail,
+        "warning": begun(step.warning),
+        "took": "" if is_short else duration(step.milliseconds),
+        "tokens": _tokens(tokens) if tokens else "",
+        "money": _step_price(step),
+        "done": counts.get("read", 0) if is_live else 0,
+        "all": counts.get("pages", 0) if is_live else 0,
+        "part": step.part,
+        "calls": calls if step.part else (),
+    }
 
 
 def _step_price(step: Step) -> str:
@@ -188,21 +188,12 @@ def _look(run: Run, step: Step) -> tuple[str, str]:
 # --- hits ---
 
 
-_LOOKS: dict[str, str] = {  # the class of its tag
-    Hit.Reading.READ: "confirmed",
-    Hit.Reading.FAILED: "warn",
-    Hit.Reading.NEAR_DUPLICATE: "info",
-}
-
-
 def hit_row(hit: Hit, *, is_told: bool = True, is_over: bool = True) -> dict[str, Any]:
     """Return the row of a hit. `is_told` means that new and known hits have been told apart."""
     return {
         "hit": hit,
         "link": reports.link_of(hit.link),
         "became": _became(hit, is_over=is_over) if is_told else "",
-        "is_told": is_told,
-        "looks": _LOOKS.get(hit.reading, "known"),
     }
 
 
@@ -234,11 +225,90 @@ def _warns(hit: Hit) -> bool:
     return bool(hit.reason) and hit.state == Hit.State.NEW
 
 
+# --- hits by state ---
+
+MOST_HITS = 100  # of each state, before "show all"
+
+GROUPS = {
+    Hit.State.NEW: gettext_lazy("New"),
+    Hit.State.RETURNING: gettext_lazy("Seen again"),
+    Hit.State.KNOWN: gettext_lazy("Known"),
+    Hit.State.BLOCKED: gettext_lazy("Blocked"),
+}
+
+
+def hit_groups(
+    hits: Sequence[Hit], *, in_full: bool = False, is_over: bool = True
+) -> list[dict[str, Any]]:
+    """Return the hits by state, with a one-line summary, at most `MOST_HITS` of each.
+
+    `is_long` means that there are more than the page shows at first.
+    """
+    groups = []
+    for state, label in GROUPS.items():
+        found = [hit for hit in hits if hit.state == state]
+        if found:
+            shown = found if in_full else found[:MOST_HITS]
+            groups.append(
+                {
+                    "state": state,
+                    "label": label,
+                    "rows": [hit_row(hit, is_over=is_over) for hit in shown],
+                    "line": _line(state, found, is_over=is_over),
+                    "count": len(found),
+                    "is_long": len(found) > MOST_HITS,
+                    "left_out": len(found) - len(shown),
+                }
+            )
+    return groups
+
+
+def found_counts(hits: Iterable[Hit]) -> dict[str, int]:
+    """Return how many pages searches returned: all, new and known."""
+    states = Counter(hit.state for hit in hits if _was_found(hit))
+    return {
+        "all": states.total(),
+        "new": states[Hit.State.NEW],
+        "known": states[Hit.State.KNOWN] + states[Hit.State.RETURNING],
+        "blocked": states[Hit.State.BLOCKED],
+    }
+
+
+def _was_found(hit: Hit) -> bool:
+    """Whether a search returned it. Known pages are also read again without a search."""
+    return hit.service != known_pages.SERVICE
+
+
+def _line(state: str, hits: Sequence[Hit], *, is_over: bool) -> str:
+    """Return the summary of a group's hits: `9 read · 1 could not be read`."""
+    counts = Counter(hit.reading for hit in hits)
+    same = counts[Hit.Reading.NEAR_DUPLICATE]
+    failed = (counts[Hit.Reading.FAILED], _("couldn’t be read"))
+    if state == Hit.State.KNOWN:
+        found = sum(map(_was_found, hits))
+        words: tuple[tuple[int, str], ...] = (
+            (found, _("found by search")),
+            (len(hits) - found, _("not found this time")),
+            (counts[Hit.Reading.READ], _("read again")),
+            failed,
+        )
+    elif state == Hit.State.BLOCKED:
+        return ""
+    else:
+        words = (
+            (counts[Hit.Reading.READ], _("read")),
+            (same, ngettext("near-duplicate", "near-duplicates", same)),
+            failed,
+            (counts[Hit.Reading.QUARANTINED], _("quarantined")),
+            (counts[Hit.Reading.NOT_READ], _("not read") if is_over else _("waiting to be read")),
+        )
+    return " · ".join(f"{count} {word}" for count, word in words if count)
+
+
 # --- the run ---
 
 
 def started_by(run: Run) -> str:
-    """Return who or what started the run."""
     words = _trigger(run)
     if run.missed_slots:
         caught_up = ngettext(
@@ -360,20 +430,6 @@ def _values(value: Any) -> list[str]:
 FACT, OBSERVATION = "topicfact", "observation"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One fact after the run. `note` says what happened to it since.
-
-    `fact_id` is empty if the fact no longer has a page.
-    """
-
-    kind: str  # new, confirmed, contradicted or retired
-    text: str
-    fact_id: str = ""
-    note: str = ""
-    is_current: bool = False
-
-
 _KINDS_OF_CHANGE = {
     "new": gettext_lazy("Facts learned"),
     "confirmed": gettext_lazy("Facts confirmed"),
@@ -396,7 +452,7 @@ def of_run(run: Run, items: Sequence[DeltaItem]) -> dict[str, Any]:
         [r.record_id for r in seen],
     )
     told = (FACT, OBSERVATION, "report")
-    changes: dict[str, list[Change]] = {kind: [] for kind in _KINDS_OF_CHANGE}
+    changes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in _KINDS_OF_CHANGE}
     for revision in ours:
         if revision.version == 1:
             text = revision.after.get("text", revision.label)
@@ -442,7 +498,7 @@ def _one_observed(revision: Revision, observation: Observation | None) -> dict[s
     elif observation.content != text:
         note = _("since reworded")
     elif observation.near_duplicate_of_id is not None:
-        note = _("almost identical to an older one")
+        note = _("almost identical to an older record")
     return {
         "text": text,
         "category": observation.get_category_display(),
@@ -494,14 +550,14 @@ def _as_of_now(
     return found, observed
 
 
-def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Change:
-    """Return the change with what happened to the fact since, and a link to edit it."""
+def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> dict[str, Any]:
+    """Return a fact with what happened to it since. It has a `fact_id` while it has a page."""
     fact = facts.get(str(key))
     note = ""
     if fact is None:
-        return Change(kind, text, note=_("since deleted"))
+        return {"text": text, "note": _("since deleted")}
     if fact.trashed_at is not None:
-        return Change(kind, text, note=_("now in Trash"))
+        return {"text": text, "note": _("now in Trash")}
     if fact.state == TopicFact.State.STRUCK:
         note = _("marked as wrong since then")
     elif fact.state == TopicFact.State.RETIRED and kind == "retired":
@@ -516,4 +572,5 @@ def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Chan
         note = _("since restored")
     elif fact.text != text:
         note = _("since reworded")
-    return Change(kind, text, str(fact.pk), note, fact.state == TopicFact.State.CURRENT)
+    is_current = fact.state == TopicFact.State.CURRENT
+    return {"text": text, "fact_id": fact.pk, "note": note, "is_current": is_current}

@@ -243,8 +243,7 @@ def _confirmed_before(fact: TopicFact, run: Run) -> Run | None:
     told = DeltaItem.objects.filter(previous_fact=fact, status=DeltaItem.Status.CONFIRMED)
     earlier = Run.objects.filter(topic=run.topic_id, number__lt=run.number).kept()
     by_run = Q(pk__in=told.values("run")) | Q(number=fact.first_run or 0)
-    found: Run | None = earlier.filter(by_run).order_by("-number").first()
-    return found
+    return earlier.filter(by_run).order_by("-number").first()
 
 
 def _uncontradict(run: Run, report: Report) -> list[dict[str, Any]]:

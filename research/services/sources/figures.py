@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from django.db import connection, transaction
+from django.utils.functional import Promise
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -236,36 +237,21 @@ class Figures:
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A query of the figures. `places` are the domains and pages to keep, or None for all."""
-
-    by_domain: bool = True
-    words: Sequence[str] = ()
-    domain: str = ""
-    state: str = ""
-    places: Sequence[str] | None = None
-    sort: str = "cited"
-    falling: bool = True
-
-
 def page_of(
-    topic: Topic, asked: Question, *, offset: int = 0, size: int = PAGE_SIZE
+    topic: Topic, wanted: SourcesFilter, rules: Rules, *, offset: int = 0, size: int = PAGE_SIZE
 ) -> list[Figures]:
     """Return `size` rows starting at `offset`, in one query."""
-    return list(_rows(topic, asked, "LIMIT %(size)s OFFSET %(offset)s", size=size, offset=offset))
+    limit = "LIMIT %(size)s OFFSET %(offset)s"
+    return list(_rows(topic, wanted, rules, limit, size=size, offset=offset))
 
 
-def all_of(topic: Topic, asked: Question, *, most: int) -> Iterator[Figures]:
-    """Yield every row for a file, at most `most`."""
-    yield from _rows(topic, asked, "LIMIT %(size)s", size=most)
-
-
-def _rows(topic: Topic, asked: Question, limit: str, **more: Any) -> Iterator[Figures]:
-    where, values = _where(asked)
-    shown = _DOMAINS if asked.by_domain else _PAGES
+def _rows(
+    topic: Topic, wanted: SourcesFilter, rules: Rules, limit: str, **more: Any
+) -> Iterator[Figures]:
+    where, values = _where(wanted, rules)
+    shown = _DOMAINS if wanted.by == "domain" else _PAGES
     # The SQL contains only our own names. User input is passed as parameters.
-    query = _WITH.replace("{where}", where) + shown + _order(asked) + " " + limit
+    query = _WITH.replace("{where}", where) + shown + _order(wanted) + " " + limit
     with connection.cursor() as cursor:
         cursor.execute(query, {"topic": topic.pk, **values, **more})
         names = [column.name for column in cursor.description or ()]
@@ -274,30 +260,31 @@ def _rows(topic: Topic, asked: Question, limit: str, **more: Any) -> Iterator[Fi
             yield Figures(**found | {"why": from_column(found["why"])})
 
 
-def _order(asked: Question) -> str:
-    way = "DESC" if asked.falling else "ASC"
-    if asked.sort == "name" or asked.sort not in SORTS:
+def _order(wanted: SourcesFilter) -> str:
+    way = "DESC" if wanted.falling else "ASC"
+    if wanted.sort == "name" or wanted.sort not in SORTS:
         return f"ORDER BY place {way}"
-    return f"ORDER BY {asked.sort} {way} NULLS LAST, place"
+    return f"ORDER BY {wanted.sort} {way} NULLS LAST, place"
 
 
-def _where(asked: Question) -> tuple[str, dict[str, Any]]:
+def _where(wanted: SourcesFilter, rules: Rules) -> tuple[str, dict[str, Any]]:
     values: dict[str, Any] = {}
     parts = ["true"]
-    for number, word in enumerate(asked.words[:20]):
+    for number, word in enumerate(wanted.words.split()[:20]):
         parts.append(f"(title ILIKE %(word{number})s OR url ILIKE %(word{number})s)")
         values[f"word{number}"] = f"%{_literal(word)}%"
-    if asked.domain:
+    if wanted.domain:
         parts.append("domain = %(domain)s")
-        values["domain"] = asked.domain
-    if asked.state in STATES:
-        parts.append(f"{asked.state} > 0")
-    if asked.places is not None:
+        values["domain"] = wanted.domain
+    if wanted.state in STATES:
+        parts.append(f"{wanted.state} > 0")
+    if wanted.state in Act.values:
+        places = lists_of(rules.whole, wanted.state)
         parts.append(
             "(url = ANY (%(places)s) OR domain = ANY (%(places)s) OR domain LIKE ANY (%(below)s))"
         )
-        values["places"] = list(asked.places)
-        values["below"] = [f"%.{_literal(place)}" for place in asked.places]
+        values["places"] = list(places)
+        values["below"] = [f"%.{_literal(place)}" for place in places]
     return " AND ".join(parts), values
 
 
@@ -324,8 +311,9 @@ STATE_LABELS = {
     "quarantined": gettext_lazy("quarantined"),
 }
 COLUMNS = {
-    "returned": (gettext_lazy("Returned"), gettext_lazy("how often searches returned this source")),
-    "read": (gettext_lazy("Read"), gettext_lazy("how often Beacon read this source")),
+    "returned": (gettext_lazy("Found"), gettext_lazy("how often searches returned this source")),
+    "read": (gettext_lazy("Read"), gettext_lazy("how many times Beacon read this source")),
+    "failed": (gettext_lazy("Unreadable"), gettext_lazy("how often this source couldn’t be read")),
     "cited": (gettext_lazy("Cited"), gettext_lazy("number of reports that cite this source")),
     "facts": (
         gettext_lazy("New facts"),
@@ -343,7 +331,6 @@ COLUMNS = {
         gettext_lazy("Unsupported"),
         gettext_lazy("sentences that cite this source but aren’t supported by it"),
     ),
-    "failed": (gettext_lazy("Unread"), gettext_lazy("how often this source couldn’t be read")),
     "last_at": (gettext_lazy("Last seen"), gettext_lazy("when a search last returned this source")),
 }
 ACT_WORDS = {
@@ -500,31 +487,24 @@ class Rules:
 def page(topic: Any, wanted: SourcesFilter, *, cursor: str = "") -> tuple[Page, int, Rules]:
     """Return the rows after the cursor, the total number, and the rules."""
     rules, offset = Rules.of(topic), offset_of(cursor)
-    figures = page_of(topic, question(wanted, rules), offset=offset, size=PAGE_SIZE + 1)
+    figures = page_of(topic, wanted, rules, offset=offset, size=PAGE_SIZE + 1)
     more = str(offset + PAGE_SIZE) if len(figures) > PAGE_SIZE else None
     rows = [row_of(one, rules) for one in figures[:PAGE_SIZE]]
     return Page(rows, more), figures[0].total if figures else 0, rules
 
 
-def question(wanted: SourcesFilter, rules: Rules) -> Question:
-    """Return the query for the figures."""
-    by_rule = wanted.state in Act.values
-    return Question(
-        by_domain=wanted.by == "domain",
-        words=wanted.words.split(),
-        domain=wanted.domain,
-        state="" if by_rule else wanted.state,
-        places=lists_of(rules.whole, wanted.state) if by_rule else None,
-        sort=wanted.sort,
-        falling=wanted.falling,
-    )
+class Column(TypedDict):
+    """A column; `query` sorts by it, and `order` is the value of aria-sort if rows are sorted by it."""
+
+    name: str
+    label: Promise
+    about: Promise
+    query: str
+    order: str
 
 
-def columns(wanted: SourcesFilter, rows: Sequence[DeskRow]) -> list[dict[str, Any]]:
-    """Return the columns that have a value in a row, and the one that rows are sorted by.
-
-    `query` sorts by the column, and `order` is the value of aria-sort for the one that is sorted.
-    """
+def columns(wanted: SourcesFilter, rows: Sequence[DeskRow]) -> list[Column]:
+    """Return the columns that have a value in a row, and the one that rows are sorted by."""
     way = "descending" if wanted.falling else "ascending"
     return [
         {
@@ -574,7 +554,7 @@ def as_csv(topic: Topic, wanted: SourcesFilter) -> Iterator[str]:
     """Yield the whole list as CSV that is safe to open in a spreadsheet."""
     rules = Rules.of(topic)
     yield csv_line(FIELDS)
-    for figures in all_of(topic, question(wanted, rules), most=MOST_IN_FILE):
+    for figures in _rows(topic, wanted, rules, "LIMIT %(size)s", size=MOST_IN_FILE):
         row = row_of(figures, rules)
         values = {name: getattr(figures, name, "") for name in FIELDS}
         values |= {

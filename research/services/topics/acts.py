@@ -98,7 +98,7 @@ def _revive(topic: Topic, by: Actor) -> str | None:
     with transaction.atomic():
         topic.revive(by=by, until=timezone.now() + scheduling.memory_lifetime(topic))
         Activity.log(topic.owner, by, "memory-revived", subject=topic)
-    return _("The memory %(expires)s.") % {"expires": memory_words(topic)}
+    return _("The topic’s memory %(expires)s.") % {"expires": memory_words(topic)}
 
 
 ACTS: dict[str, TopicAct] = {
@@ -178,7 +178,7 @@ def in_words(act: str, outcome: Outcome, asked: int) -> str:
     if outcome.reasons:
         words += " " + " ".join(outcome.reasons[:3])
     elif left and act in ("pause", "resume"):
-        words += " " + _("Topics without a schedule only run manually.")
+        words += " " + _("Topics without a schedule run only when you start them.")
     return words
 
 

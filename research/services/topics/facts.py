@@ -169,10 +169,7 @@ def _changes_of_state(ids: list[Any]) -> dict[Any, Revision]:
 
 def _of_state() -> QuerySet[Any]:
     """Return the revisions that changed the state of a fact."""
-    rows: QuerySet[Any] = Revision.objects.filter(
-        record_type=TopicFact.record_type(), after__has_key="state"
-    )
-    return rows
+    return Revision.objects.filter(record_type=TopicFact.record_type(), after__has_key="state")
 
 
 def timeline_of(topic: Topic, runs: Mapping[int, int] | None = None, *, cursor: str = "") -> Page:

@@ -194,8 +194,6 @@ class WordsField(CleanTextField):
 
 
 class LabelsField(WordsField):
-    """Labels for sorting topics."""
-
     longest = 40
     most = 20
 

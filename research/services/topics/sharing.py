@@ -217,8 +217,7 @@ def report_for(user: User, topic: Topic, **which: Any) -> Report | None:
     rows = reports_of(topic)
     if topic.owner_id == user.pk:
         rows = Report.objects.live().exclude(run__number=None).filter(run__topic=topic)
-    found: Report | None = rows.select_related("run").filter(**which).first()
-    return found
+    return rows.select_related("run").filter(**which).first()
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from beacon_site.providers.search.base import (
     SearchProfile,
 )
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
-from beacon_site.text.cleaning import clean, one_line, slug_of
+from beacon_site.text.cleaning import one_line, slug_of
 from beacon_site.text.messages import grouped
 from beacon_site.web.responses import AsksAboutSecrets, CleanTextField
 from memory.models import Topic, User
@@ -484,7 +484,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         required=False,
         max_length=_LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
-        help_text=gettext_lazy("Names, versions or places to start with."),
+        help_text=gettext_lazy("Names, versions or places to focus on."),
     )
     labels = LabelsField(
         label=gettext_lazy("Labels"),
@@ -568,7 +568,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         ),
     )
     report_most = _number(
-        gettext_lazy("Items per block"),
+        gettext_lazy("Items per list"),
         report_templates.MOST_ITEMS,
         help_text=gettext_lazy(
             "Limits each list in the template. Leave empty to include everything."
@@ -674,15 +674,6 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     @cached_property
     def _usual(self) -> list[str]:
         return connections.search_services()
-
-    @property
-    def cleaned_of(self) -> list[str]:
-        """Return the labels of fields from which invalid characters were removed."""
-        return [
-            str(field.label)
-            for name, field in self.fields.items()
-            if isinstance(field, CleanTextField) and clean(str(self.data.get(name, "")))[1]
-        ]
 
     @property
     def offers(self) -> list[str]:

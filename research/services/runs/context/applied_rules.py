@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from beacon_site.net.errors import ProviderRejected
@@ -119,7 +118,6 @@ def is_always(settings: TopicSettings, hit: Hit) -> bool:
 
 
 def is_boosted(settings: TopicSettings, hit: Hit) -> bool:
-    """Whether a hit is at a boosted place."""
     return bool(place_of(hit.url, settings.boost_places))
 
 
@@ -197,19 +195,10 @@ def check_redirect_target(work: RunContext, hit: Hit, address: str) -> None:
 # --- results ---
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedRules:
-    """The rules that a run applied: what was included and what was left out, as text."""
+def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> dict[str, Any]:
+    """Return how the run applied its standing rules; {} if it has none. `queries` is None before the plan.
 
-    checked: Sequence[tuple[str, str]]  # each rule with its result
-    left_out: Sequence[str]
-
-    def __bool__(self) -> bool:
-        return bool(self.checked or self.left_out)
-
-
-def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> AppliedRules:
-    """Return how the run applied its standing rules. `queries` is None before the plan.
+    `checked` has each rule with its result, `left_out` what was left out, as text.
 
     Uses the settings it was started with, and the given hits.
     """
@@ -219,8 +208,8 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Appl
         (rule, _rule_outcome(rule, pages.get(canonical_url(address_of(rule))), queries))
         for rule in ([*settings.always_check, *settings.read_next] if queries is not None else [])
     ]
-    said = left_out_in_words(left_out(settings, hits))
-    return AppliedRules(checked, [*said, *put_first_in_words(settings, hits)])
+    said = left_out_in_words(left_out(settings, hits)) + put_first_in_words(settings, hits)
+    return {"checked": checked, "left_out": said} if checked or said else {}
 
 
 def _rule_outcome(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
@@ -230,7 +219,7 @@ def _rule_outcome(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> 
     if hit is None or hit.reading == Hit.Reading.NOT_READ:
         return _("not read in this run")
     return {
-        Hit.Reading.READ: _("read (only this part)") if hit.part else _("read"),
+        Hit.Reading.READ: _("read (only the selected part)") if hit.part else _("read"),
         Hit.Reading.FAILED: _("couldn’t be read: %(why)s") % {"why": hit.reason},
         Hit.Reading.NEAR_DUPLICATE: _("read: %(why)s") % {"why": hit.reason},
         Hit.Reading.QUARANTINED: _("quarantined: %(why)s") % {"why": hit.reason},

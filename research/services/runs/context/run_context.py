@@ -229,7 +229,7 @@ class RunContext:
             result = kind.function(self)
         except (Cancelled, Interrupted, JobLost, SoftTimeLimitExceeded):
             raise
-        except Exception as exc:
+        except Exception as exc:  # whatever fails, the step's row must say so
             why, ended = clean(str(exc))[0], timezone.now()
             self._put_step(state=Step.State.FAILED, warning=why, finished_at=ended)
             raise

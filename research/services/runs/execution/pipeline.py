@@ -146,7 +146,7 @@ def _execute(run: Run) -> None:
     except (KeyboardInterrupt, SystemExit):
         run.requeue(_("interrupted"))
         raise
-    except Exception:
+    except Exception:  # a run that doesn't end would block its topic; the worker logs the traceback
         run.finish(Run.Status.FAILED, _("internal error (see the worker’s log)"))
         raise
 
@@ -176,7 +176,7 @@ def _try(step: Step, kind: StepKind) -> None:
             result = _result_of(step, kind)
     except (ProviderError, SoftTimeLimitExceeded) as exc:
         step.retry_or_fail(str(exc) or _("exceeded the time limit for one task"))
-    except Exception as exc:
+    except Exception as exc:  # a step must be tried again or end; the worker logs the traceback
         step.retry_or_fail(f"{type(exc).__name__}: {exc}")
         raise
     else:

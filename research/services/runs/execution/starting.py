@@ -84,7 +84,7 @@ class Allowance:
             self.most,
         )
         next_one = _(
-            "You can start the next one at %(time)s (in %(minutes)d min). Scheduled runs aren’t affected."
+            "You can start the next run at %(time)s (in %(minutes)d min). Scheduled runs aren’t affected."
         )
         values = {
             "most": self.most,

@@ -520,7 +520,8 @@ def _set_summary_and_body(
         if match_key(s.sentence) not in known_keys | listed | old_matter
         and not _is_superseded(s.sentence, old, listed)
     ]
-    news = [_cite(_summary_sentence(change)) for change in again.changes if change.is_listed]
+    reread = delta.in_order(change for change in again.changes if change.is_listed)
+    news = [_cite(_summary_sentence(change)) for change in reread]
     # A fact that is listed above as the old version isn't repeated as known.
     above = {c.previous_id for c in changes if c.is_listed}
     draft.summary = _summary(work, memory, pages, [*fresh, *more], standing, news, again)
@@ -586,7 +587,7 @@ def _summary_sentence(change: Change) -> Statement:
     """Return a change as a summary sentence, marked if it is gone and ending with a full stop."""
     said = change.told or change.sentence
     if change.status == Status.GONE:
-        said = _("No longer on its page: %(sentence)s") % {"sentence": said}
+        said = _("No longer on the source page: %(sentence)s") % {"sentence": said}
     return Statement(ended(said), tuple(change.citations))
 
 

@@ -116,16 +116,6 @@ NO_OPINION: ModelVerdicts = ({}, "")
 SecondOpinion = Callable[[Comparison, Sequence[Verdict]], ModelVerdicts]
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownFacts:
-    """What findings are compared with: current and retired facts."""
-
-    facts: Sequence[KnownFact]
-    retired: Sequence[KnownFact]
-    topic: str
-    checked: date | None
-
-
 def compare(
     found: Sequence[Statement],
     facts: Sequence[KnownFact],
@@ -148,7 +138,14 @@ def compare(
     returns vectors if available, and `second` is asked where the comparison is unsure.
     """
     said, dropped = _once(found, struck)
-    changes = _judged(said, _KnownFacts(facts, retired, topic, checked), embed, second)
+    comparison = Comparison(
+        [DatedSentence(fact.text, fact.published_at or checked) for fact in facts],
+        [DatedSentence(one.bare, one.on, one.before, one.title) for one in said],
+        topic,
+        embed,
+    )
+    by_rule = "words and vectors" if embed else "words"
+    changes = _judged(said, facts, retired, comparison, second, by_rule)
     moved = (Status.CHANGED, Status.CONTRADICTED)
     replaced = {change.previous_id for change in changes if change.status in moved}
     confirmed: set[str] = set()
@@ -197,18 +194,14 @@ def _is_among(sentence: str, texts: Sequence[str]) -> int | None:
 
 def _judged(
     said: Sequence[Statement],
-    against: _KnownFacts,
-    embed: Embed | None,
+    facts: Sequence[KnownFact],
+    retired: Sequence[KnownFact],
+    comparison: Comparison,
     second: SecondOpinion | None,
+    by_rule: str,
 ) -> list[Change]:
-    facts = [
-        DatedSentence(fact.text, fact.published_at or against.checked) for fact in against.facts
-    ]
-    told = [DatedSentence(one.bare, one.on, one.before, one.title) for one in said]
-    comparison = Comparison(facts, told, against.topic, embed)
     verdicts = comparison.verdicts()
     opinions, by_model = second(comparison, verdicts) if second else NO_OPINION
-    by_rule = "words and vectors" if embed else "words"
     changes: list[Change] = []
     news: dict[int, Change] = {}
     moved: dict[int, Change] = {}
@@ -217,12 +210,12 @@ def _judged(
         verdict = opinions.get(number, rule)
         # A sentence that repeats an earlier one gets the same verdict.
         change = news.get(rule.place - len(facts)) or _find_same_change(
-            verdict, number, moved, comparison, against
+            verdict, number, moved, comparison, facts
         )
         if change is not None:
             _add_citations(change, statement)
         else:
-            change = _change(statement, verdict, against)
+            change = _change(statement, verdict, facts, retired)
             change.compared_by = by_model if number in opinions else by_rule
             changes.append(change)
             if change.status in (Status.CHANGED, Status.CONTRADICTED):
@@ -233,16 +226,21 @@ def _judged(
     return changes
 
 
-def _change(statement: Statement, verdict: Verdict, against: _KnownFacts) -> Change:
+def _change(
+    statement: Statement,
+    verdict: Verdict,
+    facts: Sequence[KnownFact],
+    retired: Sequence[KnownFact],
+) -> Change:
     """Return the change that a verdict implies."""
     change = Change(Status.NEW, statement.bare, list(statement.citations), statement.quote)
-    retired = [fact.text for fact in against.retired]
-    old = None if verdict.status == "confirmed" else _is_among(statement.bare, retired)
+    is_confirmed = verdict.status == "confirmed"
+    old = None if is_confirmed else _is_among(statement.bare, [fact.text for fact in retired])
     if old is not None:
         # A fact that has been superseded isn't news when it is reported again.
-        _relate(change, Status.CONFIRMED, against.retired[old])
+        _relate(change, Status.CONFIRMED, retired[old])
     elif verdict.place >= 0:
-        fact = against.facts[verdict.place]
+        fact = facts[verdict.place]
         _relate(change, _status(verdict, fact), fact)
         change.unsure = change.status == Status.CHANGED and verdict.share < SURE
     elif verdict.status == "noise":
@@ -255,12 +253,12 @@ def _find_same_change(
     number: int,
     moved: dict[int, Change],
     comparison: Comparison,
-    against: _KnownFacts,
+    facts: Sequence[KnownFact],
 ) -> Change | None:
     """Return the change that already says the same about the same fact, if any."""
     if verdict.status not in ("changed", "contradicted"):
         return None
-    fact = against.facts[verdict.place]
+    fact = facts[verdict.place]
     for other, change in moved.items():
         is_same = (change.previous_id, change.status) == (fact.id, _status(verdict, fact))
         if is_same and comparison.repeats(number, other):

@@ -7,12 +7,13 @@ are confirmed. Facts whose quote is missing are gone.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from beacon_site.text.canonical_urls import domain_of
-from beacon_site.text.cleaning import match_key, one_line
+from beacon_site.text.cleaning import match_key, normal_form, one_line, width
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.sentences import language_of, word_count
 from memory.models.library import page_of
@@ -29,11 +30,14 @@ from research.services.runs.reporting.delta import VERSIONS, Change, Status, sou
 LEAST_STATEMENTS = 3  # in a page that can count as replaced
 RUN = 3  # successive terms that show that a text has a statement
 LEAST_RUNS = 4
+LEAST_ROW = 22  # letters of a row or pair that shows that a text has it
 FEW_WORDS = 4  # a shorter statement on another page proves nothing
 KEPT_IN_TRANSLATION = 0.3  # below this share of statements, another language means another text
 MOST_NEWS = 40  # the most changes one run lists from known pages, by weight
 MOST_LOUD, LOUD = 100, 0.55  # the most with those that have at least this weight
 LESS_FOR_MORE = 0.02  # factor for each weightier change under the same heading
+
+_NO_WORD = re.compile(r"[\W_]+")
 
 
 @dataclass
@@ -84,12 +88,13 @@ def compare_with_last(page: PageText) -> Reread:
 
 
 def _compared(page: PageText, previous: str) -> Reread:
-    if page.text == previous:
+    # Earlier versions of Beacon joined the lines of data files and LaTeX.
+    if page.text == previous or one_line(page.text) == one_line(previous):
         return Reread(page, PageDiff())
     language = language_of(one_line(page.text[:4_000]))
     before = language_of(one_line(previous[:4_000]))
-    old = blocks.parse(previous, language, keep_paragraphs=True)
-    new = blocks.parse(page.text, language, keep_paragraphs=True)
+    versions = [previous, page.text]
+    old, new = blocks.parse_versions(versions, language, page.domain, keep_paragraphs=True)
     diff = page_diff.compare(old, new, language)
     is_edited = any(one.kind == CHANGED and one.cells[0][0] == "" for one in diff.differences)
     # The language of a page without sentences, such as a data file, is a guess.
@@ -112,25 +117,41 @@ def _real(news: Sequence[PageChange], text: str, previous: str) -> list[PageChan
     left its paragraph or its brackets, or been split into a list.
     """
     others = {page_news.NEW: previous, page_news.GONE: text}
-    moving = [one for one in news if one.status in others and one.kind in (SENTENCE, ITEM)]
-    said = {status: _Said(others[status]) for status in {one.status for one in moving}}
-    moved = {id(one) for one in moving if said[one.status].has(one.quote)}
+    said = {status: _Said(others[status]) for status in {one.status for one in news} & {*others}}
+    moved = {
+        id(one)
+        for one in news
+        if one.status in said
+        and all(said[one.status].has(each.quote, each.kind) for each in one.members or [one])
+    }
     return [one for one in news if id(one) not in moved]
 
 
 class _Said:
-    """What a text says, by its runs of successive terms."""
+    """What a text says, by its runs of successive terms, and word by word without markup."""
 
     def __init__(self, text: str) -> None:
         self._text = NormalizedText(text)
         self._runs = _runs(text)
+        self._words = _words(text)
 
-    def has(self, quote: str) -> bool:
-        """Whether the text has a quote, or at least all runs of a long one."""
-        runs = _runs(quote)
-        if len(runs) >= LEAST_RUNS and runs <= self._runs:
+    def has(self, quote: str, kind: str) -> bool:
+        """Return whether the text has a quote, or all runs of a long sentence or item."""
+        if (
+            len(runs := _runs(quote)) >= LEAST_RUNS
+            and runs <= self._runs
+            and kind in (SENTENCE, ITEM)
+        ):
             return True
-        return _is_there(quote.rstrip(".;,"), self._text)
+        if _is_there(quote.rstrip(".;,"), self._text):
+            return True
+        words = _words(quote)
+        return width(words) >= LEAST_ROW and words in self._words
+
+
+def _words(text: str) -> str:
+    """Return the letters and digits of a text, without its markup and between spaces."""
+    return f" {_NO_WORD.sub(' ', normal_form(text).casefold()).strip()} "
 
 
 def _runs(text: str) -> set[tuple[str, ...]]:
@@ -220,6 +241,7 @@ def outcome(
         result.columns += [f"{one.page.domain}: {said}" for said in one.columns]
         told += [(change, one.page) for change in one.news]
     told = _moved_between_pages(told, [page for page in pages if not page.previous])
+    told = _without_moved(told, [page for page in pages if page.previous])
     told = [each for each in told if not _is_struck(each[0], struck)]
     best = [
         each
@@ -278,7 +300,7 @@ def _moved_between_pages(
     stated: defaultdict[str, set[str]] = defaultdict(set)  # by site
     for other in new_pages:
         if domain_of(other.url) in losing:
-            stated[domain_of(other.url)] |= _statements(other.text)
+            stated[domain_of(other.url)] |= _statements(other)
     come = {
         change.subject: (change, page)
         for change, page in told
@@ -301,9 +323,34 @@ def _moved_between_pages(
     return [(moved.get(id(c), c), page) for c, page in told if id(c) not in dropped]
 
 
-def _statements(text: str) -> set[str]:
-    """Return the statements of a text in normalized form."""
-    entries = blocks.parse(text, language_of(one_line(text[:4_000])))
+def _without_moved(
+    told: Sequence[tuple[PageChange, PageText]], known: Sequence[PageText]
+) -> list[tuple[PageChange, PageText]]:
+    """Leave out new statements that another known page had, and gone ones that another one has."""
+    if len(known) < 2:
+        return list(told)
+    said = {
+        page_news.NEW: [(page.number, _words(page.previous)) for page in known],
+        page_news.GONE: [(page.number, _words(page.text)) for page in known],
+    }
+
+    def is_elsewhere(change: PageChange, page: PageText) -> bool:
+        words = _words(change.quote)
+        return width(words) >= LEAST_ROW and any(
+            number != page.number and words in text for number, text in said.get(change.status, ())
+        )
+
+    return [
+        (change, page)
+        for change, page in told
+        if not all(is_elsewhere(one, page) for one in change.members or [change])
+    ]
+
+
+def _statements(page: PageText) -> set[str]:
+    """Return the statements of a page in normalized form."""
+    language = language_of(one_line(page.text[:4_000]))
+    (entries,) = blocks.parse_versions([page.text], language, page.domain)
     return {match_key(entry.quote) for entry in entries if word_count(entry.quote) >= FEW_WORDS}
 
 
@@ -439,7 +486,7 @@ def _quote_of_same_record(fact: KnownFact, one: Reread) -> str:
         names = {columns.get(name, name) for name, _value in after.fields}
         more = names - {name for name, _value in before.fields}
         if _has_all(before, after, one) and not page_diff.differing_cells(
-            before, after, columns, more
+            before, after, columns, more, one.diff.words
         ):
             return after.quote
     return ""

@@ -50,7 +50,7 @@ BLOCKS: dict[str, str | Promise] = {
     "new": gettext_lazy("new findings"),
     "changed": gettext_lazy("facts that changed, with their old values"),
     "contradicted": gettext_lazy("known facts that a source contradicts"),
-    "gone": gettext_lazy("facts that are no longer on their page"),
+    "gone": gettext_lazy("facts that are no longer on their source page"),
     "confirmed": gettext_lazy("known facts that a source confirmed"),
     "not_mentioned": gettext_lazy("known facts that no source mentioned"),
     "checked": gettext_lazy("known pages that were checked again"),
@@ -111,7 +111,7 @@ def _unknown(template: str) -> Iterator[str]:
 def _inside(sentences: str) -> Iterator[str]:
     for name in names_in(sentences):
         if name in BLOCKS:
-            said = _("“{{ %(name)s }}” needs its own line, because it’s a list or a paragraph.")
+            said = _("“{{ %(name)s }}” needs its own line because it’s a list or a paragraph.")
             yield said % {"name": name}
 
 

@@ -418,8 +418,14 @@ def filter_seen(work: RunContext) -> StepResult:
     new, known = counts[Hit.State.NEW], counts[Hit.State.KNOWN]
     returning, blocked = counts[Hit.State.RETURNING], counts[Hit.State.BLOCKED]
     left_out = applied_rules.left_out(work.settings, found)
-    words = _("%(new)d new, %(known)d known") % {"new": new, "known": known}
-    by_you = applied_rules.in_few_words(work.settings, found)
+    added = sum(hit.service == applied_rules.SERVICE for hit in found)
+    # All that isn't a result of the step before is named, so the two steps agree.
+    words = [
+        _("%(new)d new, %(known)d known") % {"new": new, "known": known},
+        _("%(n)d seen again") % {"n": returning} if returning else "",
+        applied_rules.in_few_words(work.settings, found),
+        _("%(n)d added by your rules") % {"n": added} if added else "",
+    ]
     with transaction.atomic():
         work.run.put(new_count=new, known_count=known, returning_count=returning)
         store_again(found, ["state", "reason", "place"])
@@ -435,7 +441,7 @@ def filter_seen(work: RunContext) -> StepResult:
         detail=joined(
             "; ",
             [
-                joined(", ", filter(None, [words, by_you])),
+                joined(", ", filter(None, words)),
                 *applied_rules.left_out_in_words(left_out)[: applied_rules.MOST_NAMED],
             ],
         ),

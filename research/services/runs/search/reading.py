@@ -232,7 +232,7 @@ def _content_item(
         if same is not None and same.content == text:
             return same
     is_suspect = hit.reading == Hit.Reading.QUARANTINED
-    item: ContentItem = ContentItem.objects.create(
+    return ContentItem.objects.create(
         owner=work.topic.owner,
         topic=work.topic,
         type=ContentItem.Type.WEB_CONTENT,
@@ -246,7 +246,6 @@ def _content_item(
         tags=["page", hit.domain[:80]],
         kept_with=f"{work.run.source}/step:{work.step.pk}",
     )
-    return item
 
 
 def _read(
@@ -449,7 +448,9 @@ def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
             problem = _("“%(place)s” is blocked for this topic. Unblock it first.")
             raise InvalidValue(problem % {"place": standing_rules.shown(place)})
         if len(settings.read_next) >= MOST:
-            problem = _("The next run has reached its limit of %(most)d pages to read.")
+            problem = _(
+                "The reading list for the next run is full. It can have at most %(most)d pages."
+            )
             raise LimitReached(problem % {"most": MOST})
         _keep(held, [*settings.read_next, page])
         Activity.log(held.owner, by, "read-next", subject=held, label=page)

@@ -321,8 +321,7 @@ def queries_of(run: Run) -> list[str]:
     if kept:
         return kept
     step = Step.objects.filter(run=run, name="plan", part=0).first()
-    planned: list[str] = step.output.get("queries", []) if step else []
-    return planned
+    return step.output.get("queries", []) if step else []
 
 
 def unavailable_services(work: RunContext, was: Run) -> list[str]:

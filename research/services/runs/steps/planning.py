@@ -99,15 +99,23 @@ def load_memory(work: RunContext) -> StepResult:
     }
     return StepResult(
         output,
-        detail=_("current facts before this run: %(facts)d, seen URLs: %(seen)d, last run: %(when)s")
-        % {
-            "facts": len(memory.facts),
-            "seen": memory.seen_count,
-            "when": f"{memory.last_run_at:%Y-%m-%d}" if memory.last_run_at else "?",
-        },
+        detail=_in_words(memory),
         counts={"facts": len(memory.facts), "seen": memory.seen_count},
         of_run=of_run,
-    )  # fmt: skip
+    )
+
+
+def _in_words(memory: TopicMemory) -> str:
+    """Return what a run starts from."""
+    facts, seen = len(memory.facts), memory.seen_count
+    words = [
+        ngettext("%(n)d fact", "%(n)d facts", facts) % {"n": facts},
+        ngettext("%(n)d seen URL", "%(n)d seen URLs", seen) % {"n": seen},
+    ]
+    if memory.last_run_at:
+        day = timezone.localtime(memory.last_run_at).date()
+        words.append(_("last run on %(day)s") % {"day": day})
+    return joined(", ", words)
 
 
 def _warn_model_not_used(work: RunContext) -> None:
@@ -116,7 +124,7 @@ def _warn_model_not_used(work: RunContext) -> None:
     if is_secret and connections.language_model() is not None:
         work.run.warn(
             _(
-                "The topic is marked sensitive, so no model is used. Queries are planned from templates, and the report quotes the pages."
+                "The topic is marked as sensitive, so no model is used. Queries are planned from templates, and the report quotes the pages."
             )
         )
 
@@ -157,9 +165,9 @@ def plan(work: RunContext) -> StepResult:
         work.run.warn(warning)
         queries, by = _by_facets(work, memory), "facets"
     except ProviderError as exc:
-        warning = _("The model couldn’t plan the queries, so 3 standard ones are used. %(why)s") % {
-            "why": exc
-        }
+        warning = _(
+            "The model couldn’t plan the queries, so 3 standard ones were used. %(why)s"
+        ) % {"why": exc}
         work.run.warn(warning)
         queries, by = fallback_queries(work.topic.title, timezone.localdate()), "fallback"
     # a rerun uses the exact queries of the original, including those from its rules
@@ -205,7 +213,7 @@ def by_words(by: str) -> str:
         "facets": _("planned from templates"),
         "fallback": _("planned without the model, which failed"),
         "person": _("edited by you"),
-        "rerun": _("copied from the repeated run"),
+        "rerun": _("copied from the original run"),
     }.get(by, by)
 
 

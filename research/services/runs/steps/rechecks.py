@@ -152,8 +152,7 @@ def _hit(work: RunContext, url: str, place: int, *, service: str, **fields: Any)
         return None
     made = {"link": url, "domain": domain, "service": service, "place": place, **fields}
     made["title"] = str(made.get("title", ""))[:500]
-    hit: Hit = Hit.objects.get_or_create(run=work.run, url=canonical, defaults=made)[0]
-    return hit
+    return Hit.objects.get_or_create(run=work.run, url=canonical, defaults=made)[0]
 
 
 def _read(work: RunContext, hits: Sequence[Hit]) -> Versions:
@@ -197,7 +196,7 @@ def search_for(work: RunContext, facts: Sequence[TopicFact]) -> tuple[list[str],
     options: list[Hit] = []
     place = work.run.hits.count()
     for outcome in work.each_of(calls, at_once=4):
-        for found in _usable(work, outcome.get())[:MOST_PAGES]:
+        for found in [one for one in outcome.get() if _may_open(work, one.url)][:MOST_PAGES]:
             place += 1
             told = {"title": clean(found.title)[0], "snippet": clean(found.snippet)[0]}
             hit = _hit(work, found.url, place, service=found.service or SERVICE, **told)
@@ -216,10 +215,6 @@ def _ask(work: RunContext, provider: SearchProvider, query: str) -> list[SearchH
     except ProviderError as exc:
         logger.info("recheck search failed", service=provider.service, why=str(exc))
         return []
-
-
-def _usable(work: RunContext, found: Sequence[SearchHit]) -> list[SearchHit]:
-    return [one for one in found if _may_open(work, one.url)]
 
 
 # --- steps ---

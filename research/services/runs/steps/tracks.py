@@ -236,8 +236,8 @@ class TrackTools:
         parts = [as_data(lines_of(fresh[:limit]))] if fresh else [_("Nothing new was found.")]
         if left := len(found) - len(fresh):
             words = ngettext(
-                "%(n)d page was left out because the topic has already seen it or blocks it.",
-                "%(n)d pages were left out because the topic has already seen them or blocks them.",
+                "%(n)d page was left out because it’s already known or blocked for this topic.",
+                "%(n)d pages were left out because they’re already known or blocked for this topic.",
                 left,
             )
             parts.append(words % {"n": left})
@@ -255,7 +255,9 @@ class TrackTools:
             words = _("Unknown page “%(page)s”. Open one that web_search listed.")
             return refused("not_found", words % told)
         if hit.state in (Hit.State.KNOWN, Hit.State.BLOCKED):
-            words = _("p%(n)d can’t be opened because the topic has already seen it or blocks it.")
+            words = _(
+                "p%(n)d can’t be opened because it’s already known or blocked for this topic."
+            )
             return refused("known", words % {"n": hit.place})
         if hit.reading == Hit.Reading.NOT_READ:
             if refusal := self._beyond():
@@ -374,7 +376,6 @@ TRACKS = (OVERVIEW, NEWS, VOICES)
 
 
 def label_of(part: int) -> str:
-    """Return the label of the track with that number."""
     return next((str(track.label) for track in TRACKS if track.part == part), str(part))
 
 
@@ -470,8 +471,6 @@ class NoTools(Exception):
 
 
 class TrackLoop:
-    """One running track."""
-
     def __init__(
         self, work: RunContext, track: Track, context: ToolContext, at: TrackTools
     ) -> None:
@@ -645,7 +644,7 @@ def explore(work: RunContext) -> StepResult:
     model = connections.model_for(work.topic, "track")
     if model is None:
         is_secret = work.topic.sensitivity == Sensitivity.SENSITIVE
-        why = _("the topic is marked sensitive") if is_secret else _("no model is set up")
+        why = _("the topic is marked as sensitive") if is_secret else _("no model is set up")
         return _as_quick(work, why)
     if model.profile.tools is False:
         return _as_quick(work, _("the model’s endpoint doesn’t support tools"))
@@ -675,8 +674,7 @@ def explore(work: RunContext) -> StepResult:
 def agent_of(work: RunContext) -> Agent:
     """Return the owner's built-in research agent."""
     owner, memory_is_on = work.topic.owner, {"enable_memory": True}
-    agent: Agent = Agent.objects.get_or_create(owner=owner, name=AGENT, defaults=memory_is_on)[0]
-    return agent
+    return Agent.objects.get_or_create(owner=owner, name=AGENT, defaults=memory_is_on)[0]
 
 
 def _context(work: RunContext, agent: Agent, track: Track) -> ToolContext:
@@ -713,7 +711,7 @@ def _explored(work: RunContext, ended: list[Step]) -> StepResult:
     read = work.run.hits.filter(reading=Hit.Reading.READ).exclude(content_item=None)
     places = list(read.order_by("place").values_list("place", flat=True))
     if not places and not work.is_stopping:
-        return _as_quick(work, _("the tracks opened no pages"))
+        return _as_quick(work, _("none of the tracks opened a page"))
     pages = ngettext("%(n)d page opened", "%(n)d pages opened", len(places)) % {"n": len(places)}
     tracks = ngettext("%(n)d track", "%(n)d tracks", len(went)) % {"n": len(went)}
     output: TracksOutput = {

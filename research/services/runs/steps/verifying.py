@@ -94,8 +94,8 @@ def _warning(count: int) -> str:
     if not count:
         return ""
     return ngettext(
-        "%(count)d sentence is marked as unsupported because its source doesn’t support it",
-        "%(count)d sentences are marked as unsupported because their sources don’t support them",
+        "%(count)d sentence is marked because its source doesn’t support it",
+        "%(count)d sentences are marked because their sources don’t support them",
         count,
     ) % {"count": count}
 

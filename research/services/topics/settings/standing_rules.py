@@ -124,7 +124,9 @@ def page_from(text: str) -> str:
     """Return the normalized URL of a page. Raises InvalidValue."""
     if " " in text or len(text) > LONGEST_ADDRESS or (":" not in canonical_url(text)[:9]):
         raise InvalidValue(
-            _("“%(text)s…” isn’t a valid URL. Don’t use spaces or more than %(most)d characters.")
+            _(
+                "“%(text)s…” isn’t a valid URL. A URL can’t contain spaces and can have at most %(most)d characters."
+            )
             % {"text": text[:80], "most": LONGEST_ADDRESS}
         )
     scheme, _sep, rest = text.partition(":")

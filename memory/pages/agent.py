@@ -1,0 +1,179 @@
+"""One agent: what it did lately, what is pending, its review rules and record, its tokens and settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.db.models.fields.json import KT
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import plain
+from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import signed_in
+from memory.accounts import agents as accounts_agents
+from memory.accounts import tokens
+from memory.accounts.forms import AgentForm
+from memory.models import Agent, ApiToken, Proposal, Revision, User, origins
+from memory.models.errors import InvalidValue
+from memory.models.history import actor_kind
+from memory.pages.agents import uses_of, week_of
+from memory.pages.review.views import LABELS
+from memory.pages.shared.undo import offer_settings, settings_now
+from memory.services.records.kinds import kind_of
+from memory.services.review import proposals as review_services
+from memory.services.review import trust
+from memory.services.review.proposals import REVIEWED_KINDS
+from memory.services.review.risks import reasons_of
+from memory.services.review.trust import TrackRecord, track_records
+
+MOST_LATELY = 6  # rows of each list
+MOST_ENDED = 5  # revoked and expired tokens that are still listed, newest first
+USES_READ = 100  # a run uses a record once for each of its parts, so some name the same one
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A record that the agent wrote or read, and when."""
+
+    said: str
+    label: str
+    url: str
+    at: datetime
+
+
+def _written(user: User, agent: Agent) -> list[Event]:
+    """Return the agent's latest changes: one query."""
+    writer = agent.writer
+    rows = Revision.objects.of(user).annotate(by=actor_kind(), trashed=KT("after__trashed_at"))
+    rows = rows.filter(by=writer.kind, actor=str(writer)).order_by("-created", "-id")
+    told = rows.values_list("pk", "record_type", "version", "trashed", "label", "created")
+    return [
+        Event(
+            f"{_did(version, trashed)} {kind_of(record_type).noun}",
+            origins.label_in_words(plain(label)),
+            reverse("research:activity-change", args=[pk]),
+            at,
+        )
+        for pk, record_type, version, trashed, label, at in told[:MOST_LATELY]
+    ]
+
+
+def _did(version: int, trashed: str | None) -> str:
+    if version == 1:
+        return _("created")
+    return _("moved to Trash") if trashed else _("changed")
+
+
+def _read(user: User, agent: Agent) -> list[Event]:
+    """Return what the agent was last given: two queries. Deleted records are left out."""
+    uses = uses_of(user, str(agent.writer)).order_by("-id")
+    newest: dict[Any, tuple[str, datetime]] = {}
+    for key, record_type, at in uses.values_list("record_id", "record_type", "created")[:USES_READ]:
+        newest.setdefault(key, (record_type, at))
+    types = {record_type for record_type, _at in newest.values()}
+    rows = Revision.objects.of(user).filter(record_type__in=types, record_id__in=newest)
+    rows = rows.order_by("record_id", "-id").distinct("record_id")
+    labels = dict(rows.values_list("record_id", "label"))
+    return [
+        Event(
+            str(kind_of(record_type).noun),
+            plain(labels[key]),
+            reverse("memory:record-open", args=[record_type, key]),
+            at,
+        )
+        for key, (record_type, at) in newest.items()
+        if labels.get(key)
+    ][:MOST_LATELY]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """A kind of write: the agent's own review rule, the rule that applies without it, and its record."""
+
+    kind: str
+    words: str
+    level: str  # the agent's own, or ""
+    usual: str  # in words
+    record: TrackRecord | None
+
+
+def _rules(user: User, agent: Agent) -> list[RuleRow]:
+    """Return a row for each kind of write: six queries."""
+    writer = str(agent.writer)
+    levels, own = review_services.levels_of(user), review_services.levels_of_writers(user)
+    mine = {one.kind: one.level for one in own if one.writer == writer}
+    records = {one.kind: one for one in track_records(user, levels, own, writer=writer)}
+    return [
+        RuleRow(kind, str(words), mine.get(kind, ""), str(LABELS[levels[kind]]), records.get(kind))
+        for kind, words in REVIEWED_KINDS.items()
+    ]
+
+
+def _tokens(user: User, agent: Agent) -> tuple[list[ApiToken], list[ApiToken]]:
+    """Return the agent's active tokens, and the newest ended ones."""
+    mine = ApiToken.objects.of(user).filter(agent=agent).connected().select_related("grant__client")
+    rows = list(mine.usable().order_by("-created", "-pk"))
+    titles = {topic.pk: topic.title for topic in tokens.topics_for(user)}
+    for row in rows:
+        row.topics = [titles.get(pk, _("a topic you don’t have access to")) for pk in row.topic_ids]  # type: ignore[attr-defined]
+    ended = mine.exclude(pk__in=[row.pk for row in rows]).order_by("-created", "-pk")
+    return rows, list(ended[:MOST_ENDED])
+
+
+def _shown(user: User, agent: Agent) -> dict[str, Any]:
+    writer = str(agent.writer)
+    waiting = Proposal.objects.of(user).waiting().filter(actor=writer)[: MOST_LATELY + 1]
+    pending = [(one, review_services.title_of(one), reasons_of(one)[:1]) for one in waiting]
+    active, ended = _tokens(user, agent)
+    rules = _rules(user, agent)
+    place = "research:activity" if agent.is_built_in else "research:agents-activity"
+    return {
+        "writer": writer,
+        "held_until": trust.held_until(agent),
+        "week": week_of(user, writer),
+        "activity_url": f"{reverse(place)}?{urlencode({'actor': writer})}",
+        "inbox_url": f"{reverse('research:inbox')}?{urlencode({'show': 'proposal', 'by': writer})}",
+        "pending": pending[:MOST_LATELY],
+        "has_more_pending": len(pending) > MOST_LATELY,
+        "written": _written(user, agent),
+        "read": _read(user, agent),
+        "rules": rules,
+        "levels": LABELS.items(),
+        "has_record": any(one.record for one in rules),
+        "tokens": active,
+        "ended": ended,
+        "last_used": max((one.last_used_at for one in active if one.last_used_at), default=None),
+    }
+
+
+@signed_in("GET", "POST")
+def agent_page(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Show an agent; POST changes its settings. Over htmx only the form of the settings."""
+    agent = get_object_or_404(Agent.objects.filter(owner=request.user), pk=pk)
+    # A copy, so that a rejected form's values don't appear in the heading as saved.
+    form = AgentForm(request.POST or None, instance=Agent.objects.get(pk=agent.pk))
+    if request.method == "POST" and form.is_valid():
+        before = settings_now(request.user, "agent", str(pk))
+        try:
+            changed = accounts_agents.change(agent, form.cleaned_data, by=request.actor)
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            said = _("Settings for %(name)s saved.") if changed else _("Nothing changed.")
+            undo = offer_settings(request, "agent", before, str(pk))
+            words = said % {"name": agent} if changed else said
+            messages.success(request, words, extra_tags=undo)
+            if not request.htmx:
+                return redirect("memory:agent", pk)
+            form = AgentForm(instance=agent)
+    context = {"agent": agent, "form": form, "tab": "agents"}
+    if request.htmx:
+        return render(request, "memory/_agent.html", context)
+    return render(request, "memory/settings_agent.html", context | _shown(request.user, agent))
