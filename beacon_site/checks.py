@@ -104,7 +104,7 @@ def tables(app_configs: Any = None, databases: Any = None, **kwargs: Any) -> lis
         text = _(
             "A newer version of Beacon has changed this database. Unknown migrations: %(names)s."
         )
-        hint = _("Install that version, or restore a backup created by this version.")
+        hint = _("Install the newer version, or restore a backup created by this version.")
         names = _few([f"{app}.{name}" for app, name in foreign])
         return [Warning(text % {"names": names}, hint=hint, id="beacon.W010")]
     if loader.disk_migrations.keys() - loader.applied_migrations.keys():
@@ -125,7 +125,9 @@ def tables(app_configs: Any = None, databases: Any = None, **kwargs: Any) -> lis
     if not missing:
         return []
     text = _("All migrations have been applied, but columns are missing: %(names)s.")
-    hint = _("The tables were changed outside Beacon. Restore a backup, or add the columns.")
+    hint = _(
+        "The tables were changed outside Beacon. Restore a backup, or add the missing columns."
+    )
     return [Warning(text % {"names": _few(missing)}, hint=hint, id="beacon.W011")]
 
 

@@ -298,6 +298,7 @@ CELERY_TASK_ROUTES = {
     "research.tasks.deliver": {"queue": "reflect"},
     "research.tasks.forget_deliveries": {"queue": "maintenance"},
     "research.tasks.tick": {"queue": "maintenance"},
+    "research.tasks.minute_tick": {"queue": "maintenance"},
     "memory.tasks.run_archive_job": {"queue": "research"},
     "memory.tasks.*": {"queue": "maintenance"},
 }
@@ -317,6 +318,7 @@ def _every(seconds: float, task: str, queue: str = "maintenance") -> dict[str, A
 # Due work is in rows that the tasks look up, so two beats start nothing twice.
 CELERY_BEAT_SCHEDULE = {
     "tick": _every(15.0, "research.tasks.tick"),
+    "minute-tick": _every(60.0, "research.tasks.minute_tick"),
     "empty-the-trash": _every(6 * 3600.0, "memory.tasks.empty_trash"),
     "forget-deliveries": _every(6 * 3600.0, "research.tasks.forget_deliveries"),
     "retire-content": _every(6 * 3600.0, "memory.tasks.retire_content"),

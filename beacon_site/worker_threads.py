@@ -81,7 +81,6 @@ class TaskPool(BasePool):  # type: ignore[misc]
     signal_safe = False
 
     def on_start(self) -> None:
-        """Start the threads."""
         self._changed = threading.Condition()
         self._waiting: dict[bool, deque[Job]] = {True: deque(), False: deque()}
         self._running: dict[int, Job] = {}  # by thread

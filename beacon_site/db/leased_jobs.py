@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, ClassVar, Protocol, Self
 
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from django.apps import apps
 from django.db import DatabaseError, InterfaceError, connection, models, transaction
 from django.db.models import Case, F, Q, Value, When
@@ -137,6 +138,8 @@ class LeasedJobQuerySet(models.QuerySet[Any]):
         for job in crashed.select_related(*self.model.RELATED):
             try:
                 done += self._give_up(job)
+            except SoftTimeLimitExceeded:
+                raise
             except Exception:  # the next sweep tries again, and other jobs don't wait for it
                 logger.exception("lost job not given up", job=job._meta.label_lower, pk=str(job.pk))
         return done

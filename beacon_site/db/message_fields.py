@@ -33,8 +33,6 @@ class MessageField(models.TextField):  # type: ignore[type-arg]
 
 
 class MessagesField(models.JSONField):
-    """A list of messages."""
-
     def get_prep_value(self, value: Any) -> Any:
         if isinstance(value, list):
             value = [messages.stored(one) for one in value]

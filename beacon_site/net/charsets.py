@@ -84,7 +84,7 @@ def decode(content: bytes, declared: str = "") -> str:
     if wide:
         return content.decode(wide, "replace")
     for escape, name in ISO_2022:
-        if escape in content[:SAMPLE_BYTES] and not _high(content[:SAMPLE_BYTES]):
+        if escape in content[:SAMPLE_BYTES] and content[:SAMPLE_BYTES].isascii():
             return content.decode(name, "replace")
     if _is_utf8(content):
         return content.decode("utf-8", "replace")
@@ -105,10 +105,6 @@ def known(name: str) -> str:
     except (LookupError, ValueError, AssertionError):
         return ""
     return "" if found.replace("_", "-") in NEVER else WIDER.get(found, found)
-
-
-def _high(content: bytes) -> bool:
-    return not content.isascii()
 
 
 def _is_utf8(content: bytes) -> bool:

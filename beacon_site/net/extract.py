@@ -554,7 +554,7 @@ def part_from(text: str) -> PagePart:
     wanted = " ".join(found[2].split())
     if len(wanted) > LONGEST_PART:
         raise InvalidPart(
-            _("Use at most %(most)d characters for the part of a page (currently %(count)d).")
+            _("Use at most %(most)d characters to specify part of a page (currently %(count)d).")
             % {"most": LONGEST_PART, "count": len(wanted)}
         )
     if found[1].lower() == "css":

@@ -18,11 +18,13 @@ from beacon_site.net import extract_office
 from beacon_site.net.charsets import OFFICE_KINDS, decode
 from beacon_site.net.child_loop import Answer, serve
 from beacon_site.net.extract_html import READER_ERRORS, HostileMarkup, language_of, read_html
-from beacon_site.net.reflow import join_hard_wraps
+from beacon_site.net.reflow import join_hard_wraps, split_front_matter
+from beacon_site.text.line_formats import has_own_lines
 
 MOST_ENTRIES = 500  # the first ones of a feed
 LONGEST_TEXT = 20_000  # characters of one field
 MOST_LINKS = 5
+_FRONT_TITLE = re.compile(r"^title:(.{1,400})$", re.MULTILINE)
 MOST_NAMES = 10  # authors; papers of large collaborations have thousands
 
 
@@ -150,21 +152,34 @@ def is_html(content: bytes, kind: str) -> bool:
 
 
 def read_plain(text: str) -> dict[str, Any]:
-    """Read plain text or Markdown, with joined paragraphs and the first heading as title."""
+    """Read plain text or Markdown, with joined paragraphs and the first heading as title.
+
+    Data files, front matter and LaTeX keep their lines. A data file has no title.
+    """
     unreadable = sum(char < " " and char not in "\n\r\t\f\x1b" for char in text[:4000])
     if unreadable > 0.02 * min(len(text), 4000):
         return {"trouble": "binary"}
-    text = re.sub(r"\r\n?|\f", "\n", text).replace("\x00", "")
-    body = join_hard_wraps(_without_front_matter(text))
+    text = re.sub(r"\r\n?|\f", "\n", text).replace("\x00", "").removeprefix("\ufeff")
+    front, text = split_front_matter(text)
+    if not front and has_own_lines(text):
+        named = re.search(r"^[ \t]*\\title\{([^{}]{1,300})\}", text, re.MULTILINE)
+        title = " ".join(named.group(1).split()) if named else ""
+        return {"text": text, "title": title, "date": None, "language": language_of(text)}
+    body = join_hard_wraps(text)
     heading = re.search(r"^#{1,2}\s+(.+?)\s*#*$", body, re.MULTILINE)
     first = body.lstrip().split("\n", 1)[0].strip()
-    title = heading.group(1) if heading else first if len(first) <= 120 else ""
-    return {"text": body, "title": title, "date": None, "language": language_of(body)}
+    title = _front_title(front) or (first if len(first) <= 120 else "")
+    title = heading.group(1) if heading else title
+    return {"text": front + body, "title": title, "date": None, "language": language_of(body)}
 
 
-def _without_front_matter(text: str) -> str:
-    found = re.match(r"---\n.{0,5000}?\n---\n", text, re.DOTALL)
-    return text[found.end() :] if found else text
+def _front_title(front: str) -> str:
+    named = _FRONT_TITLE.search(front)
+    title = named.group(1).strip() if named else ""
+    if title[:1] in ("'", '"'):
+        return title[1:].partition(title[0])[0]
+    title = title.partition(" #")[0].strip()
+    return "" if title[:1] in (">", "|", "") or title in ("null", "~") else title
 
 
 def read_pdf(content: bytes, today: date) -> dict[str, Any]:

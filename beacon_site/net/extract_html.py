@@ -5,29 +5,38 @@ It runs only in the child process (`extract_child.py`).
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
+from itertools import accumulate
 from typing import Any
 
+import lxml.html
 import trafilatura
 from lxml import etree
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from beacon_site.net.reflow import join_lines, join_wide_lines
+from beacon_site.net import html_blocks
+from beacon_site.net.reflow import join_wide_lines
+from beacon_site.text.tables import MOST_ADDED_CELLS, Cell, grid
 
 MAX_ATTRIBUTES = 200
 MAX_LEVELS = 500
 # With fewer characters, trafilatura probably missed the text, and the simple reader is used.
 FEW_CHARACTERS = 200
-# With more tags, trafilatura would take too long, so only the simple reader is used.
+# With more tags, trafilatura would take too long.
 MANY_TAGS = 30_000
-MOST_ADDED_CELLS = 3_000  # for cells that span several columns or rows
-PLACE = re.compile(r"\s*(\u241e\d+\u241e)\s*")  # marks a table in a text
-MOST_COLUMNS = 100
 MOST_MATCHES = 1_000  # elements that a selector finds
-LONGEST_CELL = 300  # characters of a cell in a table of data
-SPANS = re.compile(r"<t[dh]\b[^>]{0,500}\b(?:row|col)span", re.IGNORECASE)
+LEAST_PARAGRAPH = 40  # characters of one that isn't elsewhere on the page by chance
+LAYOUT = re.compile(r"[\W_]+")
+NEARLY_ALL = 0.9
+MOST_MAIN = 3  # elements that a page may mark as its main part
+MOST_DEPTH = 30  # levels below a page's body at which its main part begins
+MOST_COMPARED = 60  # paragraphs to find in a part of the page
+MOST_KNOWN = 0.7  # share of the paragraphs that trafilatura found which the main part has
 # Exceptions of readers on broken markup.  Any other ends the child, and only this page is lost.
 READER_ERRORS = (
     ValueError,
@@ -57,13 +66,12 @@ FLAT = _names(
     "p li dt dd tr td th thead tbody tfoot option optgroup colgroup caption rp rt html head body "
     "path circle rect line polygon polyline ellipse use stop"
 )
-BLOCKS = _names(
-    "address article aside blockquote br dd div dl dt fieldset figcaption figure footer form h1 h2 "
-    "h3 h4 h5 h6 header hr li main nav ol p pre section table tbody td tfoot th thead tr ul "
-    "center summary details body"
-)
+# trafilatura's own parser stops at 256 levels.
+DEEP = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
 UNSEEN = "script,style,noscript,template,svg,iframe,head"
-NOISE = "script,style,noscript,template,svg,iframe,nav,footer,aside,form,button,select,dialog,head"
+SHOWN_IN_PARTS = ("nav", "footer", "aside", "form", "button", "dialog")
+HEADINGS = "h1,h2,h3,h4,h5,h6"
+_EDGE = re.compile(r"^\W+|\W+$")
 
 
 class HostileMarkup(Exception):
@@ -76,6 +84,7 @@ def count_tags(html: str) -> int:
     One linear pass without a parser, since such pages are made to stall parsers.
     """
     depth = position = tags = 0
+    begun: Counter[str] = Counter()
     while found := TAG.search(html, position):
         comment, closing, name = found.groups()
         position = found.end()
@@ -84,7 +93,9 @@ def count_tags(html: str) -> int:
             continue
         name = name.lower()
         if closing:
-            depth = max(0, depth - (name not in FLAT))
+            if begun[name]:  # others end nothing
+                begun[name] -= 1
+                depth -= 1
             continue
         position, attributes, closed = _tag_end(html, position)
         tags += 1
@@ -94,6 +105,7 @@ def count_tags(html: str) -> int:
             position = _behind_raw(html, name, position)
         elif name not in FLAT and not closed:
             depth += 1
+            begun[name] += 1
             if depth > MAX_LEVELS:
                 raise HostileMarkup("levels")
     return tags
@@ -133,22 +145,18 @@ def read_html(
     """
     tags = count_tags(html)
     html = join_wide_lines(html)
-    if not WHOLE.match(html):
-        html = f"<!DOCTYPE html>{html}"  # otherwise lxml reads only the first element
     tree = LexborHTMLParser(html)
     language = _language(tree)
     has_scripts = tree.css_first("script") is not None
     unscripted = " ".join(" ".join(node.text() for node in tree.css("noscript")).split())
-    text = title = published = ""
-    if tags <= MANY_TAGS:
-        text, title, published = _by_trafilatura(html, url)
+    text, title, published = _main_text(html, url, has_time=tags <= MANY_TAGS)
     title = _best_title(title, tree)
     if part is not None:
         text = text_of_part(tree, *part)
     elif len(text) < FEW_CHARACTERS:
         if " ".join(text.split()) in unscripted:
             text = ""  # it only asks for JavaScript
-        plain = text_of_tree(tree)
+        plain = all_text(html)
         few = 0 < len(plain) < FEW_CHARACTERS
         text = plain if few or len(plain) > 2 * len(text) else text
     return {
@@ -160,35 +168,138 @@ def read_html(
     }
 
 
-def _by_trafilatura(html: str, url: str) -> tuple[str, str, str]:
-    try:
-        page: Any = trafilatura.bare_extraction(
-            _with_whole_rows(html) if SPANS.search(html) else html,
-            url=url or None,
-            with_metadata=True,
-            include_comments=False,
-            # Only declared dates count.  Dates in the text would be guesses.
-            date_extraction_params={"extensive_search": False, "original_date": True},
-        )
-    except READER_ERRORS:
-        return "", "", ""
-    if page is None:
-        return "", "", ""
-    blocks: list[str] = []
-    if page.body is not None:
-        _collect(page.body, blocks)
-    text = "\n\n".join(blocks) or join_lines(page.text or "")
-    return text, page.title or "", page.date or ""
+def _main_text(html: str, url: str, *, has_time: bool) -> tuple[str, str, str]:
+    """Return the text of the main part, and what trafilatura says of the title and the date.
 
-
-def _with_whole_rows(html: str) -> Any:
-    """Return the page's tree, with a cell for each column in each row of its tables.
-
-    A cell that spans rows is repeated in each; one that spans columns is followed by empty cells.
+    trafilatura finds the main part, but leaves out lists and tables that mostly have links. It isn't
+    used without `has_time`.
     """
+    page = None
+    try:
+        tree = _parsed(html)
+        page = _bare_extraction(copy.deepcopy(tree), url) if has_time else None
+        lines = [line for line in (page.text or "").split("\n") if line.strip()] if page else []
+        text = _with_outline(lines, tree) or "\n\n".join(lines)
+    except READER_ERRORS:
+        text = (page.text or "") if page else ""
+    return (text, page.title or "", page.date or "") if page else (text, "", "")
+
+
+def _bare_extraction(page: Any, url: str) -> Any:
+    return trafilatura.bare_extraction(
+        page,
+        url=url or None,
+        with_metadata=True,
+        include_comments=False,
+        # Only declared dates count.  Dates in the text would be guesses.
+        date_extraction_params={"extensive_search": False, "original_date": True},
+    )
+
+
+def _with_outline(lines: Sequence[str], tree: Any) -> str:
+    """Return the blocks of the page's main part, which has most of these paragraphs.
+
+    Without a marked main part, these are the blocks from the first paragraph to the last one. What
+    is before and after them is often a menu.
+    """
+    paragraphs = [line for line in lines if len(line) >= LEAST_PARAGRAPH]
+    sample = [*paragraphs[:: 1 + len(paragraphs) // MOST_COMPARED], *paragraphs[-1:]]
+    known = [_squeezed(one) for one in sample]
+    body = tree.find(".//body")
+    size = 0 if known or body is None else len(_squeezed("".join(body.itertext())))
+    good_enough = ""
+    for main in _main_parts(tree):
+        blocks = _without_menus(html_blocks.blocks_of(main))
+        text = "\n\n".join(block.text for block in blocks)
+        said = _squeezed(text)
+        share = _share_in(said, known) if known else len(said) / max(size, 1)
+        if share >= NEARLY_ALL:
+            return text
+        if share >= MOST_KNOWN:
+            good_enough = good_enough or text
+    if good_enough or body is None:
+        return good_enough
+    main = _around(body, known)
+    if main is not body or not known:
+        return "\n\n".join(block.text for block in _without_menus(html_blocks.blocks_of(main)))
+    blocks = html_blocks.blocks_of(body)
+    squeezed = [_squeezed(block.text) for block in blocks]
+    starts = list(accumulate((len(said) + 1 for said in squeezed), initial=0))
+    whole = "\n".join(squeezed)
+    places = [place for one in known if (place := whole.find(one)) >= 0]
+    if not places or 2 * len(places) < len(known):
+        return ""  # another part of the page
+    first, last = bisect_right(starts, min(places)) - 1, bisect_right(starts, max(places))
+    while first and blocks[first - 1].text.startswith("#"):
+        first -= 1
+    last += blocks[last - 1].text.endswith(":")
+    return "\n\n".join(block.text for block in _without_menus(blocks[first:last]))
+
+
+def _around(body: Any, known: Sequence[str]) -> Any:
+    """Return the smallest element that has nearly all of these paragraphs."""
+    main = body
+    for _level in range(MOST_DEPTH if known else 0):
+        inside = (child for child in main if isinstance(child.tag, str))
+        holding = (child for child in inside if _has_nearly_all(child, known))
+        if (child := next(holding, None)) is None:
+            break
+        main = child
+    return main
+
+
+def _has_nearly_all(element: Any, known: Sequence[str]) -> bool:
+    said = _squeezed("".join(element.itertext()))
+    is_enough = len(said) >= NEARLY_ALL * sum(map(len, known))
+    return is_enough and _share_in(said, known) >= NEARLY_ALL
+
+
+def _share_in(said: str, known: Sequence[str]) -> float:
+    return sum(one in said for one in known) / len(known)
+
+
+def _main_parts(tree: Any) -> Iterator[Any]:
+    """The elements that a page marks as its main part, the most exact one first."""
+    articles = tree.findall(".//article")
+    found = articles if len(articles) == 1 else []
+    yield from [*found, *tree.iterfind(".//main"), *tree.iterfind(".//*[@role='main']")][:MOST_MAIN]
+
+
+def _without_menus(blocks: Sequence[html_blocks.Block]) -> list[html_blocks.Block]:
+    """Leave out lists of links before and after the text, unless they are most of it."""
+    kept = list(blocks)
+    while kept and kept[0].is_links:
+        kept.pop(0)
+    while kept and kept[-1].is_links:
+        kept.pop()
+        if kept and kept[-1].text.startswith("#"):
+            kept.pop()  # "Related pages"
+    length = sum(len(block.text) for block in kept)
+    return kept if 2 * length >= sum(len(block.text) for block in blocks) else list(blocks)
+
+
+def _squeezed(text: str) -> str:
+    """Return the letters and digits of a text, which don't depend on how it is laid out."""
+    return LAYOUT.sub("", text)
+
+
+def _parsed(html: str, shown: Sequence[str] = ()) -> Any:
+    """Return the page's tree without what isn't its text, except the tags that are `shown`.
+
+    The rows of its tables get a cell for each column. A cell that spans rows is repeated in each;
+    one that spans columns is followed by empty cells.
+    """
+    if not WHOLE.match(html):
+        html = f"<!DOCTYPE html><html>{html}"  # otherwise lxml reads only the first element
     tree = trafilatura.load_html(html)
-    if tree is None:
-        return html
+    if (
+        tree is None
+        or next(tree.iter("body"), None) is None
+        or not "".join(tree.itertext()).strip()
+    ):
+        tree = lxml.html.document_fromstring(html.encode(errors="replace"), parser=DEEP)
+    if (body := tree.find(".//body")) is not None:
+        html_blocks.remove_unseen(body, shown)
     left = MOST_ADDED_CELLS
     for table in tree.iter("table"):
         left = _fill_rows(table, left)
@@ -200,152 +311,53 @@ def _with_whole_rows(html: str) -> Any:
 
 def _fill_rows(table: Any, left: int) -> int:
     """Add the missing cells of a table, at most `left`; return how many more can be added."""
-    below: dict[int, tuple[int, str]] = {}  # column -> in how many more rows which text is repeated
-    for row in table.iter("tr"):
-        if next(row.iterancestors("table"), None) is not table:
-            continue
-        place = column = 0
-        cells = [cell for cell in row if cell.tag in ("td", "th")]
-        while (cells or column in below) and column < MOST_COLUMNS and left > 0:
-            if column in below:
-                rows, text = below.pop(column)
-                if rows > 1:
-                    below[column] = (rows - 1, text)
-                _insert_cell(row, place, text)
-                left -= 1
-                place, column = place + 1, column + 1
-                continue
-            cell = cells.pop(0)
-            place = row.index(cell) + 1
-            down, across = (_take_span(cell, name) for name in ("rowspan", "colspan"))
-            text = " ".join("".join(cell.itertext()).split())
-            for n in range(min(across, MOST_COLUMNS - column)):
-                if down > 1:
-                    below[column + n] = (down - 1, text if n == 0 else "")
-                if n:
-                    _insert_cell(row, place, "")
-                    left -= 1
-                    place += 1
-            column += across
+    rows = [row for row in table.iter("tr") if next(row.iterancestors("table"), None) is table]
+    own = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
+    filled = grid([list(map(_cell, cells)) for cells in own], left)
+    for row, cells, places in zip(rows, own, filled, strict=True):
+        waiting, place = iter(cells), 0
+        for cell, right, is_below in places:
+            if right or is_below:
+                added = etree.Element("td")
+                added.text = "" if right else cell.text
+                row.insert(place, added)
+                place, left = place + 1, left - 1
+            else:
+                place = row.index(next(waiting)) + 1
     return left
 
 
-def _insert_cell(row: Any, place: int, text: str) -> None:
-    cell = etree.Element("td")
-    cell.text = text
-    row.insert(place, cell)
+def _cell(cell: Any) -> Cell:
+    down, across = (_span(cell.get(name, "")) for name in ("rowspan", "colspan"))
+    return Cell(" ".join("".join(cell.itertext()).split()), down, across)
 
 
-def _take_span(cell: Any, name: str) -> int:
-    value = (cell.attrib.pop(name, "") or "").strip()
+def _span(value: str) -> int:
+    value = value.strip()
     return max(1, min(int(value), 1_000)) if value.isascii() and value.isdigit() else 1
 
 
-def _collect(element: Any, blocks: list[str]) -> None:
-    """Add the paragraphs below an element of trafilatura's own markup, in order.
+def all_text(html: str, shown: Sequence[str] = ()) -> str:
+    """Return all text of a page or an element except navigation and similar, "" if it can't be read.
 
-    Its elements are p, head, quote, list with item, table with row and cell, code, lb.  The items
-    of a list and the rows of a table form one block; code keeps its lines.
+    `shown` are tags that aren't left out.
     """
-    for child in element:
-        if not isinstance(child.tag, str):
-            continue
-        if child.tag == "list":
-            _add(blocks, "\n".join(_items(child, "")))
-        elif child.tag == "table":
-            _add(blocks, "\n".join(filter(None, (_row(row) for row in child.iter("row")))))
-        elif child.tag == "code":
-            _add(blocks, "".join(child.itertext()).strip("\n"))
-        elif child.tag in ("quote", "div", "body", "main") and len(child):
-            _add(blocks, join_lines(child.text or ""))
-            _collect(child, blocks)
-        else:
-            _add(blocks, join_lines(_with_breaks(child)))
-        if child.tail and child.tail.strip():
-            _add(blocks, join_lines(child.tail))
+    return "\n\n".join(block.text for block in _all_blocks(html, shown))
 
 
-def _add(blocks: list[str], text: str) -> None:
-    if text.strip():
-        blocks.append(text)
-
-
-def _with_breaks(element: Any) -> str:
-    """The text of a paragraph; one break ends a line, two start a paragraph."""
-    parts = [element.text or ""]
-    for child in element:
-        parts.append("\n" if child.tag == "lb" else _with_breaks(child))
-        parts.append(child.tail or "")
-    return "".join(parts)
-
-
-def _items(listing: Any, indent: str) -> list[str]:
-    lines = []
-    for item in listing.iter("item") if not indent else listing:
-        if not indent and _inside_item(item, listing):
-            continue
-        own = [item.text or ""]
-        nested: list[str] = []
-        for child in item:
-            if child.tag == "list":
-                nested += _items(child, indent + "  ")
-            else:
-                own.append(" " if child.tag == "lb" else _with_breaks(child))
-            own.append(child.tail or "")
-        text = " ".join(join_lines("".join(own)).split("\n"))
-        if text.strip():
-            lines.append(f"{indent}- {text.strip()}")
-        lines += nested
-    return lines
-
-
-def _inside_item(item: Any, listing: Any) -> bool:
-    """Return whether an item belongs to a list inside another item of this list."""
-    parent = item.getparent()
-    while parent is not None and parent is not listing:
-        if parent.tag == "item":
-            return True
-        parent = parent.getparent()
-    return False
-
-
-def _row(row: Any) -> str:
-    cells = [" ".join("".join(cell.itertext()).split()) for cell in row.iter("cell")]
-    return " | ".join(cells) if any(cells) else ""
-
-
-def text_of_tree(tree: LexborHTMLParser) -> str:
-    """All text of the page except navigation and similar, one paragraph per block element."""
-    body = tree.body
-    if body is None:
-        return ""
-    # The code below changes the tree, so it can't be used for anything else.
-    for node in body.css(NOISE):
-        node.decompose()
-    tables = _take_tables(body)
-    return _text_of_nodes(body.traverse(include_text=True), tables)
-
-
-def _text_of_nodes(nodes: Iterable[LexborNode], tables: Mapping[str, str]) -> str:
-    """The text of nodes in the page's order, one paragraph per block element."""
-    blocks: list[str] = []
-    line: list[str] = []
-    for node in nodes:
-        if node.tag == "-text":
-            line.append(node.text_content or "")
-        elif node.tag in BLOCKS:
-            blocks.append("".join(line))
-            line = []
-    blocks.append("".join(line))
-    text = "\n\n".join(filter(None, (join_lines(block).strip() for block in blocks)))
-    return PLACE.sub(lambda mark: f"\n\n{tables.get(mark[1], mark[1])}\n\n", text).strip()
+def _all_blocks(html: str, shown: Sequence[str]) -> list[html_blocks.Block]:
+    try:
+        body = _parsed(html, shown).find(".//body")
+        return html_blocks.blocks_of(body) if body is not None else []
+    except READER_ERRORS:
+        return []
 
 
 # --- a part of a page ---
 
 
 def text_of_part(tree: LexborHTMLParser, kind: str, wanted: str) -> str:
-    """The text of the part that a CSS selector or a heading names, "" if the page hasn't got it.
+    """Return the text of the part that a CSS selector or a heading names, "" if there is none.
 
     Navigation, forms and similar count only if the part is inside them. Changes the tree.
     """
@@ -363,13 +375,9 @@ def _by_selector(body: LexborNode, selector: str) -> str:
     except (SelectolaxError, ValueError):
         return ""
     found = {node.mem_id for node in matches}
-    tables: dict[str, str] = {}
-    texts = []
-    for node in matches:
-        if any(above.mem_id in found for above in _above(node)):
-            continue  # its text is already part of the outer one's
-        tables |= _take_tables(node, len(tables))
-        texts.append(_text_of_nodes(node.traverse(include_text=True), tables))
+    # The text of an inner match is already part of the outer one's.
+    outer = [node for node in matches if all(above.mem_id not in found for above in _above(node))]
+    texts = (all_text(node.html or "", SHOWN_IN_PARTS) for node in outer)
     return "\n\n".join(filter(None, texts))
 
 
@@ -380,69 +388,35 @@ def _above(node: LexborNode) -> Iterator[LexborNode]:
         parent = parent.parent
 
 
-HEADINGS = "h1,h2,h3,h4,h5,h6"
-_EDGE = re.compile(r"^\W+|\W+$")
-
-
 def _by_heading(body: LexborNode, wanted: str) -> str:
-    """The text from the first such heading to the next one of its level or above."""
+    """Return the text from the first such heading to the next one of its level or above."""
     wanted = _heading_words(wanted)
-    for node in body.css(HEADINGS):
-        if _heading_words(node.text()) == wanted:
-            break
-    else:
+    heading = next((n for n in body.css(HEADINGS) if _heading_words(n.text()) == wanted), None)
+    if heading is None:
         return ""
-    whole = next((above for above in _above(node) if above.tag in ("article", "main")), body)
-    inside = {above.mem_id for above in _above(node)}
-    for noise in whole.css(NOISE):
-        if noise.mem_id not in inside:
-            noise.decompose()
-    tables = _take_tables(whole)
-    return _text_of_nodes(_section(whole, node), tables)
-
-
-def _section(whole: LexborNode, heading: LexborNode) -> Iterator[LexborNode]:
-    level, has_begun = heading.tag or "", False
-    for node in whole.traverse(include_text=True):
-        if node.mem_id == heading.mem_id:
-            has_begun = True
-        elif has_begun and node.tag in HEADINGS.split(",") and node.tag <= level:
-            return
-        if has_begun:
-            yield node
+    above = list(_above(heading))
+    whole = next((node for node in above if node.tag in ("article", "main")), body)
+    shown = sorted({node.tag or "" for node in above} & {*SHOWN_IN_PARTS})
+    section: list[str] = []
+    level = 0
+    for block in _all_blocks(whole.html or "", shown):
+        marks, _space, text = block.text.partition(" ")
+        is_heading = bool(marks) and set(marks) == {"#"}
+        if level and is_heading and len(marks) <= level:
+            break
+        if not level and is_heading and _heading_words(text) == wanted:
+            level = len(marks)
+        if level:
+            section.append(block.text)
+    return "\n\n".join(section)
 
 
 def _heading_words(text: str) -> str:
-    """A heading's words, without the symbols around them, such as a link to itself."""
+    """Return a heading's words, without the symbols around them, such as a link to itself."""
     return _EDGE.sub("", " ".join(text.split())).casefold()
 
 
-# --- tables, title, language, date ---
-
-
-def _take_tables(body: LexborNode, start: int = 0) -> dict[str, str]:
-    """Replace each table of data with a mark, and return its rows by that mark.
-
-    The marks are numbered from `start`.
-
-    A table that contains another one, or has long or single cells, is only for layout.
-    """
-    found: dict[str, str] = {}
-    for table in body.css("table:not(:has(table))"):
-        rows = [
-            [" ".join(cell.text().split()).replace("|", "/") for cell in row.css("td, th")]
-            for row in table.css("tr")
-        ]
-        rows = [cells for cells in rows if any(cells)]
-        is_data = len(rows) > 1 and sum(len(cells) > 1 for cells in rows) > 0.5 * len(rows)
-        if not is_data or any(len(cell) > LONGEST_CELL for cells in rows for cell in cells):
-            continue
-        mark = f"\u241e{start + len(found)}\u241e"
-        found[mark] = "\n".join(map(" | ".join, rows))
-        for child in list(table.iter(include_text=True)):
-            child.decompose()
-        table.insert_child(mark)
-    return found
+# --- title, language, date ---
 
 
 def _best_title(found: str, tree: LexborHTMLParser) -> str:

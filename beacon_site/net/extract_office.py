@@ -21,15 +21,14 @@ from urllib.parse import unquote
 from zlib import error as ZlibError
 
 from lxml import etree
-from selectolax.lexbor import LexborHTMLParser
 
 from beacon_site.net.charsets import DOCX, EML, EPUB, PPTX, SRT, VTT, XLSX, decode
 from beacon_site.net.extract_html import (
     READER_ERRORS,
     HostileMarkup,
+    all_text,
     count_tags,
     language_of,
-    text_of_tree,
 )
 
 MOST_PARTS = 5_000  # files in a zip
@@ -510,7 +509,7 @@ def _epub(content: bytes) -> tuple[str, str, str | None]:
 def _chapter(content: bytes) -> str:
     html = decode(content, "").replace("\x00", "")
     count_tags(html)  # raises HostileMarkup
-    return text_of_tree(LexborHTMLParser(html))
+    return all_text(html)
 
 
 # --- emails ---

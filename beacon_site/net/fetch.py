@@ -53,14 +53,20 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 READABLE = frozenset(
     {
         "",
+        "application/csv",
         "application/json",
         "application/ld+json",
         "application/octet-stream",
         "application/pdf",
+        "application/toml",
+        "application/x-latex",
+        "application/x-tex",
+        "application/x-yaml",
         "application/xhtml+xml",
         "application/xml",
         "application/rss+xml",
         "application/atom+xml",
+        "application/yaml",
     }
 )
 # Headers that are sent to another site after a redirect, without signatures or tokens.
@@ -287,7 +293,7 @@ class GuardedFetcher:
                 headers = {k: v for k, v in headers.items() if k.lower() in HARMLESS}
             target = following
         raise ProviderRejected(
-            _("“%(host)s” redirects more than %(limit)d times, so Beacon stopped.")
+            _("“%(host)s” redirected more than %(limit)d times, so Beacon stopped.")
             % {"host": target.host, "limit": self._limits.redirects}
         )
 

@@ -112,7 +112,7 @@ def read_bounded(chunks: Iterable[bytes], *, encoding: str, limit: int, deadline
         if len(body) > limit:
             raise BodyTooLarge
     if inflater and body and not inflater.eof:
-        raise ValueError(_("it was cut short"))
+        raise ValueError(_("it’s incomplete"))
     return bytes(body)
 
 

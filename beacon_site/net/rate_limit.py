@@ -159,7 +159,7 @@ class MinInterval(Limiter):
         raise ProviderUnavailable(
             ngettext(
                 "%(name)s allows one request per second, and other searches have reserved the next %(patience)g seconds. Try again later.",
-                "%(name)s allows one request every %(seconds)g seconds, and other searches have reserved the next %(patience)g seconds. Try again later.",
+                "%(name)s allows one request every %(seconds)g seconds, and the next %(patience)g seconds are already reserved for other searches. Try again later.",
                 1 if self.seconds == 1 else 2,
             )
             % {"name": self.name, "seconds": self.seconds, "patience": self.patience},
@@ -216,7 +216,7 @@ class MaxConcurrent(Limiter):
             self._sleep(POLL)
         raise ProviderUnavailable(
             _(
-                "%(name)s allows %(count)d searches at once, and none finished within %(patience)g seconds. Try again later."
+                "%(name)s allows %(count)d searches at once, and none of the current ones finished within %(patience)g seconds. Try again later."
             )
             % {"name": self.name, "count": self.count, "patience": self.patience},
             retry_after=self.patience,

@@ -5,21 +5,32 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from beacon_site.text.line_formats import has_own_lines
+
 PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
-# A line with such a beginning isn't joined: list items, headings, quotes, tables, code.
+# A line with such a beginning isn't joined: list items, headings, quotes, tables, code, and the
+# headings, attributes, titles and borders of AsciiDoc, reStructuredText, MediaWiki and Org.
 OWN_LINE = re.compile(
-    r" {0,3}(?:[-*+•·]\s|\d{1,3}[.)]\s|\#{1,6}\s|>|\||=+$|-{3,}|~~~|\^{3,}|```| {1,3} |\t)"
+    r" {0,3}(?:[-*+•·]\s|\d{1,3}[.)]\s|\#{1,6}\s|>|\||=+$|-{3,}|~~~|\^{3,}|```| {1,3} |\t"
+    r"|={1,6}\s+[^\W\d]|\*{2,5}\s|\.{1,2}\s|\[\[[^\]]+\]\]$|\[[^\]]*[=,.%][^\]]*\]$|:[\w-]+:(?:\s|$)"
+    r"|[a-z]+\d?::\S*\[|\{\||[*+.]{4,}$|(?:[*_] ?){3,}$|\+$|\#\+\w|<h[1-6]\b)"
 )
 ITEM = re.compile(r" {0,8}(?:[-*+•·]|\d{1,3}[.)])\s")
 INDENTED = re.compile(r" {2}|\t")
 # The text after a heading, or after the line under one, isn't part of it.
-HEADING = re.compile(r"\#{1,6}\s|(?:={3,}|-{3,}|~{3,}|\^{3,})$")
+HEADING = re.compile(r"[\#=]{1,6}\s|(?:={3,}|-{3,}|~{3,}|\^{3,})$|<h[1-6]\b.*</h[1-6]>$")
 # Scripts without spaces between words.  Korean is wide too, but has spaces.
 WIDE = re.compile(
     "[\u2e80-\u30ff\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff9f\U00020000-\U0003ffff]"
 )
 BROKEN_WIDE = re.compile(rf"(?<={WIDE.pattern})[ \t\r]*\n[ \t]*(?={WIDE.pattern})")
 FENCE = re.compile(r"(?:```|~~~)")
+# The first line of a table of reStructuredText, whose cells are found by their columns.
+TABLE_BORDER = re.compile(r"\s*(?:\+[-=]{2,}(?:\+[-=]{2,})*\+|={2,}(?:\s+={2,})+)$")
+# Front matter has keys, lists, comments and their continued lines, but no prose.
+FRONT_LINE = re.compile(r"[\w\"'.-]+[ \t]*:(?:\s|$)|[ \t]|-\s|[#\]}]")
+LONGEST_FRONT = 2_000  # lines
+FIELD = re.compile(r"[A-Z][\w-]{1,30}(?: [A-Z][\w-]{1,30})?:(?:\s|$)")  # "Status: Final"
 
 
 def join_lines(text: str) -> str:
@@ -47,7 +58,8 @@ def join_hard_wraps(text: str) -> str:
     lines: list[str] = []
     fenced = False
     for line in text.split("\n"):
-        fence = FENCE.match(line.strip()) is not None
+        is_underline = not fenced and bool(lines) and _underlines(line.strip(), lines[-1].strip())
+        fence = FENCE.match(line.strip()) is not None and not is_underline
         if fenced or fence:
             if fence and not fenced:
                 blocks.append(_paragraph(lines))
@@ -67,8 +79,37 @@ def join_hard_wraps(text: str) -> str:
     return "\n\n".join(block for block in blocks if block.strip())
 
 
+def join_file(text: str) -> str:
+    """Like `join_hard_wraps`, for a text file. Data, front matter and LaTeX keep their lines."""
+    front, body = split_front_matter(text)
+    if not front and has_own_lines(text):
+        return text
+    return front + join_hard_wraps(body)
+
+
+def split_front_matter(text: str) -> tuple[str, str]:
+    """Return the front matter of a text, with its marks and the blank lines below it, and the rest."""
+    if not text.startswith("---"):
+        return "", text
+    lines = text.split("\n", LONGEST_FRONT)
+    for number, line in enumerate(lines):
+        is_mark = line.rstrip() == "---"
+        if number > 1 and is_mark:
+            length = sum(map(len, lines[: number + 1])) + number
+            rest = text[length:].lstrip()
+            return text[: len(text) - len(rest)], rest
+        if is_mark if number else not is_mark:
+            break
+        if number and line and not FRONT_LINE.match(line):
+            break
+    return "", text
+
+
 def _paragraph(lines: list[str]) -> str:
     """Join one paragraph's lines, except those that must start a new line."""
+    is_wiki_table = any(line.startswith(("{|", "|-")) for line in lines)
+    if is_wiki_table or (lines and (TABLE_BORDER.match(lines[0]) or _are_fields(lines))):
+        return "\n".join(lines)
     groups: list[list[str]] = []
     for line in lines:
         after_heading = bool(groups) and HEADING.match(groups[-1][-1]) is not None
@@ -79,6 +120,23 @@ def _paragraph(lines: list[str]) -> str:
         else:
             groups[-1].append(line.strip())
     return "\n".join(_joined(group) for group in groups)
+
+
+def _underlines(line: str, above: str) -> bool:
+    """Whether a line of tildes makes the line above it a heading of reStructuredText.
+
+    Three tildes begin code.
+    """
+    return set(line) == {"~"} and len(line) > 3 and 10 * len(line) >= 7 * len(above)
+
+
+def _are_fields(lines: list[str]) -> bool:
+    """Whether each line is a field, as in the head of an email or a standard, or continues one."""
+    named = [FIELD.match(line) is not None for line in lines]
+    return sum(named) > 1 and all(
+        is_named or (place and INDENTED.match(line))
+        for place, (is_named, line) in enumerate(zip(named, lines, strict=True))
+    )
 
 
 def _continues(item: str, line: str) -> bool:

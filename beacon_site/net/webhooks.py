@@ -122,7 +122,10 @@ def deliver(
     names = {"host": target.host, "status": answer.status}
     if answer.status in is_gone:
         raise ReceiverGone(
-            _("“%(host)s” responded with %(status)d, so it no longer accepts messages.") % names,
+            _(
+                "“%(host)s” responded with %(status)d, which means that it no longer accepts messages."
+            )
+            % names,
             answer,
         )
     if 300 <= answer.status < 400:

@@ -299,7 +299,6 @@ def numbered(text: str, cites: Iterable[Mapping[str, str]]) -> str:
 
 
 def without_marks(text: str) -> str:
-    """Return a text without its marks."""
     return MARK.sub("", text)
 
 

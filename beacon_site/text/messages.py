@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
 from django.utils import translation
-from django.utils.formats import number_format
+from django.utils.formats import date_format, number_format
 
 Stored = str | dict[str, Any]
-CODE, PLURAL, COUNT, WITH, PARTS, DECIMAL = "code", "plural", "n", "with", "parts", "decimal"
+CODE, PLURAL, COUNT, WITH, PARTS = "code", "plural", "n", "with", "parts"
+DECIMAL, DAY = "decimal", "day"
 STARTS = tuple(json.dumps({key: ""})[:-3] for key in (CODE, PARTS))  # of what a column stores
 
 
@@ -38,8 +40,10 @@ class Message(str):
         return self  # so that an exception's message is still one
 
     def __mod__(self, given: Any) -> str:
-        text = super().__mod__(given)
-        if not isinstance(given, Mapping) or CODE not in self.stored:
+        if not isinstance(given, Mapping):
+            return super().__mod__(given)
+        text = super().__mod__({name: _in_words(value) for name, value in given.items()})
+        if CODE not in self.stored:
             return text
         params = {name: _param(value) for name, value in given.items()}
         return Message(text, self.stored | {WITH: params})
@@ -118,7 +122,14 @@ def _worded(value: Any) -> str:
 def _loaded_param(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
+    if DAY in value:
+        return _in_words(date.fromisoformat(value[DAY]))
     return Decimal(value[DECIMAL]) if DECIMAL in value else _worded(value)
+
+
+def _in_words(value: Any) -> Any:
+    """Return a day as people of the current language write it, and anything else as it is."""
+    return date_format(value, "j M Y") if type(value) is date else value
 
 
 def joined(between: str, texts: Iterable[str]) -> str:
@@ -146,6 +157,8 @@ def _added(first: str, second: str) -> str:
 def _param(value: Any) -> Any:
     if isinstance(value, Decimal):
         return {DECIMAL: str(value)}  # as a float, $5.00 would become $5.0
+    if type(value) is date:
+        return {DAY: value.isoformat()}
     if isinstance(value, int | float | None):
         return value
     return stored(str(value))  # also of an exception whose text is a message

@@ -137,12 +137,10 @@ def name_terms(text: str, language: str = ENGLISH) -> list[str]:
 
 
 def term_of(name: Name) -> str:
-    """Return the term of a name."""
     return f"{NAME if name.is_sure else MAYBE}{name.key}{_FORM}{name.form}"
 
 
 def name_of(term: str) -> Name:
-    """Return the name of a term."""
     return Name(term[1:].partition(_FORM)[2], term[0] == NAME)
 
 

@@ -18,7 +18,6 @@ def names_in(text: str) -> list[str]:
 
 
 def count_of(text: str) -> int:
-    """Return the number of placeholders."""
     return len(_PLACEHOLDER.findall(text))
 
 

@@ -37,8 +37,6 @@ _NOT_A_VALUE = re.compile(
 
 
 class Shape(NamedTuple):
-    """One kind of secret."""
-
     name: str
     words: tuple[str, ...]
     pattern: re.Pattern[str]

@@ -36,7 +36,7 @@ _NOT_PROSE = re.compile(
     re.VERBOSE,
 )
 _LINK = re.compile(r"!?\[[^\]]{0,300}\]\([^)\s]{0,500}[^)]{0,200}\)|https?://\S+")
-_ENDS = re.compile(r"[.!?…。！？][\"'”’»」』）)\]*_]*(?:\s*\[\d+\])*$")
+_ENDS = re.compile(r"[.!?…。．！？][\"'”’»」』）)\]*_]*(?:\s*\[\d+\])*$")
 
 
 def paragraphs(text: str) -> list[str]:
@@ -160,7 +160,8 @@ _COMMON = {
 _COMMON_WORDS = {language: frozenset(words.split()) for language, words in _COMMON.items()}
 _WORD = re.compile(r"[^\W_]+(?:[.'’\-/][^\W_]+)*")
 _STOP = re.compile(r"[.!?…][\"'”’)\]]*\s+")
-_WIDE_END = re.compile(r"(?<=[。！？])\s*(?![。！？”’」』）)\s])")
+# "．" ends sentences in Japanese and Chinese papers, but it also comes between digits.
+_WIDE_END = re.compile(r"(?:(?<=[。！？])|(?<=[^\W\d]．))\s*(?![。！？”’」』）)\s])")
 _OPENING, _CLOSING = re.compile("[“‘「『（(《]"), re.compile("[”’」』）)》]")
 # A word after which a full stop certainly ends a sentence, if a capital letter follows.
 _SURE_END = re.compile(r"(?:^|[\s(\"“])(?:[a-z]{3,}(?:-[a-z]+)*|\d{2,}|[a-z]+\d+)[.!?]\s+$")

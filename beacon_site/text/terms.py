@@ -73,6 +73,16 @@ STOP_WORDS = frozenset(
     ).split()
 )
 
+# The most common words of other languages, which say nothing about a topic.
+FOREIGN_STOP_WORDS = frozenset(
+    (
+        "der die das und ist ein eine einer eines den dem des im zu von mit auf für wird werden sich "
+        "le la les un une des du de et est dans pour qui sur que au aux par avec "
+        "el los las en del al y por con para se como il di che è gli della sono nel "
+        "o os as uma não em do da и в на не с по что к из для как от это"
+    ).split()
+)
+
 ENGLISH = "en"
 # The languages with a stemmer: their codes and Snowball's names.
 STEMMED = {

@@ -327,6 +327,23 @@ _MONTH_NAMES = (
     "november nov novembre noviembre novembro",
     "december dec dezember dez décembre decembre diciembre dicembre dezembro",
 )
+# Lengths of time in English, German, French and Spanish, and in Chinese and Japanese.
+_PERIOD_NAMES = {
+    "second": (r"seconds|(?:\d+|per|a) second|sekunden?|secondes?|segundos?", "每秒|毎秒"),
+    "minute": ("minutes?|minuten|minutos?", "每分钟|毎分"),
+    "hour": (r"hours?|hourly|stunden?|stündlich\w*|heures?|horas?", "小时|時間"),
+    "day": (r"days?|daily|(?:\d+|pro|am|je|jede[nrms]?|einem?) tag|tage[ns]?|täglich\w*|jours?|quotidien\w*|días?|diari[oa]s?", "每天|每日|毎日|日間"),
+    "week": (r"weeks?|weekly|wochen?|wöchentlich\w*|semaines?|hebdomadaires?|semanas?|semanal\w*", "每周|毎週|週間"),
+    "month": (r"months?|monthly|monate?n?s?|monatlich\w*|mois|mensuel\w*|mes(?:es)?|mensual\w*", "每月|个月|毎月|[かヶ]月"),
+    "half_year": (r"half[- ]?yearly|biannual(?:ly)?|halbjähr\w*|semestr\w+", "每半年|半年"),
+    "quarter": (r"quarterly|(?:per|each|every|a) quarter|quartale?n?s?|vierteljährlich\w*|trimestr\w+", "每季|四半期"),
+    "year": (r"years?|yearly|annual(?:ly)?|jahre?n?s?|jährlich\w*|(?:\d+|un|deux|trois|par|les|chaque|des) ans?|années?|annuel\w*|años?|anual\w*", "每年|毎年|年間"),
+}  # fmt: skip
+_PERIOD = re.compile(
+    "|".join(
+        rf"(?P<{name}>\b(?:{spaced})\b|{wide})" for name, (spaced, wide) in _PERIOD_NAMES.items()
+    )
+)
 MONTHS = {name: n for n, names in enumerate(_MONTH_NAMES, start=1) for name in names.split()}
 _MONTH = rf"(?:{'|'.join(sorted(MONTHS, key=len, reverse=True))})\b\.?"
 _DAY = r"\d{1,2}(?:st|nd|rd|th|er)?"
@@ -456,7 +473,6 @@ def _date_parts(match: re.Match[str]) -> list[str]:
 
 
 def without_dates(text: str) -> str:
-    """Return a text without its dates."""
     return _DATE.sub(" ", text)
 
 
@@ -474,6 +490,11 @@ def states(text: str) -> list[str]:
 def addresses(text: str) -> set[str]:
     """Return the email addresses of a text."""
     return set(_ADDRESS.findall(text.casefold()))
+
+
+def periods(text: str) -> Counter[str]:
+    """Return how often a text names each length of time, such as "day" for "daily" or "per day"."""
+    return Counter(str(found.lastgroup) for found in _PERIOD.finditer(text.casefold()))
 
 
 def without_links(text: str) -> str:

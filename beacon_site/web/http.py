@@ -46,11 +46,13 @@ def current_page(request: BeaconRequest) -> str:
 Respond = Callable[[HttpRequest], HttpResponse]
 
 
-class ForwardedMiddleware:
-    """Take the visitor's IP address from X-Forwarded-For, if the admin trusts a proxy."""
-
+class Middleware:
     def __init__(self, get_response: Respond) -> None:
         self.get_response = get_response
+
+
+class ForwardedMiddleware(Middleware):
+    """Take the visitor's IP address from X-Forwarded-For, if the admin trusts a proxy."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request.META["beacon.peer"] = request.META.get("REMOTE_ADDR", "")  # of the connection
@@ -76,14 +78,11 @@ def bare_address(told: str) -> str:
 PROGRAMS = ("/api/", "/v1/")  # what only programs read
 
 
-class LanguageMiddleware:
+class LanguageMiddleware(Middleware):
     """Answer pages in the browser's language, which PersonMiddleware replaces by the person's.
 
     Programs always get English: agents and their prompts are tested with it.
     """
-
-    def __init__(self, get_response: Respond) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         is_page = not request.path.startswith(PROGRAMS)
@@ -95,16 +94,13 @@ class LanguageMiddleware:
         return response
 
 
-class PersonMiddleware:
+class PersonMiddleware(Middleware):
     """Activate the signed-in person's time zone and language, and set them as the actor.
 
     Also forbids caching.
 
     A cached page could still be seen after signing out, with the browser's Back button.
     """
-
-    def __init__(self, get_response: Respond) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         is_signed_in = request.user.is_authenticated

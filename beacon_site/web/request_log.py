@@ -18,7 +18,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from beacon_site.text.cleaning import request_id_of
 from beacon_site.text.redaction import address_of
-from beacon_site.web.http import Respond
+from beacon_site.web.http import Middleware
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 # Seconds.  Only a few, since each adds a series per route.
@@ -75,11 +75,8 @@ HEADER = "X-Request-ID"
 logger = structlog.get_logger(__name__)
 
 
-class RequestLogMiddleware:
+class RequestLogMiddleware(Middleware):
     """Give each request an id, time it, log it and count it.  It runs before all other middleware."""
-
-    def __init__(self, get_response: Respond) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         number = request_id_of(request.headers.get(HEADER, ""))

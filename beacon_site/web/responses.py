@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -21,6 +21,7 @@ from django.utils.html import format_html
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.text import secret_scanner
@@ -194,19 +195,29 @@ class AsksAboutSecrets(forms.Form):
                 self.add_error(name, question)
 
 
-# --- Permissions of pages, beyond being signed in ---
+# --- Permissions of pages ---
 
 
 View = Callable[..., HttpResponse]
+Page = TypeVar("Page", bound=Callable[..., HttpResponseBase])
 
 
-def staff_only(view: View) -> View:
-    """Allow only staff. Anyone else who is signed in gets a 404."""
+def signed_in(*methods: str) -> Callable[[Page], Page]:
+    """Allow these methods, and only people who are signed in."""
+    return lambda view: require_http_methods(list(methods))(login_required(view))
 
-    @wraps(view)
-    def guarded(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if not request.user.is_staff:
-            raise Http404
-        return view(request, *args, **kwargs)
 
-    return login_required(guarded)
+def staff_only(*methods: str) -> Callable[[View], View]:
+    """Allow these methods, and only staff. Anyone else who is signed in gets a 404."""
+
+    def register(view: View) -> View:
+        @signed_in(*methods)
+        @wraps(view)
+        def guarded(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not request.user.is_staff:
+                raise Http404
+            return view(request, *args, **kwargs)
+
+        return guarded
+
+    return register

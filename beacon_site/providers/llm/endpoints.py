@@ -106,7 +106,7 @@ _ALL = (
         seconds=LOCAL_SECONDS,
         hint=gettext_lazy("The server has one model and accepts any model name."),
         context=gettext_lazy(
-            "Start llama-server with a larger --ctx-size, which --parallel divides among requests."
+            "Start llama-server with a larger --ctx-size. With --parallel, this size is divided among requests."
         ),
     ),
     Kind(

@@ -429,7 +429,9 @@ class _Request:
         self._usage += reply.usage or estimate(messages, reply.text)
         self._warning = self._warning or _cut_short(self._model.profile, messages, reply)
         if reply.refusal and not reply.text:
-            raise self._nonsense(_("it refused: %(text)s") % {"text": reply.refusal[:300]})
+            raise self._nonsense(
+                _("it refused to answer: %(text)s") % {"text": reply.refusal[:300]}
+            )
         return reply
 
     def _answer(self, reply: ChatReply, text: str, parsed: BaseModel | None = None) -> Answer:

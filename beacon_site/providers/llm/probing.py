@@ -183,7 +183,9 @@ class _Probing:
             patience = min(PATIENCE / 2, self._left())
             return model, embedding_dimensions(self.profile, model, timeout=patience)
         except ProviderError as exc:
-            self.notes.append(_("Embeddings don’t work: %(why)s.") % {"why": str(exc).rstrip(".")})
+            self.notes.append(
+                _("Embeddings aren’t working: %(why)s.") % {"why": str(exc).rstrip(".")}
+            )
             return "", None
 
     def _embedding_model(self) -> str:

@@ -174,7 +174,7 @@ def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = Tru
     else:
         # This is about the query.  All failures above affect every query.
         return ProviderRejected(
-            _("%(name)s didn’t accept the search (HTTP %(status)d: %(why)s).") % told
+            _("%(name)s rejected the search (HTTP %(status)d: %(why)s).") % told
         )
     return ServiceRefused(text % told)
 

@@ -114,7 +114,7 @@ class ArxivSearch:
         if not feed["version"]:
             raise ProviderUnavailable(_("arXiv didn’t return an Atom feed. Check the base URL."))
         if why:
-            raise ProviderRejected(_("arXiv didn’t accept the search (%(why)s).") % {"why": why})
+            raise ProviderRejected(_("arXiv rejected the search (%(why)s).") % {"why": why})
         if not feed["entries"] and _number(feed["total"]) > _number(feed["start"]):
             raise ProviderUnavailable(
                 _("arXiv reported results, but sent an empty page. Try again later."),

@@ -54,7 +54,7 @@ CATALOGUE = (
     SearchService(
         "serpapi",
         "SerpAPI",
-        gettext_lazy("Google, News, Scholar, Jobs and Bing"),
+        gettext_lazy("Google (web, News, Scholar and Jobs) and Bing"),
         needs=KEY,
         adapter=_HERE + "serpapi:SerpApiSearch",
         vendor_url="https://serpapi.com",
@@ -64,7 +64,7 @@ CATALOGUE = (
     SearchService(
         "tavily",
         "Tavily",
-        gettext_lazy("web search for agents"),
+        gettext_lazy("web search designed for AI agents"),
         needs=KEY,
         adapter=_HERE + "tavily:TavilySearch",
         vendor_url="https://api.tavily.com",

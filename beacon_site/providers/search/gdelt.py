@@ -125,7 +125,7 @@ class GdeltSearch:
         worded = self.worded(query, options)
         if not worded:
             raise ProviderRejected(
-                _("GDELT needs words of at least 3 letters, and “%(query)s” has none.")
+                _("GDELT requires words with at least 3 letters, but “%(query)s” has none.")
                 % {"query": one_line(query, LONGEST_REASON)}
             )
         params = {
@@ -167,7 +167,7 @@ class GdeltSearch:
         if _PASSING.search(why):
             text = _("GDELT isn’t available (%(why)s). Try again later.")
             raise ProviderUnavailable(text % {"why": why})
-        raise ProviderRejected(_("GDELT didn’t accept the search (%(why)s).") % {"why": why})
+        raise ProviderRejected(_("GDELT rejected the search (%(why)s).") % {"why": why})
 
     def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
         title = item.get("title")

@@ -67,7 +67,7 @@ class SearxngSearch:
         if reply.status == HTTPStatus.FORBIDDEN:
             raise ServiceRefused(
                 _(
-                    "SearXNG rejected the search (HTTP 403). Its JSON output is probably off. Add “json” to search.formats in its settings.yml and restart it. If that doesn’t help, a proxy in front of it may be blocking Beacon."
+                    "SearXNG rejected the search (HTTP 403). Its JSON output is probably off. Add “json” to search.formats in its settings.yml, then restart SearXNG. If that doesn’t help, a proxy in front of SearXNG may be blocking Beacon."
                 )
             )
         body = answers.json_object(self._http, reply, keyed=False)

@@ -124,7 +124,7 @@ class WikipediaSearch:
                 _("%(name)s isn’t available (%(why)s). Try again later.") % told,
                 retry_after=retry_after(reply.headers),
             )
-        return ProviderRejected(_("%(name)s didn’t accept the search (%(why)s).") % told)
+        return ProviderRejected(_("%(name)s rejected the search (%(why)s).") % told)
 
     def _hit(self, item: Mapping[str, Any], api: str, options: SearchOptions) -> SearchHit | None:
         edited = parse_date(item.get("timestamp"))
