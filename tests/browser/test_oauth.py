@@ -39,7 +39,7 @@ def site() -> Iterator[BrowserSite]:
             "createsuperuser", "--noinput", "--username=ada", "--email=ada@example.org",
             DJANGO_SUPERUSER_PASSWORD=PASSWORD,
         )  # fmt: skip
-        made.wait(lambda: _status(f"{_mcp(made)}x") == 404)
+        made.wait(lambda: _status(_mcp(made)) == 401)
         yield made
 
 
