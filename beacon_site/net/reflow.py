@@ -12,13 +12,16 @@ PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
 # headings, attributes, titles and borders of AsciiDoc, reStructuredText, MediaWiki and Org.
 OWN_LINE = re.compile(
     r" {0,3}(?:[-*+•·]\s|\d{1,3}[.)]\s|\#{1,6}\s|>|\||=+$|-{3,}|~~~|\^{3,}|```| {1,3} |\t"
-    r"|={1,6}\s+[^\W\d]|\*{2,5}\s|\.{1,2}\s|\[\[[^\]]+\]\]$|\[[^\]]*[=,.%][^\]]*\]$|:[\w-]+:(?:\s|$)"
+    r"|={1,6}\s+[^\W\d]|\*{2,5}\s|\.{1,2}\s|\[\[[^\]]+\]\]$|\[[^\]]*[=,.%][^\]]*\]$|:\w[\w \-]{0,40}:(?:\s|$)"
     r"|[a-z]+\d?::\S*\[|\{\||[*+.]{4,}$|(?:[*_] ?){3,}$|\+$|\#\+\w|<h[1-6]\b)"
 )
-ITEM = re.compile(r" {0,8}(?:[-*+•·]|\d{1,3}[.)])\s")
+UNDERLINE = re.compile(r"([~#'\"*+.:`^_<>])\1{3,}")
+ITEM = re.compile(r" {0,8}(?:[-*+•·]|[*.]{2,5}|\d{1,3}[.)])\s")
 INDENTED = re.compile(r" {2}|\t")
-# The text after a heading, or after the line under one, isn't part of it.
-HEADING = re.compile(r"[\#=]{1,6}\s|(?:={3,}|-{3,}|~{3,}|\^{3,})$|<h[1-6]\b.*</h[1-6]>$")
+# The text after a heading, the line under one, or a picture of AsciiDoc isn't part of it.
+HEADING = re.compile(
+    r"[\#=]{1,6}\s|(?:={3,}|-{3,}|~{3,}|\^{3,})$|<h[1-6]\b.*</h[1-6]>$|[a-z]{2,20}::\S*\[[^\]]*\]$"
+)
 # Scripts without spaces between words.  Korean is wide too, but has spaces.
 WIDE = re.compile(
     "[\u2e80-\u30ff\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff9f\U00020000-\U0003ffff]"
@@ -112,10 +115,13 @@ def _paragraph(lines: list[str]) -> str:
         return "\n".join(lines)
     groups: list[list[str]] = []
     for line in lines:
-        after_heading = bool(groups) and HEADING.match(groups[-1][-1]) is not None
+        is_border = UNDERLINE.fullmatch(line.strip()) is not None
+        after_heading = bool(groups) and (
+            HEADING.match(groups[-1][-1]) or UNDERLINE.fullmatch(groups[-1][-1].strip())
+        )
         # An item's further lines are indented, but aren't code.
         goes_on = bool(groups) and _continues(groups[-1][0], line)
-        if not groups or after_heading or (OWN_LINE.match(line) and not goes_on):
+        if not groups or after_heading or is_border or (OWN_LINE.match(line) and not goes_on):
             groups.append([line])
         else:
             groups[-1].append(line.strip())
@@ -123,11 +129,11 @@ def _paragraph(lines: list[str]) -> str:
 
 
 def _underlines(line: str, above: str) -> bool:
-    """Whether a line of tildes makes the line above it a heading of reStructuredText.
+    """Whether a line of one mark makes the line above it a heading of reStructuredText.
 
     Three tildes begin code.
     """
-    return set(line) == {"~"} and len(line) > 3 and 10 * len(line) >= 7 * len(above)
+    return UNDERLINE.fullmatch(line) is not None and 10 * len(line) >= 7 * len(above)
 
 
 def _are_fields(lines: list[str]) -> bool:

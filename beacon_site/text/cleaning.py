@@ -73,6 +73,18 @@ _STOPS = frozenset(".!?:;,…。！？：；，、")
 _CLOSING = re.compile(r"[”\"'’)）]+$")
 _TASK_MARK = re.compile(r"^\[[ xX]\]\s+")
 _EMPHASIS = re.compile(r"(\*\*|~~|\*|`)(?=\S)(.{1,400}?)(?<=\S)\1")
+# Nothing inside is markup: `__init__.py`, ``**kwargs``.
+_CODE = re.compile(r"(?<!`)(`{1,3})(?!`)(.{1,400}?)(?<!`)\1(?!`)")
+_KEPT = re.compile(r"\x00(\d+)\x00")
+# Of reStructuredText: `words <address>`_ and :role:`words <address>`, footnotes [#name]_ and |names|.
+_RST_LINK = re.compile(r"(?<!`)`([^`<>]{1,200}?)\s*(?:<[^<>`]{1,500}>)?`_{1,2}(?!\w)")
+_RST_ROLE = re.compile(r"(?<![\w:]):([a-z]+)(?::([a-z]+))?:`([^`]{1,300})`")
+_RST_TARGET = re.compile(r"(.*\S)\s*<[^<>]+>", re.DOTALL)
+_RST_FOOTNOTE = re.compile(r"\s?\[(?:#[\w-]{0,40}|\*|\d{1,3}|[A-Z][\w-]{1,30})\]_(?!\w)")
+_RST_NAME = re.compile(r"(?<![\w|`])\|(\w[\w-]{0,40})\|(?![\w|])")
+# `pytest_` refers to a link, but `__init__` is a name.
+_RST_REFERENCE = re.compile(r"(?<!\w)([^\W_][\w-]{0,80}?)_{1,2}(?=$|[\s,;:)]|\.(?!\w))")
+_SERIES = {"pep": "PEP", "rfc": "RFC"}  # roles whose text is only a number
 # Underscores inside a name (snake_case, __init__.py) belong to it.
 _UNDERLINED = re.compile(r"(?<!\w)(__|_)(?=[^\s_])(.{1,400}?)(?<=[^\s_])\1(?!\w|\.\w)")
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\((?:[^()\n]|\([^()\n]*\))*\)")
@@ -180,10 +192,58 @@ def plain(text: str) -> str:
         text = text[marker.end() :]
     if _MARKS.search(text) is None:  # most lines of most texts
         return text.strip()
+    text, code = take_out_code(text)
     text = _LINK.sub(r"\1", _TASK_MARK.sub("", text))
     while (stripped := _UNDERLINED.sub(r"\2", _EMPHASIS.sub(r"\2", text))) != text:
         text = stripped
-    return one_line(text)
+    return one_line(put_back_code(text, code))
+
+
+def take_out_code(text: str) -> tuple[str, list[str]]:
+    """Return the text with a mark in place of each code span, and what the spans contain.
+
+    Then nothing inside them is mistaken for markup.
+    """
+    code: list[str] = []
+
+    def take_out(span: re.Match[str]) -> str:
+        code.append(span[2].strip())
+        return f"\x00{len(code) - 1}\x00"
+
+    if "`" in text and "\x00" not in text:
+        text = _CODE.sub(take_out, text)
+    return text, code
+
+
+def put_back_code(text: str, code: list[str]) -> str:
+    """Return the text with the code in place of its marks."""
+    return _KEPT.sub(lambda mark: code[int(mark[1])], text) if code else text
+
+
+def without_references(text: str) -> str:
+    """Return plain text without the underscores that mark references in reStructuredText."""
+    return _RST_REFERENCE.sub(r"\1", text) if "_" in text else text
+
+
+def without_rst(text: str) -> str:
+    """Return a line without the inline markup of reStructuredText, and names of files as code spans."""
+    if "`" in text:
+        text = _RST_ROLE.sub(_role_words, text)
+        text = _RST_LINK.sub(r"\1", text)
+    if "]_" in text:
+        text = _RST_FOOTNOTE.sub("", text)
+    return _RST_NAME.sub(r"\1", text) if "|" in text else text
+
+
+def _role_words(role: re.Match[str]) -> str:
+    name, words = role[2] or role[1], role[3]
+    if titled := _RST_TARGET.fullmatch(words):
+        return titled[1]
+    if series := _SERIES.get(name):
+        return f"{series} {words.partition('#')[0]}"
+    if words.startswith("~"):  # only the last part is shown
+        words = words.rpartition(".")[2]
+    return f"`{words.lstrip('!~')}`"
 
 
 def flat(text: str) -> str:

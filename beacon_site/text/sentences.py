@@ -12,7 +12,13 @@ from itertools import pairwise
 import pysbd
 from pysbd.languages import LANGUAGE_CODES
 
-from beacon_site.text.cleaning import plain, width, without_citations
+from beacon_site.text.cleaning import (
+    plain,
+    width,
+    without_citations,
+    without_references,
+    without_rst,
+)
 
 # No more of a page is read, whatever a topic's limits are (research.services.budgets.budget).
 LONGEST_TEXT = 120_000
@@ -187,14 +193,11 @@ _ELEMENT = (
     "|td|th|thead|tr|tt|u|ul|var|video"
 )
 _MARKUP = re.compile(
-    r"(?<=[a-zA-Z0-9])__?(?=[\s,.;:)]|$)|"  # a reference of reStructuredText: `pytest_`
-    rf":[a-z]+(?::[a-z]+)?:(?=`)|\[\^\w+\]|\[edit\]|</?(?:{_ELEMENT})(?:\s[^<>]{{0,200}})?/?>|``",
+    rf"\[\^\w+\]|\[edit\]|</?(?:{_ELEMENT})(?:\s[^<>]{{0,200}})?/?>",
     re.IGNORECASE,
 )
 _MARKED = re.compile(r"[\[\]`*_<>#|]|^\s*[-+•·–—>\d]")
-_REFERENCE = re.compile(
-    r"\[([^\[\]]{1,200})\]\[[^\[\]]{0,60}\]|`([^`<>]{1,200}?)\s*<[^<>`]+>`_{1,2}"
-)
+_REFERENCE = re.compile(r"\[([^\[\]]{1,200})\]\[[^\[\]]{0,60}\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,8 +338,8 @@ def readable(quote: str) -> str:
     """Return a quoted span without markup and citation marks."""
     if not _MARKED.search(quote):
         return close_up(quote)
-    text = _REFERENCE.sub(lambda match: match[1] or match[2], quote)
-    return close_up(without_citations(plain(_MARKUP.sub("", text))))
+    text = _REFERENCE.sub(r"\1", without_rst(quote))
+    return close_up(without_citations(without_references(plain(_MARKUP.sub("", text)))))
 
 
 @lru_cache(maxsize=512)

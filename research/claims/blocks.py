@@ -16,7 +16,15 @@ from functools import cached_property
 import structlog
 
 from beacon_site.text import line_formats, tables, values
-from beacon_site.text.cleaning import match_key, one_line, plain
+from beacon_site.text.cleaning import (
+    match_key,
+    one_line,
+    plain,
+    put_back_code,
+    take_out_code,
+    without_references,
+    without_rst,
+)
 from beacon_site.text.sentences import language_of, split
 from research.claims import latex, restructured_text, structured
 
@@ -51,9 +59,17 @@ _LEGAL = re.compile(
     r"(?:§§?\s?\d+\w{0,2}|Art(?:ikel|icle|ículo|\.)?\s(?:[ADLR]\.?\s?)?\d+\w{0,2}|Section\s\d+|Chapter\s\d+|第[\d一二三四五六七八九十百]+[条章節节])"
     r"(?:[\s.:(—–-].{0,160})?$"
 )
-_ITEM = re.compile(r"([ \t]*)(?:[-*+•·▪►‣–]|\d{1,3}[.)]|\(\d{1,2}\))[ \t]+(\S.*)$")
+# `** item` is a nested item of AsciiDoc, whose level is the number of marks.
+_ITEM = re.compile(
+    r"([ \t]*\*{0,4}(?=[^*]|\*[ \t]))(?:[-*+•·▪►‣–]|\d{1,3}[.)]|\(\d{1,2}\))[ \t]+(\S.*)$"
+)
 _CHECKBOX = re.compile(r"\[([ xX])\][ \t]+")
 _ALERT = re.compile(r"^[>\s]*\[!(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION)\][>\s]*")
+_ASCIIDOC_TITLE = re.compile(r"\s*(?://[^\n]*\n\s*)*=[ \t]+\S")
+# Attributes, comments, included files, pictures and titles of pictures.
+_ASCIIDOC_SETTING = re.compile(
+    r":!?[\w-]{1,60}!?:(?:\s|$)|//(?!/)|[a-z]{2,20}::\S{0,300}\[|\.(?=[^\W\d])"
+)
 _ASCIIDOC_EDGE = re.compile(r"[ \t]*\|={3,}[ \t]*$")
 # `|`, or with what a cell spans and how it is set: `2.3+|`, `a|`.
 _ASCIIDOC_CELL = re.compile(r"(?:(?<!\S)(?:(\d{1,2})?(?:\.(\d{1,2}))?[+*])?[<^>]?[a-z]?|(?<!\\))\|")
@@ -85,10 +101,6 @@ _IMAGE = re.compile(r"!\[([^\]]{0,300})\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
 _CROSS_REFERENCE = re.compile(r"<<[^<>,]{1,200}(?:,([^<>]{1,200}))?>>")  # of AsciiDoc
 _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
 _FOOTNOTE = re.compile(r"(?<=\S)\[\^[^\[\]\s]{1,60}\](?!:)")
-_RST_LINK = re.compile(
-    r"`([^`<>]{1,200}?)\s*(?:<[^<>`]+>)?`_{1,2}(?!\w)|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`"
-)
-_RST_REFERENCE = re.compile(r"(?<=[^\W_])_{1,2}(?=$|[\s,.;:)])")
 # Comments of MDX, ids of headings, and attributes: `{/* #moodle-50 */}`, `{#moodle-50}`,
 # `{: #moodle-50 }`, `{ref="rules"}`.
 _ATTRIBUTES = re.compile(
@@ -237,6 +249,8 @@ def parse(text: str, language: str = "", *, keep_paragraphs: bool = False) -> li
         text = text[front.end() :]
     text = tables.with_pipes(_COMMENT.sub("\n", text))
     lines = [_QUOTED.sub("", line) for line in text.split("\n")]
+    if _ASCIIDOC_TITLE.match(text):
+        lines = [line for line in lines if not _ASCIIDOC_SETTING.match(line)]
     _read_lines(reader, restructured_text.without_comments(lines))
     reader.close()
     return reader.entries
@@ -283,8 +297,7 @@ def plain_words(text: str) -> str:
         text = _ALERT.sub("", text)
     if "![" in text:
         text = _IMAGE.sub(_badge, text)
-    if "`" in text:
-        text = _RST_LINK.sub(lambda found: found[1] or found[2], text)
+    text, code = take_out_code(without_rst(text))
     if "[^" in text:
         text = _FOOTNOTE.sub("", text)
     if "[" in text:
@@ -296,11 +309,13 @@ def plain_words(text: str) -> str:
     if "&" in text:
         text = html.unescape(text).replace("\xa0", " ").replace("\u2011", "-")
     if _MARKED.search(text) and not _DAY_FIRST.match(text):
-        text = _RST_REFERENCE.sub("", plain(text))
+        text = without_references(plain(text))
     if "\\" in text:
         text = _ESCAPED.sub(r"\1", text)
     text = one_line(text)
-    return _BARE_LINK.sub(r"\1", text) if "[" in text else text
+    if "[" in text:
+        text = _BARE_LINK.sub(r"\1", text)
+    return put_back_code(text, code)
 
 
 def _badge(image: re.Match[str]) -> str:
