@@ -100,6 +100,25 @@ def test_files_added_to_the_folder_are_the_next_runs_news_and_then_there_is_none
     assert not _told(third) and third.new_count == 0
 
 
+def test_a_report_cites_each_edited_document_once(
+    admin: Any, settings: Any, tmp_path: Path, run_of: RunOf
+):
+    settings.BEACON_LIBRARY_DIR, settings.BEACON_SEARCH = str(tmp_path), ["library"]
+    kept = "# Harbour trams\n\nHarbour trams stop at the museum every day of the week.\n\n"
+    write(tmp_path, {"trams.md": f"{kept}Harbour trams cost 2.40 euros for adults in 2027.\n"})
+    library_folder.scan_if_due(every=0)
+    topic = create_topic(owner=admin, title="Harbour trams", by=admin.actor)
+    run_of(topic)
+    write(tmp_path, {"trams.md": f"{kept}Harbour trams cost 2.80 euros for adults in 2027.\n"})
+    library_folder.scan_if_due(every=0)
+
+    report = run_of(topic).report
+
+    assert "Changed:** Harbour trams cost 2.80 euros" in report.as_markdown()
+    assert "stop at the museum every day of the week. [1] *(confirmed once" in report.body
+    assert [source["title"] for source in report.sources] == ["Harbour trams"]
+
+
 @pytest.mark.parametrize(
     ("services", "read"),
     [(["wikipedia"], ["https://a.example/"]), (["library"], ["https://a.example/", DOCUMENT])],

@@ -25,6 +25,7 @@ from beacon_site.text.cleaning import ended, match_key, plain, shorten, without_
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import ngettext
 from memory.models import Source, TopicFact, origins
+from memory.models.library import page_of
 from memory.services.topic_memory import KnownFact, TopicMemory
 from research.claims.matching import match
 from research.claims.selection import PageText
@@ -65,16 +66,32 @@ class KnownSources:
         pages: Sequence[PageText],
         changes: list[Change],
     ) -> KnownSources:
-        """Number the sources of `facts`, in 2 or 3 queries."""
+        """Number the sources of `facts`, in 2 or 3 queries.
+
+        A library document that was edited has another URL. A fact that its new version confirms
+        cites that version.
+        """
         by_url = {page.url: page.number for page in pages}
+        by_number = {page.number: page_of(page.url) for page in pages}
+        confirmed = {
+            (change.previous_id, by_number[number]): number
+            for change in changes
+            if change.status == Status.CONFIRMED
+            for number in change.citations
+            if number in by_number
+        }
         last = max(by_url.values(), default=0)
         earlier: list[PageText] = []
+        numbers: dict[str, int] = {}
         for fact in facts:
-            if fact.url and fact.url not in by_url:
+            if not fact.url:
+                continue
+            number = confirmed.get((fact.id, page_of(fact.url)))
+            if number is None and fact.url not in by_url:
                 last += 1
                 by_url[fact.url] = last
                 earlier.append(_reading(last, fact))
-        numbers = {fact.id: by_url[fact.url] for fact in facts if fact.url}
+            numbers[fact.id] = number or by_url[fact.url]
         return cls(earlier, numbers, _notes(work, facts, changes) if facts else {})
 
     def numbers_of(self, fact_id: str) -> list[int]:
