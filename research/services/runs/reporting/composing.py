@@ -248,8 +248,8 @@ def _pages_read(again: Outcome, read: int) -> str:
         )
         return words % values
     words = ngettext(
-        "%(read)d known page was checked again and %(changed)d has changed.",
-        "%(read)d known pages were checked again and %(changed)d have changed.",
+        "%(read)d known page was checked again, and it has changed.",
+        "%(read)d known pages were checked again, and %(changed)d of them changed.",
         read,
     )
     return words % values
