@@ -76,6 +76,9 @@ _ASCIIDOC_CELL = re.compile(r"(?:(?<!\S)(?:(\d{1,2})?(?:\.(\d{1,2}))?[+*])?[<^>]
 _DELIMITER = re.compile(r"[\s|:+=-]*[-=][\s|:+=-]*$")
 _SIMPLE_RULE = re.compile(r"[ \t]*={2,}(?:[ \t]+={2,})+[ \t]*$")
 _GRID_RULE = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*$")
+# What an MDX page takes from its site's code, and gives to it.
+_MODULE = re.compile(r"(?:import\s[^'\"]{1,300}\sfrom\s+['\"]|export\s+(?:const|default)\s)")
+_EMOJI = re.compile(r"(?:^|(?<=\s)):[a-z][a-z\d_+-]{1,40}:(?:\s+|$)")  # `:rocket: Features`
 _FIELD = re.compile(r"[ \t]*:([\w][\w \-]{0,40}):[ \t]+(\S.*)$")
 _DIRECTIVE = re.compile(
     r"[ \t]*\.\.(?:\s|$)|\[?!\[|\[(?:cols|options|%|\[)[^\]]*\]{1,2}\s*$|[ \t]*\[\^?[^\]]{1,60}\]:\s|[ \t]*</?[a-zA-Z!][^>]*>\s*$"
@@ -291,13 +294,19 @@ def without_front_matter(text: str) -> str:
 
 def plain_words(text: str) -> str:
     """Return a cell, heading or item without markup, link targets and entities."""
+    text, code = take_out_code(without_rst(text))
+    return put_back_code(_without_markup(text), code)
+
+
+def _without_markup(text: str) -> str:
+    if text.count(":") > 1:
+        text = _EMOJI.sub("", text)
     if "{" in text:
         text = _ATTRIBUTES.sub(" ", text)
     if "[!" in text:
         text = _ALERT.sub("", text)
     if "![" in text:
         text = _IMAGE.sub(_badge, text)
-    text, code = take_out_code(without_rst(text))
     if "[^" in text:
         text = _FOOTNOTE.sub("", text)
     if "[" in text:
@@ -313,9 +322,7 @@ def plain_words(text: str) -> str:
     if "\\" in text:
         text = _ESCAPED.sub(r"\1", text)
     text = one_line(text)
-    if "[" in text:
-        text = _BARE_LINK.sub(r"\1", text)
-    return put_back_code(text, code)
+    return _BARE_LINK.sub(r"\1", text) if "[" in text else text
 
 
 def _badge(image: re.Match[str]) -> str:
@@ -348,9 +355,9 @@ def _read_lines(reader: _Reader, lines: list[str]) -> None:
             place = behind
         elif fence := _FENCE.match(line):
             place = _behind_fence(lines, place, fence.group(1))
-        elif _UNDERLINE.match(line) or _DIRECTIVE.match(line):
+        elif _UNDERLINE.match(line) or _DIRECTIVE.match(line) or _MODULE.match(line):
             place += 1
-        elif found := _FIELD.match(line):
+        elif (found := _FIELD.match(line)) and not found[2].startswith("**"):
             reader.add(PAIR, plain_words(found.group(1)), [("", plain_words(found.group(2)))], line)
             place += 1
         elif _ITEM.match(line):

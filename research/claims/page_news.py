@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -25,7 +25,16 @@ from beacon_site.text import values
 from beacon_site.text.cleaning import match_key, shorten
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
-from research.claims.blocks import ITEM, PAIR, PARAGRAPH, ROW, SENTENCE, STATED, Entry
+from research.claims.blocks import (
+    ITEM,
+    LONGEST_QUOTE,
+    PAIR,
+    PARAGRAPH,
+    ROW,
+    SENTENCE,
+    STATED,
+    Entry,
+)
 from research.claims.candidates import begins_with_reference
 from research.claims.page_diff import (
     ADDED,  # fmt: skip
@@ -74,6 +83,8 @@ REPEATED = 4  # words of a statement that isn't new if one of the last version h
 LEAST_CELLS = 2  # of a column that a table gained
 MOST_REPLACED = 1  # times by which a page has a replaced word less, if it wasn't renamed
 MOST_HOLDING = 50  # statements searched per word
+LONGEST_IN_LIST = 120  # characters of a row in a list of several
+MOST_LISTS = 6  # of other rows of an entirely new section
 MOST_IN_SECTION = 12  # entries below each heading of an entirely new section
 MOST_OF_HEADING = {SENTENCE: 9, ITEM: 12}  # per heading and kind, by weight
 MORE_WITHOUT_HEADING = 3  # times as many: most of a web page's text has no marked heading
@@ -176,6 +187,14 @@ _GENERIC = re.compile(
 )
 
 
+_RELEASE = re.compile(r"\W{0,3}(?:(?:version|release)\s+)?(v?\d+\.\d+[\w.+-]*)\b", re.IGNORECASE)
+_KIND_OF_CHANGE = re.compile(
+    r"\W{0,3}(?:added|changed|changes|deprecated|fixed|fixes|(?:bug ?|other |security )?fixes|improved|improvements"
+    r"|(?:new |breaking )?(?:features|changes)|enhancements|removed|security|other(?: changes(?: and fixes)?)?)",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True)
 class PageChange:
     """One piece of news from a page: the new and the old text, and its weight.
@@ -273,8 +292,28 @@ def _subject(entry: Entry, title: str) -> str:
         return entry.subject if match_key(context) in entry.key else context
     is_short = len(entry.subject.split()) <= 3 and len(context.split()) <= 8
     if entry.kind in (ROW, PAIR) or is_short:
-        return f"{shorten(context, 80)}, {entry.subject}"
-    return entry.subject
+        release = _release(entry, above=1)
+        return ", ".join(filter(None, [release, shorten(context, 80), entry.subject]))
+    release = _release(entry)
+    return f"{release}: {entry.subject}" if release else entry.subject
+
+
+def _release(entry: Entry, above: int = 0) -> str:
+    """Return the version of a changelog that an entry is about, unless its subject says it.
+
+    It's the number in a heading such as "2.7.6 (2027-08-15)", or in "2.7.6" above "Fixed". Other
+    numbers are those of sections. It must be at least `above` levels above the nearest heading.
+    """
+    for below, heading in enumerate(reversed(entry.headings)):
+        if not (found := _RELEASE.match(heading)):
+            continue
+        rest = heading[found.end() :]
+        dated = any(kind == values.DATE for kind, _value in values.typed_values(rest))
+        listed = below and _KIND_OF_CHANGE.fullmatch(entry.headings[-1].strip(" :"))
+        if not (dated or (listed and not any(map(str.isalpha, rest)))):
+            continue
+        return found[1] if below >= above and found[1] not in entry.subject else ""
+    return ""
 
 
 def _context(entry: Entry, title: str) -> str:
@@ -1112,10 +1151,15 @@ def _section(
     best = [one for some in ranked.values() for one in some[:MOST_IN_SECTION]]
     kept = [one for one in best if one.key != first.match or lead == number]
     kept.sort(key=lambda one: one.order)
+    left = {one.key for some in ranked.values() for one in some[MOST_IN_SECTION:]}
+    in_short = _in_short([one for one in entries if one.match in left], heading)
     heads: list[PageChange] = []
     if head.is_typed and lead == number and all(one.kind == ITEM for one in kept):
         # If the entries of a version name it, it needs no line for itself.
-        said = (one.sentence.removeprefix(f"{heading}, ") for one in kept)
+        release = found[1] if (found := _RELEASE.match(heading)) else heading
+        said = (
+            one.sentence.removeprefix(f"{heading}, ").removeprefix(f"{release}: ") for one in kept
+        )
         kept = [
             replace(one, sentence=shorten(f"{name}: {text}", LONGEST))
             for one, text in zip(kept, said, strict=True)
@@ -1132,7 +1176,53 @@ def _section(
             replace(one, weight=min(one.weight, 0.8), kind=ROW if one.kind == ITEM else one.kind)
             for one in kept
         ),
+        *in_short,
     ]
+
+
+def _in_short(entries: Sequence[Entry], heading: str) -> list[PageChange]:
+    """Return the rows of a new section that have no line of their own, as a few lists.
+
+    Rows whose names begin with the same words are in one list: "Removed: julia 1.3; pgi 17.10".
+    """
+    lists: defaultdict[str, list[tuple[Entry, str]]] = defaultdict(list)
+    for one in entries:
+        if one.kind not in (ROW, PAIR) or share_of(one) < 1:
+            continue
+        kind, comma, name = one.subject.partition(", ")
+        kind, name = (kind, name) if comma else ("", one.subject)
+        said = (value for _name, value in one.fields if value and value not in one.subject)
+        lists[kind].append((one, shorten(" ".join([name, *said]), LONGEST_IN_LIST)))
+    found: list[PageChange] = []
+    for kind, rows in lists.items():
+        above = ", ".join(filter(None, [shorten(heading, 80), kind]))
+        for some in _chunked(rows):
+            first = some[0][0]
+            sentence = f"{above}: {'; '.join(said for _one, said in some)}"
+            made = PageChange(
+                NEW, sentence, _joint_quote([one for one, _said in some]), weight=WEIGHT_OF_REST,
+                key=match_key(sentence), order=first.order,
+            )  # fmt: skip
+            found.append(_placed(made, first))
+    return found[:MOST_LISTS]
+
+
+def _chunked(rows: Sequence[tuple[Entry, str]]) -> Iterator[list[tuple[Entry, str]]]:
+    """Yield as many rows at a time as fit in a sentence."""
+    some: list[tuple[Entry, str]] = []
+    for row in rows:
+        if some and sum(len(said) + 2 for _one, said in [*some, row]) > LONGEST - 100:
+            yield some
+            some = []
+        some.append(row)
+    yield some
+
+
+def _joint_quote(entries: Sequence[Entry]) -> str:
+    """Return the quotes of entries that follow each other on the page, or else the first."""
+    orders = [one.order for one in entries]
+    is_run = orders == list(range(orders[0], orders[0] + len(orders)))
+    return " ".join(one.quote for one in entries)[:LONGEST_QUOTE] if is_run else entries[0].quote
 
 
 def _gained_columns(diff: PageDiff, title: str) -> list[PageChange]:
@@ -1397,7 +1487,9 @@ def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageCh
         listed = [text, *(entry.text for entry in below if entry.kind == ITEM)]
         text = "; ".join([*(one.rstrip(".;") for one in listed[:-1]), listed[-1]])
     text = shorten(text.rstrip(": "), LONGEST)
-    sentence = heading if match_key(text) in match_key(heading) else f"{heading}: {text}"
+    release = _release(first, above=1) if len(path) == len(first.headings) else ""
+    named = f"{release}, {heading}" if release else heading
+    sentence = heading if match_key(text) in match_key(heading) else f"{named}: {text}"
     weight = 0.8 * (0.5 if _is_aside(heading, entries) else 1.0)
     return replace(
         made, sentence=shorten(sentence, LONGEST), quote=space.join(one.quote for one in lead),

@@ -7,7 +7,7 @@ import pytest
 from beacon_site.net.reflow import join_file
 from beacon_site.text.cleaning import plain
 from beacon_site.text.sentences import readable
-from research.claims import blocks
+from research.claims import blocks, page_news
 from research.claims.blocks import plain_words
 
 RST = """
@@ -95,3 +95,50 @@ def test_nested_items_of_asciidoc_are_under_their_item_and_settings_are_not_read
         (("Tram handbook", "Tickets", "Tickets are sold in these places", "On board"), "Day tickets"),
         (("Tram handbook", "Tickets", "Tickets are sold in these places"), "At the depot"),
     ]  # fmt: skip
+
+
+MDX = """---
+title: Ticket machines
+---
+
+import Prices from '/snippets/prices.mdx';
+
+export const updated = 'today'
+
+Ticket machines accept cards and coins at all stops.
+"""
+
+
+def test_imports_of_an_mdx_page_are_not_statements():
+    assert [one.text for one in blocks.parse(MDX, "en")] == [
+        "title: Ticket machines",
+        "Ticket machines accept cards and coins at all stops.",
+    ]
+
+
+CHANGELOG = """# Changelog
+
+## 3.2.0 - 4 May 2027
+
+:new: **New features**
+
+- Tickets can be bought on board with a card or a phone
+
+### Fixed
+
+- Stops: names are no longer cut off on small screens
+
+## 2.1 Scope
+
+- The timetable applies to all lines in the city
+"""
+
+
+def test_an_entry_of_a_changelog_names_its_release():
+    found = [page_news.words_of(one, "Changelog") for one in blocks.parse(CHANGELOG, "en")]
+
+    assert found == [
+        "3.2.0: Tickets can be bought on board with a card or a phone",
+        "3.2.0, Fixed, Stops: names are no longer cut off on small screens",
+        "The timetable applies to all lines in the city",
+    ]

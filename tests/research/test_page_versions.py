@@ -434,8 +434,8 @@ def test_a_release_is_told_by_the_titles_of_its_changes():
 
     assert [sentence for _status, sentence in found] == [
         "v1.4.0 - 25 June 2026: 2 entries",
-        "#40: add documentation of the new signs: A file for each sign; A file for each stop.",
-        "#41: close doors before the tram leaves",
+        "v1.4.0, #40: add documentation of the new signs: A file for each sign; A file for each stop.",
+        "v1.4.0: #41: close doors before the tram leaves",
     ]
 
 
