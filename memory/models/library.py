@@ -142,8 +142,13 @@ class LibraryDocument(Remembered):
         """Return the search type: the owner's own documents, or the folder's."""
         return FOLDER if self.path else OWN
 
+    @property
+    def named(self) -> str:
+        """Return the title and the folder, which often says what a file is about."""
+        return f"{self.title} {self.path.rpartition('/')[0]}".strip()
+
     def search_text(self) -> str:
-        return f"{self.title}\n{self.text}"
+        return f"{self.named}\n{self.text}"
 
     def search_marks(self) -> search_index.FilterFields:
         return search_index.FilterFields(trust=self.trust, sensitivity=self.sensitivity)

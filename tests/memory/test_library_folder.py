@@ -182,6 +182,15 @@ def test_a_folder_that_is_watched_no_longer_is_found_no_longer_and_comes_back_as
     assert LibraryDocument.objects.get().address == address  # the same words: nothing new to read
 
 
+def test_a_document_is_found_by_the_name_of_its_folder(folder: Path, bob: Any) -> None:
+    for place in ("tram-works/source", "ferries"):
+        (folder / place).mkdir(parents=True)
+        (folder / place / "news.md").write_text("# News\n\nThe workshop is open again.\n")
+
+    assert asked(bob, "tram workshop", about="tram works")[0] == "tram-works: News"
+    assert asked(bob, "workshop", about="ferries") == ["ferries: News"]
+
+
 def test_own_documents_and_the_folders_are_merged_by_score(folder: Path, alice: Any) -> None:
     scan_library_folder()
     library_services.add_document(alice, text="pilot pilot pilot line", by=Actor("human", "alice"))

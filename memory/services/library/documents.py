@@ -275,7 +275,7 @@ def _rank_passages(
     for pk, score in ranked:
         if (document := documents.get(pk)) is None:
             continue
-        share = max(nearness(document.title, document.beginning, about, one) for one in languages)
+        share = max(nearness(document.named, document.beginning, about, one) for one in languages)
         if share > LEAST_NEARNESS:
             near.append((score * share, document, document.beginning))
     if not near and about and query != about:

@@ -74,6 +74,9 @@ FOR_PEOPLE = frozenset(
     ).split()
 )
 # Names that are only meaningful together with their folder.
+_PLACES = frozenset(
+    ["content", "contents", "doc", "docs", "documentation", "pages", "source", "src"]
+)
 _COMMON = FOR_PEOPLE | {"index", "main", "overview", "introduction", "default"}
 
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.{0,5000}?)\r?\n(?:---|\.\.\.)\r?\n", re.DOTALL)
@@ -141,16 +144,22 @@ def read_document(name: str, content: bytes) -> DocumentText:
 def _named(path: PurePath) -> str:
     """Return a document's name from its file, with the folder's name if the file's is common."""
     stem = clean(path.stem)[0]
-    folder = clean(path.parent.name)[0]
+    folder = _folder_of(path)
     return f"{folder}: {stem}" if folder and stem.lower() in _COMMON else stem
 
 
 def _placed(title: str, path: PurePath) -> str:
-    """Return the title, with the folder's name if the file's name is common (README)."""
-    folder = clean(path.parent.name)[0]
-    if not title or not folder or path.stem.lower() not in _COMMON:
+    """Return the title, with the folder's name if both the file's name and the title say little."""
+    folder = _folder_of(path)
+    if not title or not folder or path.stem.lower() not in _COMMON or len(title.split()) > 2:
         return title
     return title if match_key(folder) in match_key(title) else f"{folder}: {title}"
+
+
+def _folder_of(path: PurePath) -> str:
+    """Return the name of the nearest folder that isn't only where a project keeps its documents."""
+    names = (clean(name)[0] for name in reversed(path.parent.parts))
+    return next((name for name in names if name.lower() not in _PLACES), "")
 
 
 def title_of(text: str) -> str:
