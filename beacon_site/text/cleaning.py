@@ -87,7 +87,7 @@ _RST_REFERENCE = re.compile(r"(?<!\w)([^\W_][\w-]{0,80}?)_{1,2}(?=$|[\s,;:)]|\.(
 _SERIES = {"pep": "PEP", "rfc": "RFC"}  # roles whose text is only a number
 # Underscores inside a name (snake_case, __init__.py) belong to it.
 _UNDERLINED = re.compile(r"(?<!\w)(__|_)(?=[^\s_])(.{1,400}?)(?<=[^\s_])\1(?!\w|\.\w)")
-_LINK = re.compile(r"!?\[([^\]\n]*)\]\((?:[^()\n]|\([^()\n]*\))*\)")
+_LINK = re.compile(r"!?\[((?:[^\[\]\n]|\[[^\[\]\n]*\])*)\]\((?:[^()\n]|\([^()\n]*\))*\)")
 _CITATION = re.compile(r"\s*\[(\d{1,3})\](?!\()")
 _MARKS = re.compile(r"[\[*_~`]")
 _NOT_ALPHANUMERIC = re.compile(r"[\W_]+")

@@ -15,8 +15,14 @@ LONGEST = 200_000
 
 _INSTRUCTIONS = (
     r"(?:instructions?|rules|prompts?|guidelines|guardrails|directives|programming|training"
-    r"|orders|commands|context|restrictions|messages?)"
+    r"|orders|restrictions)"
 )
+# Technical texts are about these, too: "the node must ignore the message".
+_MESSAGES = r"(?:commands|context|messages?)"
+_EARLIER = (
+    r"(?:your|previous|prior|earlier|above|preceding|former|original|initial|system|developer)"
+)
+_BEGIN = r"(?:^|[.!?:;,]\s+|\n)"  # of a clause
 _OWNED = (
     r"(?:(?:any|all|each|every|of|the|your|these|those|my|its|previous|prior|earlier|above"
     r"|preceding|former|original|initial|current|existing|other|system|safety|developer)\s+)"
@@ -32,24 +38,28 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
         "tells the reader to ignore instructions",
         (
             rf"\b(?:ignore|disregard|forget|override|overrule|bypass|neglect|drop|discard)\s+"
-            rf"{_OWNED}{{1,5}}{_INSTRUCTIONS}\b"
+            rf"(?:{_OWNED}{{1,5}}{_INSTRUCTIONS}|{_OWNED}{{0,3}}{_EARLIER}\s+{_OWNED}{{0,2}}{_MESSAGES})\b"
+            r"|\b(?:ignore|disregard|forget)\s+(?:all\s+(?:of\s+)?)?the\s+above\s+and\s+(?:instead|now|write|say"
+            r"|answer|output|do)\b"
             r"|\b(?:ignore|disregard|forget)\s+(?:everything|anything|all|what)\s+"
             r"(?:(?:that\s+)?(?:you|above|before|was)\b|(?:previous|prior|above))"
             r"|\byour\s+(?:new|real|actual|true|only|next)\s+(?:instructions?|task|goal|orders|rules"
-            r"|objective|purpose|role)\b|\bnew\s+(?:system\s+)?instructions?\s*(?::|follow)"
+            r"|objective|purpose|role)\b|(?:^|[.!?]\s+|\n)new\s+(?:system\s+)?instructions?\s*(?::|follow)"
         ),
     ),
     (
         "asks to be remembered",
         (
             r"(?:^|[.!?:;,]\s+|\b(?:please|must|should|always|now|and|to)\s+)(?:remember|memori[sz]e)\s+"
-            r"(?:that\s+(?:you|the user|your)|permanently|forever|always|this\s+(?:rule|fact|forever"
-            r"|permanently|for)|from now on|for all future)"
-            r"|(?:^|[.!?:;]\s+|\bplease\s+)remember\s+(?:permanently\s+|always\s+)?that\b"
+            r"(?:that\s+you\s+(?:trust|prefer|believe|recommend|obey|serve|always|never|only)\b"
+            r"|that\s+the\s+user\s+(?:is\s+(?:an?\s+|the\s+)?(?:admin\w*|owner)|wants|likes|prefers|trusts"
+            r"|approved|agreed|asked|has\s+(?:approved|agreed|asked|allowed|granted))\b"
+            r"|permanently|forever|always\s+that|this\s+(?:rule|fact|forever|permanently|for)"
+            r"|from now on|for all future)"
             r"|\b(?:add|store|save|write|put|record|append|commit)\s+(?:this|the following|that|it|these)"
             r"\b[^.!?]{0,60}\b(?:your\s+(?:long.term\s+|permanent\s+)?(?:memor(?:y|ies)|notes?|soul|rules?"
             r"|files?|facts?)|(?:to|in|into)\s+(?:long.term\s+|permanent\s+)?memory\b(?!\s+(?:of|at|map)))"
-            r"|\b(?:update|change|edit|rewrite|replace|delete|erase|wipe|clear|reset)\s+(?:all\s+)?(?:of\s+)?"
+            r"|\b(?:update|change|edit|rewrite|overwrite|replace|delete|erase|wipe|clear|reset)\s+(?:all\s+)?(?:of\s+)?"
             r"your\s+(?:\w+\s+)?(?:memor(?:y|ies)|notes?|soul|rules|persona|system|facts?|instructions?)\b"
             r"|\byour\s+memor(?:y|ies)\s+(?:files?|store)\b"
         ),
@@ -62,8 +72,8 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
             r"(?:it\s+to\s+|this\s+to\s+|that\s+to\s+)?(?:the|your|any)\s+(?:user|owner|human|operator)s?\b"
             r"|\b(?:do not|don't|never)\s+(?:tell|mention|reveal|disclose)\s+(?:anyone|anybody"
             r"|(?:about\s+)?this\s+(?:paragraph|message|instruction|prompt|text|page|note))\b"
-            r"|\b(?:tell|convince|persuade|urge|instruct)\s+(?:the|your)\s+(?:user|owner|human)s?\s+"
-            r"(?:to|that)\b"
+            rf"|(?:{_BEGIN}|\bplease\s+|\byou\s+(?:must|shall)\s+)(?:tell|convince|persuade|urge)\s+"
+            r"(?:the|your)\s+(?:user|owner|human)s?\s+(?:to|that)\b"
         ),
     ),
     (
@@ -71,11 +81,12 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
         (
             r"\bas an?\s+(?:ai|artificial intelligence|(?:large )?language model)\b(?:,|\s+(?:you|i|assistant"
             r"|model|language model|agent)\b)"
-            rf"|\b(?:attention|note|notice|message|memo|instructions?|reminder|dear|hello|hey|hi|to)"
+            r"|(?:(?:^|[.!?]\s+|\n)\W{0,4}(?:important\s+)?(?:attention|note|notice|message|memo"
+            r"|instructions?|reminder|to)|\b(?:attention|dear|hello|hey|hi))"
             rf"[,:]?\s+(?:for\s+|to\s+)?(?:all\s+|any\s+|the\s+|every\s+|you,?\s+)?{_MACHINE}\b"
-            r"(?=[^.!?]{0,40}[:,!])"
+            r"(?=[^.!?(\n]{0,40}(?:[,!]|:(?!//)))"
             rf"|\bif\s+you(?:'re|\s+are)\s+(?:an?\s+|the\s+)?{_MACHINE}\b"
-            rf"|\byou\s+are\s+(?:now\s+)?(?:an?\s+|the\s+)?(?:\w+\s+)?{_MACHINE}\b"
+            rf"|\byou\s+are\s+(?:now\s+)?(?:(?:an?|the)\s+(?:\w+\s+)?)?{_MACHINE}\b"
             r"|\byou\s+are\s+now\s+(?:in\s+)?(?:dan|free|unrestricted|jailbroken|a\s+different|developer\s+mode"
             r"|no\s+longer)\b"
             rf"|\b{_MACHINE}\s+(?:reading|processing|summari[sz]ing|visiting|parsing)\s+this\b[^.!?]{{0,30}}"
@@ -87,26 +98,34 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
     (
         "mentions the system prompt",
         (
-            r"\b(?:your|reveal|print|repeat|show|leak|output)\s+(?:\w+\s+)?system\s+(?:prompt|message)s?\b"
-            r"|\bthe\s+system\s+prompt\b"
-            r"|\bsystem\s+(?:prompt|message|override|instruction)s?\s*:"
-            r"|<\|?\s*/?(?:im_start|im_end|system|endoftext|assistant|user)\b[^>\n]{0,20}\|?>"
-            r"|\[/?(?:inst|system)\]|<</?sys>>|(?:^|\n)#{2,6} ?(?:system|instruction)s?\s*:"
-            r"|(?:^|\n)(?:system|assistant) ?:\s+\S"
+            r"\b(?:reveal|print|repeat|show|leak|output|disclose|quote|ignore|override)\s+(?:me\s+)?"
+            r"(?:(?:your|the|all|of|entire|full|whole|current)\s+){0,4}system\s+(?:prompt|message)s?\b"
+            r"|(?:^|\n)\W{0,4}system\s+(?:override|instruction)s?\s*:"
+            r"|(?:^|\n)\W{0,4}system\s+(?:prompt|message)\s*:[^.!?\n]{0,40}\byou\b"
+            r"|<\|\s*/?(?:im_start|im_end|system|endoftext|assistant|user)\b[^>\n]{0,20}>"
+            r"|(?:^|\n)</?(?:system|assistant)>"
+            r"|\[/?(?:inst|system)\](?!\()|<</?sys>>|(?:^|\n)#{2,6} ?(?:system|instruction)s?\s*:"
+            r"|(?:^|\n)(?:system|assistant) ?:\s[^.!?\n]{0,40}\b(?:you|user)\b"
         ),
     ),
     (
         "tells the reader what to do",
         (
-            r"(?:^|[.!?:;,]\s+)(?:and\s+|now\s+|therefore,?\s+|so\s+)?you\s+(?:must|shall)\s+(?:now\s+|always"
-            r"\s+|never\s+|not\s+|only\s+|immediately\s+)*(?:answer|reply|respond|recommend|say|state|obey"
-            r"|follow|comply|write|store|remember|send|call|execute|output|include|conclude|report|praise|tell"
-            r"|mention|treat|consider|rank|summari[sz]e|forget|ignore|delete|visit|believe|refuse)\b"
-            r"|\byou\s+must\s+(?:now|always|never|immediately|obey|comply)\b"
-            r"|\b(?:always|only)\s+(?:answer|reply|respond)\s+(?:with|that|in|by)\b"
+            rf"{_BEGIN}(?:and\s+|now\s+|therefore,?\s+|so\s+)?you\s+(?:must|shall)\s+(?:now\s+|always\s+"
+            r"|never\s+|not\s+|only\s+|immediately\s+)*(?:answer|reply|respond|recommend|say|obey|praise"
+            r"|conclude|rank|summari[sz]e|forget|believe)\b"
+            r"|\byou\s+(?:must|shall)\s+(?:\w+\s+){0,2}(?:write|store|send|call|output|include|mention|delete"
+            r"|ignore|report|follow)\b[^.!?\n]{0,60}\b(?:your\s+(?:memor(?:y|ies)|notes|summary|answer|reply"
+            r"|response|report)|(?:in|into|to|from)\s+memory|(?:the|every|each)\s+(?:summary|answer|reply"
+            r"|response)|these\s+instructions)\b"
+            r"|\byou\s+must\s+(?:obey\b|(?:now|always|never|immediately)\s+(?:answer|reply|respond|recommend|say"
+            r"|obey|praise|conclude|mention|rank)\b)"
+            rf"|(?:{_BEGIN}|\b(?:must|should|you|please|and)\s+)(?:(?:always|only)\s+(?:answer|reply|respond)\s+"
+            r"(?:with|that|in|by)|(?:answer|reply|respond)\s+only\s+with)\b"
             r"|\b(?:send|forward|post|upload|e-?mail|exfiltrate|transmit|leak)\s+(?:me\s+)?(?:all\s+|the\s+"
-            r"(?:contents?\s+of\s+)?|a\s+copy\s+of\s+)*your\s+(?:memor(?:y|ies)|notes?|conversation|context"
-            r"|api\s+keys?|keys?|secrets?|credentials?|instructions?|history|files)\b"
+            r"(?:contents?\s+of\s+)?|a\s+copy\s+of\s+)*your\s+(?:(?:memor(?:y|ies)|conversations?|context"
+            r"|api\s+keys?|secrets?|credentials?|instructions?)\b"
+            r"|(?:notes?|keys?|history|files)\s+to\s+(?:https?:|\S+@|(?:this|the\s+following)\s+(?:address|url)))"
             r"|\b(?:call|invoke|run|use|execute)\s+(?:the\s+)?(?:tool\s+)?`?(?:memory_(?:write|patch|append|read"
             r"|list)|update_soul|remember_fil|store_in_memory|update_memory)\b"
             r"|\bin\s+your\s+(?:answer|reply|response|summary|report|output),?\s+(?:you\s+)?(?:always|must|only"
@@ -119,8 +138,8 @@ _OTHERS: tuple[tuple[str, str], ...] = (
     (
         "tells the reader to ignore instructions",
         (
-            r"(?:忽略|无视|無視|忘记|忘掉|忘記|不要理会|不要遵守)(?:你|您|之前|以前|先前|上面|以上|所有|一切|全部|的|此前)*"
-            r"(?:指令|指示|规则|規則|提示|命令|要求|设定)"
+            r"(?:忽略|无视|無視|忘记|忘掉|忘記|不要理会|不要遵守)(?:(?:你|您|之前|以前|先前|上面|以上|所有|一切|全部|的|此前)+"
+            r"(?:规则|規則|提示|命令|要求|设定|指令|指示)|指令|指示)"
             r"|(?:これまで|以前|上記|前|すべて|全て|今まで|先)(?:の|すべての|全ての)*(?:指示|命令|ルール|プロンプト)"
             r"を(?:すべて)?(?:無視|忘れ)|(?:이전|위|모든)(?:의|\s|모든)*(?:지시|명령|규칙|지침)(?:를|을|사항을)?\s*(?:모두\s*)?"
             r"(?:무시|잊)"
@@ -137,7 +156,7 @@ _OTHERS: tuple[tuple[str, str], ...] = (
     (
         "asks to be remembered",
         (
-            r"(?:请|你必须|务必|永远|一定要)(?:永远|永久|务必)?(?:记住|牢记)|(?:写入|存入|保存到|加入)(?:你|您)?的?"
+            r"(?:请|你必须|务必|一定要)?(?:永远|永久)(?:记住|牢记)|(?:写入|存入|保存到|加入)(?:你|您)?的?"
             r"(?:长期)?(?:记忆|笔记|记忆文件)|(?:记憶|記憶)(?:に|へ)(?:保存|書き込|記録)し"
             r"|\b(?:merke|merken)\s+(?:dir|sie\s+sich)\b|\bsouviens-toi\s+que\b|\brecuerda\s+(?:siempre|para\s+siempre)\b"
             r"|запомни(?:те)?,?\s+(?:что|навсегда)"
@@ -167,7 +186,12 @@ _OTHERS: tuple[tuple[str, str], ...] = (
     ),
     (
         "mentions the system prompt",
-        r"(?:系统|系統)提示(?:词|詞)|システムプロンプト|시스템\s*프롬프트|системн\w+\s+промпт",
+        (
+            r"(?:泄露|透露|输出|打印|显示|重复|告诉我|忽略)(?:你|您|的|全部|完整)*(?:系统|系統)提示(?:词|詞)"
+            r"|システムプロンプトを(?:表示|出力|教え|見せ|無視|繰り返)"
+            r"|시스템\s*프롬프트(?:를|을)\s*(?:출력|표시|공개|알려|보여|무시)"
+            r"|(?:покажи|выведи|раскрой|повтори|игнорируй)(?:те)?\s+(?:\w+\s+){0,2}системн\w+\s+промпт"
+        ),
     ),
 )
 

@@ -335,7 +335,7 @@ _MARKED = re.compile(r"[\[\]`*_~]|^\s*(?:[-+•·–—#>]|\d{1,3}[.)])\s")
 _DAY_FIRST = re.compile(
     rf"\s*\d{{1,2}}\.\s(?:{'|'.join(values.MONTHS)})\b[^\[\]`*_~]*$", re.IGNORECASE
 )
-_ESCAPED = re.compile(r"\\([\[\]()`*_{}#+.!|<>~-])|\\(?=[A-Za-z])")
+_ESCAPED = re.compile(r"\\([\[\]()`*_{}#+.!|<>~&-])|\\(?=[A-Za-z])")
 _BARE_LINK = re.compile(r"\[([^\[\]]{1,200})\](?!\()")
 
 

@@ -182,6 +182,14 @@ def test_a_folder_that_is_watched_no_longer_is_found_no_longer_and_comes_back_as
     assert LibraryDocument.objects.get().address == address  # the same words: nothing new to read
 
 
+def test_a_document_that_begins_with_a_summary_is_called_as_its_file(
+    folder: Path, bob: Any
+) -> None:
+    (folder / "0007-night-trams.md").write_text("# Summary\n\nNight trams run on all lines.\n")
+
+    assert asked(bob, "night trams") == ["0007-night-trams"]
+
+
 def test_a_document_is_found_by_the_name_of_its_folder(folder: Path, bob: Any) -> None:
     for place in ("tram-works/source", "ferries"):
         (folder / place).mkdir(parents=True)

@@ -66,6 +66,13 @@ def test_inline_markup_is_read_as_words(read, written: str, words: str):
     assert read(written) == words
 
 
+def test_a_link_whose_words_have_brackets_is_read_as_words():
+    assert (
+        plain_words("See [[Plan] Trams in 2030](https://plan.example/a) \\& more")
+        == "See Plan Trams in 2030 & more"
+    )
+
+
 def test_code_in_a_title_keeps_its_underscores():
     assert (
         plain("## `__main__.py` and *the* `a*b*c` operator") == "__main__.py and the a*b*c operator"

@@ -77,6 +77,20 @@ FOR_PEOPLE = frozenset(
 _PLACES = frozenset(
     ["content", "contents", "doc", "docs", "documentation", "pages", "source", "src"]
 )
+# First sections of documents whose title is only in the name of the file.
+_SECTIONS = frozenset(
+    [
+        "abstract",
+        "background",
+        "contents",
+        "description",
+        "introduction",
+        "motivation",
+        "overview",
+        "summary",
+        "table of contents",
+    ]
+)
 _COMMON = FOR_PEOPLE | {"index", "main", "overview", "introduction", "default"}
 
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.{0,5000}?)\r?\n(?:---|\.\.\.)\r?\n", re.DOTALL)
@@ -137,6 +151,8 @@ def read_document(name: str, content: bytes) -> DocumentText:
         text, problem = _as_written(content)
         is_data = name.lower().endswith(DATA)
         title = _title_of_data(text) if is_data else title_of(text)
+        if match_key(title) in _SECTIONS:
+            title = ""
     title = one_line(mask(_placed(title, PurePath(name)) or stem)[0])[:LONGEST_TITLE]
     return DocumentText(title or _("untitled"), mask(text)[0], kind, digest, len(content), problem)
 
