@@ -73,13 +73,15 @@ def is_toml(text: str) -> bool:
 def is_yaml(text: str) -> bool:
     """Whether nearly all lines are YAML keys, items or comments, some of them nested.
 
-    A Markdown page that consists of nested lists has items and headings, but few keys.
+    A Markdown page that consists of nested lists has items and headings, but few keys. A file of a few
+    lines needs only one nested line if it has nothing but YAML.
     """
     lines = _without_long_values(text[:BEGINNING].split("\n"))
     keys = sum(bool(_YAML_LINE.match(line)) for line in lines)
     nested = sum(line.startswith("  ") and bool(_YAML_LINE.match(line)) for line in lines)
     named = sum(bool(_YAML_KEY.match(line)) for line in lines)
-    return (
+    is_short_file = len(lines) > 3 and keys == len(lines) and nested and 2 * named >= len(lines)
+    return bool(is_short_file) or (
         len(lines) > 5
         and keys >= 0.9 * len(lines)
         and nested >= 0.2 * len(lines)

@@ -182,6 +182,16 @@ def test_a_folder_that_is_watched_no_longer_is_found_no_longer_and_comes_back_as
     assert LibraryDocument.objects.get().address == address  # the same words: nothing new to read
 
 
+def test_if_a_folder_is_named_like_the_topic_others_need_more_of_its_words(
+    folder: Path, bob: Any
+) -> None:
+    for path in ("tram-release-notes/2027.md", "ferries/plan.md"):
+        (folder / path).parent.mkdir()
+        (folder / path).write_text("# Plan\n\nThe release is near, and the notes say why.\n")
+
+    assert asked(bob, "release notes", about="Tram release notes") == ["Plan"]
+
+
 def test_a_document_that_begins_with_a_summary_is_called_as_its_file(
     folder: Path, bob: Any
 ) -> None:

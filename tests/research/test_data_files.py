@@ -154,3 +154,10 @@ def test_yaml_with_long_texts_is_read_as_data_without_its_display():
     assert has_own_lines(old)
     assert announced(old, new, "text/yaml") == []
     assert announced(old, dearer, "text/yaml") == [("changed", "Trams, Day: price 12 (was 9)")]
+
+
+def test_a_yaml_file_of_a_few_lines_keeps_them():
+    assert has_own_lines(
+        "key: 627\nstores: false\nplatforms:\n  - web\nen: The stop at the zoo was moved.\n"
+    )
+    assert not has_own_lines("Note: trams are late.\nThey run again at noon.\n- T1\n- T2\n")

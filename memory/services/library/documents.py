@@ -45,6 +45,8 @@ logger = structlog.get_logger(__name__)
 SERVICE = "library"
 # A document is off topic if no passage contains more than half of what the query is about.
 LEAST_NEARNESS = 0.5
+# If titles or folders say all of it, other documents must contain most of it.
+LEAST_BESIDE_NAMED = 0.7
 # Pages that one process fetches at a time. A slow one holds a web thread for half a minute, so an agent
 # could stop the site with a dozen.
 MOST_FETCHED = 3
@@ -271,12 +273,17 @@ def _rank_passages(
         beginning=Left("text", LONGEST_LOOKED_AT)
     )
     documents = beginnings.in_bulk([pk for pk, _score in ranked])
+    found = [(document, score) for pk, score in ranked if (document := documents.get(pk))]
+    is_named = about and any(
+        nearness(document.named, "", about, one) == 1
+        for document, _score in found
+        for one in languages
+    )
+    least = LEAST_BESIDE_NAMED if is_named else LEAST_NEARNESS
     near: list[tuple[float, LibraryDocument, str]] = []
-    for pk, score in ranked:
-        if (document := documents.get(pk)) is None:
-            continue
+    for document, score in found:
         share = max(nearness(document.named, document.beginning, about, one) for one in languages)
-        if share > LEAST_NEARNESS:
+        if share > least:
             near.append((score * share, document, document.beginning))
     if not near and about and query != about:
         # A topic's title can say nothing about it ("My first topic"). Then its queries must say more.
