@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
@@ -28,6 +27,7 @@ from memory.services.search.kinds import KINDS
 
 MOST_SHOWN = 200  # names of the list
 MOST_MONTHS = 12
+MOST_UNFOLDED = 5  # rows of a run or writer
 TYPES: dict[str, str | Promise] = {
     "note": gettext_lazy("Notes"),
     "observation": gettext_lazy("Observations"),
@@ -92,18 +92,22 @@ def about_page(request: BeaconRequest) -> HttpResponse:
         "earlier": sum(number for _day, number in found.months)
         - sum(number for _day, number, _width in months),
         "beside": [(name, about_url(name), number) for name, _key, number in found.beside],
-        "older_url": about_url(
-            found.group.name, **({"type": types[0]} if types else {}), cursor=found.next or ""
-        ),
         "here": request.get_full_path(),
     }
     return render(request, "memory/about.html", context)
 
 
 def _by_writer(rows: Iterable[MemoryRow]) -> list[dict[str, Any]]:
-    """Return the rows in their order, with those of a day and a run or writer below each other in one."""
-    alike = groupby(rows, lambda row: (day_of(row.at), row.who))
-    return [{"day": day, "who": who, "rows": list(some)} for (day, who), some in alike]
+    """Return one group for each day and run or writer, the newest first. All but a few rows of each are folded."""
+    found: dict[tuple[str, str], list[MemoryRow]] = {}
+    for row in rows:
+        found.setdefault((day_of(row.at), row.who), []).append(row)
+    # One row isn't folded: it needs no more space than the words that say so.
+    return [
+        {"day": day, "who": who, "rows": some[:most], "more": some[most:]}
+        for (day, who), some in found.items()
+        for most in [MOST_UNFOLDED if len(some) > MOST_UNFOLDED + 1 else len(some)]
+    ]
 
 
 def _tabs(found: About, types: Sequence[str]) -> list[tuple[str, int, str, bool]]:
