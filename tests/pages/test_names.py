@@ -44,6 +44,19 @@ def test_the_list_leads_to_everything_about_a_name(browser: Client, alice: Any) 
     assert "We run" in only and "The price of" not in only
 
 
+def test_a_writer_heads_one_group_of_a_day_and_the_rest_of_it_is_folded(
+    browser: Client, alice: Any
+) -> None:
+    for number in range(8):  # the writers alternate
+        note(alice, f"Lisbon raised price {number}.", source="run:7")
+        note(alice, f"Lisbon is in tariff {number}.")
+    page = browser.get(ABOUT, {"name": "Lisbon"})
+    groups = page.context["groups"]
+    assert {one["who"] for one in groups} == {"You", "Run 7 (deleted)"}
+    assert [(len(one["rows"]), len(one["more"])) for one in groups] == [(5, 3), (5, 3)]
+    assert "3 more" in text_of(page)
+
+
 @pytest.mark.requirement("R368")
 def test_a_records_page_leads_to_the_names_in_it(browser: Client, alice: Any) -> None:
     one = note(alice, "Ask Hetzner about it. Use tea.")

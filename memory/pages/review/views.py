@@ -496,4 +496,3 @@ def _rules_saved(writer: str, wanted: Mapping[str, str]) -> str:
     if level:
         return _("%(kind)s by %(name)s now %(level)s.") % told
     return _("%(kind)s by %(name)s follow the general rules again.") % told
-

@@ -124,7 +124,9 @@ class Line:
     slug: str = ""
     run: int = 0
     at: datetime | None = None
-    share: int = 0  # of the month, in percent: of its cost, or of its tokens if nothing is known to cost
+    share: int = (
+        0  # of the month, in percent: of its cost, or of its tokens if nothing is known to cost
+    )
 
 
 @dataclass(frozen=True, slots=True)
