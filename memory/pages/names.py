@@ -66,8 +66,10 @@ def about_page(request: BeaconRequest) -> HttpResponse:
     """Show everything about a name, by type, month and name beside it."""
     name, wanted = request.GET.get("name", ""), request.GET.get("type", "")
     types = [wanted] if wanted in KINDS else []
+    cursor = request.GET.get("cursor", "")
+    most_facts = 0 if types or cursor else MOST_UNFOLDED  # the page starts with them
     try:
-        found = about(Reader(request.user), name, types=types, cursor=request.GET.get("cursor", ""))
+        found = about(Reader(request.user), name, types=types, cursor=cursor, facts=most_facts)
     except InvalidValue:
         return redirect("memory:names")
     most = max((number for _month, number in found.months), default=1)
@@ -75,19 +77,24 @@ def about_page(request: BeaconRequest) -> HttpResponse:
         (day, number, max(1, round(100 * number / most)))  # the bar's width in percent
         for day, number in found.months[::-1][:MOST_MONTHS]
     ]
+    above = {one.id for one in found.facts}
+    shown = [*found.facts, *(one for one in found.mentions if one.id not in above)]
     rows = rows_of(
-        request.user,
-        [(one.type, one.record) for one in found.mentions],
-        " ".join(found.group.names),
+        request.user, [(one.type, one.record) for one in shown], " ".join(found.group.names)
     )
+    facts, others = rows[: len(found.facts)], rows[len(found.facts) :]
     context = {
         "found": found,
+        "facts": facts,
+        "all_facts_url": about_url(name, type="fact")
+        if len(facts) < found.counts.get("fact", 0)
+        else "",
         "since": found.months[0][0] if found.months else None,
         "name": found.group.name,
         "aliases": found.group.names[1:],
         "tabs": _tabs(found, types),
         "type": types[0] if types else "",
-        "groups": _by_writer(rows),
+        "groups": _by_writer(others),
         "months": months,
         "earlier": sum(number for _day, number in found.months)
         - sum(number for _day, number, _width in months),
