@@ -463,7 +463,7 @@ def allow(
             expires_at=now + CODE_LIFETIME,
             topic_ids=[topic.pk for topic in topics],
         )
-        OAuthGrant.objects.create(
+        grant = OAuthGrant.objects.create(
             token=token,
             client=asked.client,
             resource=asked.resource,
@@ -472,8 +472,9 @@ def allow(
             family=Invitation.hash_of(family),
             secret=Invitation.hash_of(code),
         )
-        host = asked.client.host or asked.target
-        Activity.log(owner, by, "app-allowed", subject=token, app=asked.client.name, host=host)
+        Activity.log(
+            owner, by, "app-allowed", subject=token, app=asked.client.name, host=grant.host
+        )
     return code
 
 

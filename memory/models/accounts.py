@@ -465,3 +465,9 @@ class OAuthGrant(models.Model):
 
     def __str__(self) -> str:
         return f"{self.client} → {self.token}"
+
+    @property
+    def host(self) -> str:
+        """Return the host that publishes the app or that it returns to, "" for an app on a device."""
+        back = urlsplit(self.redirect_uri)
+        return self.client.host or (back.hostname or "" if back.scheme == "https" else "")

@@ -98,6 +98,13 @@ class Archive(LeasedJob):
         return int(counted or sum(self.result.get(name, 0) for name in names))
 
     @property
+    def items(self) -> int:
+        """Return how many rows an export has, how many new ones an import, or how many pages."""
+        if self.way == self.Way.PAGES:
+            return len(self.options["documents"])
+        return sum(self.result.get("counts", {}).values()) or self.brings
+
+    @property
     def pages_left(self) -> int:
         """Return how many pages haven't been fetched or tried."""
         return len(self.options["documents"]) - int(self.result["next"])

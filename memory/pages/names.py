@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
@@ -28,6 +27,7 @@ from memory.services.search.kinds import KINDS
 
 MOST_SHOWN = 200  # names of the list
 MOST_MONTHS = 12
+MOST_UNFOLDED = 5  # rows of a run or writer
 TYPES: dict[str, str | Promise] = {
     "note": gettext_lazy("Notes"),
     "observation": gettext_lazy("Observations"),
@@ -66,8 +66,10 @@ def about_page(request: BeaconRequest) -> HttpResponse:
     """Show everything about a name, by type, month and name beside it."""
     name, wanted = request.GET.get("name", ""), request.GET.get("type", "")
     types = [wanted] if wanted in KINDS else []
+    cursor = request.GET.get("cursor", "")
+    most_facts = 0 if types or cursor else MOST_UNFOLDED  # the page starts with them
     try:
-        found = about(Reader(request.user), name, types=types, cursor=request.GET.get("cursor", ""))
+        found = about(Reader(request.user), name, types=types, cursor=cursor, facts=most_facts)
     except InvalidValue:
         return redirect("memory:names")
     most = max((number for _month, number in found.months), default=1)
@@ -75,35 +77,44 @@ def about_page(request: BeaconRequest) -> HttpResponse:
         (day, number, max(1, round(100 * number / most)))  # the bar's width in percent
         for day, number in found.months[::-1][:MOST_MONTHS]
     ]
+    above = {one.id for one in found.facts}
+    shown = [*found.facts, *(one for one in found.mentions if one.id not in above)]
     rows = rows_of(
-        request.user,
-        [(one.type, one.record) for one in found.mentions],
-        " ".join(found.group.names),
+        request.user, [(one.type, one.record) for one in shown], " ".join(found.group.names)
     )
+    facts, others = rows[: len(found.facts)], rows[len(found.facts) :]
     context = {
         "found": found,
+        "facts": facts,
+        "all_facts_url": about_url(name, type="fact")
+        if len(facts) < found.counts.get("fact", 0)
+        else "",
         "since": found.months[0][0] if found.months else None,
         "name": found.group.name,
         "aliases": found.group.names[1:],
         "tabs": _tabs(found, types),
         "type": types[0] if types else "",
-        "groups": _by_writer(rows),
+        "groups": _by_writer(others),
         "months": months,
         "earlier": sum(number for _day, number in found.months)
         - sum(number for _day, number, _width in months),
         "beside": [(name, about_url(name), number) for name, _key, number in found.beside],
-        "older_url": about_url(
-            found.group.name, **({"type": types[0]} if types else {}), cursor=found.next or ""
-        ),
         "here": request.get_full_path(),
     }
     return render(request, "memory/about.html", context)
 
 
 def _by_writer(rows: Iterable[MemoryRow]) -> list[dict[str, Any]]:
-    """Return the rows in their order, with those of a day and a run or writer below each other in one."""
-    alike = groupby(rows, lambda row: (day_of(row.at), row.who))
-    return [{"day": day, "who": who, "rows": list(some)} for (day, who), some in alike]
+    """Return one group for each day and run or writer, the newest first. All but a few rows of each are folded."""
+    found: dict[tuple[str, str], list[MemoryRow]] = {}
+    for row in rows:
+        found.setdefault((day_of(row.at), row.who), []).append(row)
+    # One row isn't folded: it needs no more space than the words that say so.
+    return [
+        {"day": day, "who": who, "rows": some[:most], "more": some[most:]}
+        for (day, who), some in found.items()
+        for most in [MOST_UNFOLDED if len(some) > MOST_UNFOLDED + 1 else len(some)]
+    ]
 
 
 def _tabs(found: About, types: Sequence[str]) -> list[tuple[str, int, str, bool]]:

@@ -683,8 +683,8 @@ def related_rows(record: Any, limit: int = related.USUAL) -> list[MemoryRow]:
     language = language_of(record.owner)
     for row, one in zip(rows, found, strict=False):
         row.note = one.why
-        if one.words and one.type != "file":  # the passage that shares them
-            row.said = _row(one.type, one.record, " ".join(one.words), language, "").said
+        if one.told and one.type != "file":  # the passage that shares them
+            row.said = _row(one.type, one.record, " ".join(one.told), language, "").said
     return rows
 
 

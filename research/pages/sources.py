@@ -184,17 +184,28 @@ def sources_export(request: BeaconRequest, slug: str) -> StreamingHttpResponse:
 
 
 @act("source-rule")
-def source_act(request: BeaconRequest, slug: str, do: str = "", expected: str = "") -> str:
+def source_act(
+    request: BeaconRequest, slug: str, do: str = "", expected: str = ""
+) -> str | HttpResponse:
     """Block, boost or mute a place, or clear its rule: `do` is `act scope place`.
 
-    An undo names the rule that it expects.
+    An undo names the rule that it expects. For a site that isn't in the list, the person types the place;
+    errors are shown next to it.
     """
     topic = _topic(request, slug)
     asked = do or request.POST.get("do", "")
     how, scope, place = (*asked.split(" ", 2), "", "")[:3]
+    typed = "" if asked else request.POST.get("place", "")[:3000]
+    if typed:
+        how, scope, place = request.POST.get("rule", ""), TOPIC, typed
     if scope not in (TOPIC, ALL):
         raise InvalidValue(_("Choose whether this applies to this topic or to all topics."))
-    place, before = source_rules.set_rule(topic, place, how, scope=scope, by=request.actor)
+    try:
+        place, before = source_rules.set_rule(topic, place, how, scope=scope, by=request.actor)
+    except MemoryRefused as exc:
+        if not typed:
+            raise
+        return _show(request, topic, place=typed, rule=how, place_error=str(exc))
     _check_unchanged(before, expected)
     _say(request, place, (before, how), scope, slug)
     return _desk(slug)

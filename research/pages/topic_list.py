@@ -266,7 +266,12 @@ def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PA
     """Return one page of rows, in three queries, plus three if unread counts are stale."""
     topics = _with_counts(topics_wanted(user, wanted)).select_related("schedule", "news")
     topics = topics.annotate(
-        sort_recent=Coalesce("last_run_at", "created", output_field=DateTimeField()),
+        # The time that the rows show, also of a run that failed.
+        sort_recent=Coalesce(
+            Subquery(_ended_runs().values("finished_at")[:1]),
+            "created",
+            output_field=DateTimeField(),
+        ),
         sort_next=Coalesce("schedule__next_run_at", Value(_FAR_AWAY)),
         sort_title=Lower("title"),
     )
@@ -324,7 +329,7 @@ def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
     sorting thousands of runs for the few that are shown would be slow.
     """
     runs = Run.objects.kept().filter(topic=OuterRef("pk"))
-    ended = runs.exclude(status__in=Run.UNFINISHED).order_by("-id")
+    ended = _ended_runs()
     unfinished = runs.filter(status__in=Run.UNFINISHED).order_by("-id")
     saved = runs.exclude(number=None).order_by("-number")
     last: set[int] = set()
@@ -344,6 +349,12 @@ def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
     # A run has more than forty columns, and eight runs per topic are only needed for their numbers.
     columns = ("topic", "status", "number", "finished_at", "waiting_since", "is_baseline")
     return last, rows.only(*columns).order_by("number")
+
+
+def _ended_runs() -> QuerySet[Any]:
+    """Return the ended runs of the outer topic, newest first."""
+    runs = Run.objects.kept().filter(topic=OuterRef("pk"))
+    return runs.exclude(status__in=Run.UNFINISHED).order_by("-id")
 
 
 def _number_of(rows: QuerySet[Any]) -> Any:

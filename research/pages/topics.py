@@ -60,7 +60,7 @@ from research.services.topics import acts, sharing
 from research.services.topics.settings import editing as topic_editing
 
 SORTS = {
-    "recent": gettext_lazy("Last run"),
+    "recent": gettext_lazy("Recent"),
     "next": gettext_lazy("Next run"),
     "title": gettext_lazy("Title"),
     "made": gettext_lazy("Newest"),

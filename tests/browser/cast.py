@@ -200,6 +200,7 @@ def unfinished(owner: Any) -> dict[str, str]:
     going = factories.make_run(
         factories.make_topic(owner, "Runs that go on"), saved=False,
         lease_until=timezone.now() + timedelta(days=1), prompt_tokens=4210,
+        money=Decimal("0.0042"),
     )  # fmt: skip
     factories.make_steps(
         going, done=4, state=Step.State.RUNNING, detail="7 of 12 pages read",

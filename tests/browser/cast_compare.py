@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.urls import reverse
@@ -136,6 +137,7 @@ def writing(owner: Any) -> str:
         # Its worker never goes silent while the tests run.
         beat_at=timezone.now() + timedelta(hours=2),
         lease_until=timezone.now() + timedelta(days=1), prompt_tokens=14210,
+        money=Decimal("0.0142"),
     )  # fmt: skip
     factories.make_steps(run, done=5, state=Step.State.RUNNING, attempt=1, detail="87 words so far")
     body = BODY.format(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.urls import reverse
@@ -45,6 +46,8 @@ def waiting_plan(owner: Any) -> dict[str, str]:
         not_before=now + timedelta(hours=23),
         settings=TopicSettings.objects.get(topic=topic).as_json(),
         is_baseline=False,
+        prompt_tokens=1_620,
+        money=Decimal("0.0021"),
     )
     factories.make_steps(run, done=2)
     facts = ("A pilot line in Kyoto made 3,400 cells.", "Cells cost 97 euros per kilowatt hour.")

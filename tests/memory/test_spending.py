@@ -81,6 +81,17 @@ def test_a_month_is_taken_apart_the_largest_first(alice: User) -> None:
         ("Batteries", "batteries"),
     ]
     assert [(line.label, line.run) for line in found["runs"]] == [("Batteries", 1)]
+    assert [line.share for line in found["by_topic"]] == [88, 12]
+    assert [line.share for line in found["runs"]] == [12]
+
+
+def test_without_known_prices_shares_are_of_the_tokens(alice: User) -> None:
+    call(alice, money=None, prompt_tokens=30)
+    call(alice, model="m2", money=None, prompt_tokens=90)
+
+    found = detail(alice, whose=alice)
+
+    assert [(line.label, line.share) for line in found["by_model"]] == [("m2", 75), ("m1", 25)]
 
 
 def test_everybodys_calls_show_accounts_and_no_topic(alice: User, bob: User) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -11,8 +12,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.models import NameAlias
+from memory.models import NameAlias, TopicFact
 from tests.pages.record_cast import HTMX, note, observation, text_of
+from tests.research.factories import make_fact, make_topic
 from tests.undo import undone
 
 NAMES, ABOUT = reverse("memory:names"), reverse("memory:about")
@@ -42,6 +44,38 @@ def test_the_list_leads_to_everything_about_a_name(browser: Client, alice: Any) 
     assert "<mark>Hetzner</mark>" in page
     only = text_of(browser.get(ABOUT, {"name": "hetzner", "type": "note"}))
     assert "We run" in only and "The price of" not in only
+
+
+def test_the_page_starts_with_the_current_facts_which_are_listed_once(
+    browser: Client, alice: Any
+) -> None:
+    topic = make_topic(alice, "Cities")
+    facts = [make_fact(topic, f"Lisbon has {number} tram lines.") for number in range(7)]
+    TopicFact.follow(facts)
+    note(alice, "Lisbon was warm.")
+
+    page = browser.get(ABOUT, {"name": "Lisbon"})
+
+    html = text_of(page)
+    assert len(page.context["facts"]) == 5 and "What Beacon knows now" in html
+    assert f'href="{ABOUT}?name=Lisbon&amp;type=fact">Show all' in html
+    ids = re.findall('id="(memory-[^"]+)"', html)
+    assert len(ids) == len(set(ids)) == 8
+    only = text_of(browser.get(ABOUT, {"name": "Lisbon", "type": "fact"}))
+    assert "What Beacon knows now" not in only
+
+
+def test_a_writer_heads_one_group_of_a_day_and_the_rest_of_it_is_folded(
+    browser: Client, alice: Any
+) -> None:
+    for number in range(8):  # the writers alternate
+        note(alice, f"Lisbon raised price {number}.", source="run:7")
+        note(alice, f"Lisbon is in tariff {number}.")
+    page = browser.get(ABOUT, {"name": "Lisbon"})
+    groups = page.context["groups"]
+    assert {one["who"] for one in groups} == {"You", "Run 7 (deleted)"}
+    assert [(len(one["rows"]), len(one["more"])) for one in groups] == [(5, 3), (5, 3)]
+    assert "3 more" in text_of(page)
 
 
 @pytest.mark.requirement("R368")
@@ -83,6 +117,10 @@ def test_the_pages_take_a_fixed_number_of_queries(
     for n in range(40):
         note(alice, f"We met Ada Lovelace and Bob{n} Smith at Hetzner, number {n}.")
     with django_assert_max_num_queries(17):
+        browser.get(ABOUT, {"name": "Hetzner"})
+    topic = make_topic(alice, "Hosts")
+    TopicFact.follow([make_fact(topic, f"Hetzner has {n} halls.") for n in range(9)])
+    with django_assert_max_num_queries(20):
         browser.get(ABOUT, {"name": "Hetzner"})
     with django_assert_max_num_queries(9):
         browser.get(NAMES)

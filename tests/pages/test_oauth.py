@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
@@ -106,6 +107,8 @@ def test_allowed_an_app_gets_a_token_that_acts_as_its_agent(app: App, alice: Use
     assert (told["expires_in"], told["scope"], told["token_type"]) == (3600, "read write", "Bearer")
     line = Activity.objects.get(kind="app-allowed", owner=alice)
     assert line.detail == {"app": "Desk app", "host": "app.example"}
+    for url in (reverse("memory:agent", args=[token.agent_id]), reverse("memory:tokens")):
+        assert "connected with OAuth (app.example)" in app.browser.get(url).content.decode()
 
 
 def test_only_what_the_person_chose_is_granted(app: App) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -125,6 +126,11 @@ def test_it_says_that_it_waits_and_for_whom(browser: Client, run: Run):
     assert "Waiting for you to review the plan" in shown
     assert "it doesn’t search or spend anything" in shown
     assert "Waiting since" in shown and "Stop and write report" not in shown
+
+
+def test_it_says_what_the_plan_has_cost(browser: Client, topic: Topic):
+    run = waiting(topic, prompt_tokens=1_600, money=Decimal("0.02"))
+    assert "<dt>Spent so far</dt><dd>$0.02 · 1,600 tokens</dd>" in page(browser, run)
 
 
 def test_it_says_when_it_goes_on_by_itself(browser: Client, topic: Topic):

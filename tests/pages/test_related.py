@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,15 @@ def test_a_page_of_an_expired_or_replaced_record_loads_its_related_ones_too(
     url = reverse("memory:related", args=["note", one.pk])
     part = browser.get(url, headers={"HX-Request": "true", "HX-Target": "record-related"})
     assert part.status_code == 200 and f'href="{other.get_absolute_url()}"' in text_of(part)
+
+
+def test_the_words_that_the_note_names_are_the_marked_ones(browser: Client, alice: Any) -> None:
+    said = "Hetzner runs Prometheus, Grafana, Redis, Caddy and Postgres."
+    one = note(alice, said)
+    observation(alice, said.replace("runs", "sells"))
+    html = text_of(browser.get(reverse("memory:related", args=["note", one.pk])))
+    told = re.search("Shares the words ([^<]+)<", html)
+    assert told and set(told[1].split(", ")) == set(re.findall("<mark>([^<]+)</mark>", html))
 
 
 @pytest.mark.requirement("R366")

@@ -89,6 +89,16 @@ def test_it_shows_hits_new_and_known_budget_and_heartbeat(browser: Client, run: 
     assert "data-beat" in shown and "data-elapsed" in shown
 
 
+def test_a_group_of_many_pages_says_how_many_more_there_are(
+    browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("research.services.runs.presenters.MOST_HITS", 1)
+    shown = page(browser, run)
+
+    assert "and 3 more in Sources" in shown
+    assert f'href="{reverse("research:topic-sources", args=[run.topic.slug])}?by=page"' in shown
+
+
 def test_without_javascript_a_plain_link_shows_how_it_stands(browser: Client, run: Run):
     shown = page(browser, run)
 

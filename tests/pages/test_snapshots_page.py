@@ -63,6 +63,12 @@ def test_one_is_taken_listed_and_shows_what_it_holds(browser: Client, item: Cont
     assert "the agent “desk”" in html
 
 
+def test_each_row_restores_its_snapshot(browser: Client, kept: Snapshot):
+    html = text_of(browser.get(SNAPSHOTS))
+    assert f'action="{reverse("memory:content-snapshot-restore", args=[kept.pk])}"' in html
+    assert "Restore the agent “desk”" in html
+
+
 def test_over_htmx_the_parts_alone_answer(browser: Client, kept: Snapshot):
     listed = browser.get(SNAPSHOTS, headers=HTMX).content.decode()
     one = browser.get(kept.get_absolute_url(), headers=HTMX).content.decode()

@@ -214,6 +214,22 @@ def test_a_private_address_is_refused_and_stays_in_the_field(browser: Client, to
     assert settings_of(topic).read_next == []
 
 
+def test_a_rule_for_a_site_that_no_run_has_met_is_typed(browser: Client, topic: Topic):
+    page = browser.post(DESK + "act/", {"place": "ads.example", "rule": "block"}, follow=True)
+
+    assert settings_of(topic).block_domains == ["ads.example"]
+    assert 'value="none topic ads.example"' in text_of(page)
+    undone(browser, page)
+    assert settings_of(topic).block_domains == []
+
+
+def test_a_typed_place_that_is_none_stays_in_the_field(browser: Client, topic: Topic):
+    page = browser.post(DESK + "act/", {"place": "no place", "rule": "mute"})
+
+    assert 'value="no place"' in text_of(page) and 'id="rule-place-error"' in text_of(page)
+    assert '<option value="mute" selected>' in text_of(page)
+
+
 def test_it_comes_as_a_file_that_a_spreadsheet_may_open(browser: Client, topic: Topic):
     Hit.objects.filter(url=FARM).update(title="=cmd()")
     response = browser.get(DESK + "sources.csv?by=page&sort=^name")

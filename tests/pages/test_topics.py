@@ -212,6 +212,19 @@ def test_every_topic_stands_on_one_page_of_the_list(
     assert second.context["next_cursor"] is None
 
 
+def test_the_recent_ones_are_in_the_order_of_the_runs_that_they_show(browser: Client, alice: Any):
+    now = timezone.now()
+    for hours, title in ((3, "Third"), (1, "First"), (2, "Second")):
+        topic = make(alice, title)
+        ended = {"status": Run.Status.FAILED, "finished_at": now - timedelta(hours=hours)}
+        Run.objects.create(topic=topic, **ended)
+    Topic.objects.filter(title="Third").update(last_run_at=now)
+
+    rows = browser.get(URL).context["rows"]
+
+    assert [row.topic.title for row in rows] == ["First", "Second", "Third"]
+
+
 # --- many at once ---------------------------------------------------------------------------------
 
 

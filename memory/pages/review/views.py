@@ -13,7 +13,9 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.http import urlencode
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
@@ -77,7 +79,13 @@ class LevelsForm(forms.Form):
                 initial=own.get(kind, USUAL),
             )
         self.fields[DEFAULT_LEVEL] = forms.ChoiceField(
-            label=_("Default for changes"), choices=levels, initial=usual
+            label=_("Changes by agents"),
+            choices=[
+                (level, format_html("<b>{}</b><small>{}</small>", capfirst(LABELS[level]), words))
+                for level, words in review_services.LEVEL_MEANINGS.items()
+            ],
+            initial=usual,
+            widget=forms.RadioSelect,
         )
         self.order_fields([DEFAULT_LEVEL])
 
@@ -443,7 +451,6 @@ def _permissions_page(request: BeaconRequest, form: LevelsForm) -> HttpResponse:
     records = track_records(request.user, levels, own)
     context = {
         "form": form,
-        "meanings": _meanings(),
         "records": records,
         "is_decided": any(one.accepted or one.edited or one.wrong for one in records),
         "suggested": [one for one in records if one.is_suggested],
@@ -489,7 +496,3 @@ def _rules_saved(writer: str, wanted: Mapping[str, str]) -> str:
     if level:
         return _("%(kind)s by %(name)s now %(level)s.") % told
     return _("%(kind)s by %(name)s follow the general rules again.") % told
-
-
-def _meanings() -> list[tuple[Any, Any]]:
-    return [(LABELS[level], words) for level, words in review_services.LEVEL_MEANINGS.items()]

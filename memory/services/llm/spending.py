@@ -124,7 +124,9 @@ class Line:
     slug: str = ""
     run: int = 0
     at: datetime | None = None
-    share: int = 0  # its tokens in percent of the line with the most
+    share: int = (
+        0  # of the month, in percent: of its cost, or of its tokens if nothing is known to cost
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +276,11 @@ def detail(calls: Calls, *, whose: User | None) -> dict[str, list[Line]]:
         ),
     }
     if whose is None:
-        return found | {"by_person": _lines(rows, _person)}
-    return found | {"by_topic": _lines(rows, _topic), "runs": _with_shares(list(_runs(calls)))}
+        found["by_person"] = _lines(rows, _person)
+    else:
+        found |= {"by_topic": _lines(rows, _topic), "runs": list(_runs(calls))}
+    total = sum((UsageTotals.of(row) for row in rows), UsageTotals())
+    return {name: _with_shares(lines, total) for name, lines in found.items()}
 
 
 def _lines(rows: Iterable[dict[str, Any]], line_of: Any) -> list[Line]:
@@ -287,11 +292,14 @@ def _lines(rows: Iterable[dict[str, Any]], line_of: Any) -> list[Line]:
         sums[name] = sums.get(name, UsageTotals()) + line.spent
     lines = [Line(label, spent, slug) for (label, slug), spent in sums.items()]
     lines.sort(key=lambda line: (-line.spent.money, -line.spent.tokens, line.label))
-    return _with_shares(lines)
+    return lines
 
 
-def _with_shares(lines: Sequence[Line]) -> list[Line]:
-    most = max((line.spent.tokens for line in lines), default=0) or 1
+def _with_shares(lines: Sequence[Line], total: UsageTotals) -> list[Line]:
+    """Return the lines with their shares, which follow the order of the lines."""
+    if total.money:
+        return [replace(line, share=round(100 * line.spent.money / total.money)) for line in lines]
+    most = total.tokens or 1
     return [replace(line, share=round(100 * line.spent.tokens / most)) for line in lines]
 
 

@@ -67,6 +67,7 @@ class About:
     months: list[tuple[date, int]] = field(default_factory=list)  # those with records, in order
     mentions: list[Mention] = field(default_factory=list)
     next: str | None = None
+    facts: list[Mention] = field(default_factory=list)  # the newest ones, if they were asked for
     beside: list[tuple[str, str, int]] = field(default_factory=list)
     read: int = 0
     trusts: frozenset[str] = frozenset()
@@ -87,9 +88,10 @@ def about(
     types: Sequence[str] = (),
     cursor: str = "",
     limit: int = PAGE,
+    facts: int = 0,
     with_map: bool = True,
 ) -> About:
-    """Return everything about a name, its records newest first.
+    """Return everything about a name, its records newest first, and at most `facts` of the facts.
 
     The numbers are of all types, also if only some `types` are listed.  Raises InvalidValue for a
     text that isn't a name, or an unknown type.
@@ -107,7 +109,10 @@ def about(
         return found
     _count(found, parts, str(asked.zone))
     wanted = [part for part in parts if part.type in listed and found.counts.get(part.type)]
-    _list(found, wanted, asked, cursor, max(1, min(limit, MOST)))
+    found.mentions, found.next = _page(wanted, asked, cursor, max(1, min(limit, MOST)))
+    if facts:
+        known = [part for part in wanted if part.type == "fact"]
+        found.facts, _more = _page(known, asked, "", facts)
     if with_map and found.total:
         _look_beside(found, parts, reader)
     return found
@@ -206,10 +211,12 @@ def _count(found: About, parts: Sequence[_Part], zone: str) -> None:
     found.months = sorted(months.items())
 
 
-def _list(found: About, parts: Sequence[_Part], asked: Narrowing, cursor: str, limit: int) -> None:
-    """Load one page of the records, the newest first."""
+def _page(
+    parts: Sequence[_Part], asked: Narrowing, cursor: str, limit: int
+) -> tuple[list[Mention], str | None]:
+    """Return one page of the records, the newest first, and the cursor of the next one."""
     if not parts:
-        return
+        return [], None
     place = place_of(cursor)
     after = "(created, record_id) < (%s, %s)" if place else "TRUE"
     sql, values = _union(parts, "e.record_id, e.created")
@@ -228,14 +235,16 @@ def _list(found: About, parts: Sequence[_Part], asked: Narrowing, cursor: str, l
         for name, some in ids.items()
         for record in rows_of(KINDS[name], asked).filter(pk__in=some).order_by()
     }
+    mentions = []
     for name, key, created in rows[:limit]:
         record, kind = records.get(key), KINDS[name]
         if record is not None:
             told = (kind.title(record), kind.url(record))
-            found.mentions.append(Mention(key, name, *told, created, record))
-    if len(rows) > limit:
-        _name, key, created = rows[limit - 1]
-        found.next = cursor_of(created, key)
+            mentions.append(Mention(key, name, *told, created, record))
+    if len(rows) <= limit:
+        return mentions, None
+    _name, key, created = rows[limit - 1]
+    return mentions, cursor_of(created, key)
 
 
 # --- the names beside it --------------------------------------------------------------------------

@@ -67,9 +67,14 @@ class Related:
         ]
 
     @property
+    def told(self) -> tuple[str, ...]:
+        """Return the shared words that a page names and marks."""
+        return self.words[:FEW_TOLD]
+
+    @property
     def why(self) -> str:
         """Return why it is related, in words."""
-        shown = self.words[:FEW_TOLD]
+        shown = self.told
         if not shown:
             return _("Similar meaning")
         both = ngettext(
