@@ -410,6 +410,8 @@ class Runner:
             self._supervise_servers()
             if not told and _answers(*self._livez):
                 told = True
+                with contextlib.suppress(OSError):  # then it stays
+                    embedded.relieve_janitor(self._folder)
                 for line in self._ready():
                     self.say(line)
 

@@ -16,6 +16,7 @@ import structlog
 import uvicorn
 from django.conf import settings
 
+from beacon_site import embedded
 from beacon_site.launcher import web_server
 from beacon_site.launcher.web_server import (  # gunicorn reads them from this module
     limit_request_field_size,
@@ -53,8 +54,9 @@ def on_starting(server: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Serve MCP in a thread of this process."""
+    """Serve MCP in a thread of this process, and watch the launcher in another."""
     global _server
+    embedded.mind_launcher()
     if settings.BEACON_MCP_PORT:
         _server = threading.Thread(target=_serve, args=(worker,), daemon=True, name="mcp")
         _server.start()

@@ -243,9 +243,14 @@ def test_it_answers_refuses_a_twin_and_leaves_nothing_behind_after_sigterm(beaco
 
 @pytest.mark.long
 @pytest.mark.faults
-def test_after_kill_9_of_the_runner_all_it_started_ends_by_itself(settled: Beacon):
+@pytest.mark.parametrize("also", ["", "web", "worker"])
+def test_after_kill_9_of_the_runner_all_it_started_ends_by_itself(settled: Beacon, also: str):
     started = settled.start().started()
+    eventually(lambda: settled.says("worker@"), 60)
 
+    for group in re.findall(rf"\b{also} started \(pid=(\d+)\)", settled.log.read_text()):
+        if also:
+            os.killpg(int(group), signal.SIGKILL)
     settled.process.kill()
     settled.process.wait()
 
@@ -255,11 +260,15 @@ def test_after_kill_9_of_the_runner_all_it_started_ends_by_itself(settled: Beaco
 
 @pytest.mark.long
 @pytest.mark.faults
-def test_after_kill_9_of_runner_janitor_and_servers_it_starts_again_at_once(settled: Beacon):
+def test_after_kill_9_of_nearly_all_beside_a_process_that_hangs_it_starts_again(
+    settled: Beacon,
+):
     started = settled.start().started()
-    state = read_state(settled.folder)
-    victims = [state["janitor"], state["postgres"]["process"], state["valkey"]["process"]]
-    for pid in [*map(processes.pid_of, victims), settled.process.pid]:
+    assert eventually(lambda: "janitor" not in read_state(settled.folder))
+    web, worker, postgres, valkey = map(processes.pid_of, started)
+    os.killpg(web, signal.SIGSTOP)
+    os.killpg(worker, signal.SIGKILL)
+    for pid in (settled.process.pid, postgres, valkey):
         os.kill(pid, signal.SIGKILL)
     settled.process.wait()
     settled.log.write_text("")
