@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -37,7 +37,6 @@ from beacon_site.embedded.processes import Account, storage_of
 __all__ = [
     "EmbeddedError",
     "Servers",
-    "continued",
     "data_dir",
     "ensure",
     "load_env_file",
@@ -133,13 +132,6 @@ def ensure(
     return Servers(folder, urls, _notes(folder, storage, account))
 
 
-def continued(folder: Path) -> Servers:
-    """Return the hold on the servers that the program before this one had (places.take_over)."""
-    _uses[folder] = 1
-    remember(folder)
-    return Servers(folder, {}, [])
-
-
 def revive(folder: Path) -> list[str]:
     """Restart the servers of a folder in use that have died; return their names.
 
@@ -172,8 +164,6 @@ def relieve_janitor(folder: Path) -> None:
     with places.held(_servers_lock(folder)):
         if mark := read_state(folder).get("janitor"):
             processes.stop(mark, ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)))
-            with suppress(ChildProcessError):  # the zombie is ours, but it isn't in `_kept`
-                os.waitpid(processes.pid_of(mark), os.WNOHANG)
             write_state(folder, janitor=None)
 
 

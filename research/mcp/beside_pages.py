@@ -1,6 +1,6 @@
 """gunicorn's configuration for `make up`, where the web server's processes also serve MCP.
 
-MCP has a port of its own.  The server's main process opens it, so it stays open if another process
+MCP has a port of its own.  The parent of these processes opens it, so it stays open if one of them
 is killed and replaced.
 """
 
@@ -45,12 +45,19 @@ _server: threading.Thread | None = None
 
 def on_starting(server: Any) -> None:
     """Load Beacon, and open the port if it's free."""
-    global _listener
     if not settings.BEACON_MCP_PORT:
         web_server.load(server)
         return
     web_server.load(server, "research.mcp.server")
-    _listener = _opened()
+    open_port()
+
+
+def open_port() -> socket.socket | None:
+    """Open the port for MCP if it's free, for the processes that begin as forks of this one."""
+    global _listener
+    if settings.BEACON_MCP_PORT:
+        _listener = _opened()
+    return _listener
 
 
 def post_worker_init(worker: Any) -> None:
