@@ -20,7 +20,7 @@ from django.utils import timezone
 from django_structlog.celery.steps import DjangoStructLogInitStep
 from kombu.exceptions import OperationalError
 
-from beacon_site import worker_threads
+from beacon_site import embedded, worker_threads
 from beacon_site.embedded.processes import give_back_memory
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
@@ -87,6 +87,7 @@ def _worker_ready(sender: Any = None, **kwargs: Any) -> None:
     kinds = {name: "worker"} if "research" in queues else {}
     kinds |= {f"{name}, upkeep": "upkeep"} if "maintenance" in queues else {}
     _begin(kinds)
+    embedded.mind_launcher()
     _mark_runs_before_stopping(str(sender.hostname))
 
 

@@ -28,8 +28,6 @@ from celery.concurrency.base import BasePool, apply_target
 from celery.exceptions import SoftTimeLimitExceeded
 from celery.signals import beat_init
 
-from beacon_site import embedded
-
 logger = structlog.get_logger(__name__)
 
 # Runs can take minutes, so tasks that start runs, free them or answer a person have other threads.
@@ -324,9 +322,7 @@ class OneProcess(bootsteps.StartStopStep):  # type: ignore[misc]
             self._beat = _Beat(worker.app, schedule_filename=beat_schedule, remote_control=False)
 
     def start(self, worker: Any) -> None:
-        """Start the beat, and watch the launcher."""
-        if worker.pool_cls is TaskPool:
-            embedded.mind_launcher()
+        """Start the beat."""
         if self._beat is not None:
             threading.Thread(
                 target=self._schedule, args=(worker.app,), name="beat", daemon=True

@@ -128,8 +128,10 @@ def serve_pages(
     name: str, arguments: list[str], pages: socket.socket, *, is_extra: bool = False
 ) -> None:
     """Be a process of the web server; `arguments` are those after `python -m gunicorn`."""
+    request_log: Any = import_module("beacon_site.web.request_log")
+    request_log.process = name
     web_process = import_module("beacon_site.launcher.web_process")
-    web_process.serve(name, arguments, [pages], is_extra=is_extra)
+    web_process.serve(arguments, [pages], is_extra=is_extra)
 
 
 def work(arguments: list[str]) -> None:

@@ -18,9 +18,8 @@ from typing import Any
 from gunicorn.app.wsgiapp import WSGIApplication  # type: ignore[import-untyped]
 from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped]
 
-from beacon_site.web import request_log
-
 ASK = signal.SIGUSR1  # for an extra process
+ASK_SECONDS = 30.0  # between two signals
 LOOK_SECONDS = 2.0
 BUSY, RESTING = 0.5, 0.1  # share of a core
 # Beside other programs, a busy process gets less of a core, and requests wait for each other.
@@ -36,7 +35,7 @@ class PageWorker(ThreadWorker):  # type: ignore[misc]
         super().__init__(*args)
         self._is_extra = is_extra
         self._most_kept: int = self.cfg.worker_connections - self.cfg.threads  # as in ThreadWorker
-        self._has_asked = False
+        self._has_asked, self._asked_at = False, -ASK_SECONDS
         self._looked_at = self._worked_at = time.monotonic()
         self._spent = time.process_time()
 
@@ -67,16 +66,14 @@ class PageWorker(ThreadWorker):  # type: ignore[misc]
         accepts.
         """
         self.max_keepalived = 0 if self._has_asked else self._most_kept
-        if is_busy and not self._has_asked and os.getppid() == self.ppid:
+        self._has_asked = is_busy and self._looked_at - self._asked_at >= ASK_SECONDS
+        if self._has_asked and os.getppid() == self.ppid:
+            self._asked_at = self._looked_at
             os.kill(self.ppid, ASK)
-        self._has_asked = is_busy
 
 
-def serve(
-    name: str, arguments: list[str], listeners: Sequence[socket.socket], *, is_extra: bool
-) -> None:
+def serve(arguments: list[str], listeners: Sequence[socket.socket], *, is_extra: bool) -> None:
     """Serve pages until a signal; `arguments` are those of the command `gunicorn`."""
-    request_log.process = name
     sys.argv = ["gunicorn", *arguments]
     app = WSGIApplication("%(prog)s [OPTIONS] [APP_MODULE]", prog="gunicorn")
     log = app.cfg.logger_class(app.cfg)

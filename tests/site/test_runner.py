@@ -97,7 +97,7 @@ from beacon_site.launcher import runner
 runner.BACKOFF, runner.KILL_WAIT = (0.1, 0.2), 2
 made = runner.Runner(Path(sys.argv[1]), ("127.0.0.1", 1), lambda: [])
 for name, code in zip(sys.argv[2::2], sys.argv[3::2]):
-    made.add(name, ["sh", "-c", code], {})
+    made.add(name, ["sh", "-c", code], {}, is_extra=name == "extra")
 sys.exit(made.run())
 """
 LIVES = "echo alive; exec sleep 600"
@@ -349,6 +349,8 @@ def test_a_killed_worker_and_web_server_are_started_again_and_serve_as_before(se
     for pid in heads.values():
         os.killpg(int(pid), signal.SIGKILL)
 
+    # The launcher keeps the port open, so a request waits for the next process.
+    assert answers(f"http://127.0.0.1:{settled.environment['BEACON_PORT']}/livez")
     assert eventually(lambda: settled.log.read_text().count("web started") == 2, 20)
     assert eventually(lambda: settled.log.read_text().count("ready.") >= 2, 90)
     assert eventually(lambda: answers(f"http://127.0.0.1:{mcp}/livez"), 60)
@@ -381,6 +383,23 @@ def test_what_was_started_again_is_written_down_and_ends_with_the_rest(tmp_path:
         assert runs.process.wait(timeout=20) == 0
         assert len(marks) == 2
         assert none_alive(marks)
+
+
+def test_an_extra_process_starts_when_it_is_asked_for_and_may_end_by_itself(tmp_path: Path):
+    with dummies_in(tmp_path, web=LIVES, extra="echo helps; sleep 0.5") as runs:
+        assert eventually(lambda: runs.times("alive") == 1)
+        assert runs.pids("extra") == []
+        for number in (1, 2):
+            runs.process.send_signal(signal.SIGUSR1)
+            assert eventually(lambda n=number: runs.times("extra stopped (rc=0)") == n)
+
+        assert runs.times("helps") == 2
+        assert runs.times("Restarting") == 0
+
+
+def test_what_a_process_wrote_without_the_end_of_a_line_is_printed_when_it_ends(tmp_path: Path):
+    with dummies_in(tmp_path, web=LIVES, worker="printf half; sleep 0.2; printf ' a line'") as runs:
+        assert eventually(lambda: runs.times("half a line") >= 1)
 
 
 def test_a_process_that_dies_again_and_again_ends_everything_with_a_plain_word(tmp_path: Path):
