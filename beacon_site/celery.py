@@ -43,6 +43,7 @@ def _write_heartbeats() -> None:
 
     The first forked child would close a connection that its parent keeps open.
     """
+    _leave_pool()
     worker = apps.get_model("research", "Worker")
     while not _ended.is_set():
         _woken.clear()
@@ -64,6 +65,13 @@ def _write_heartbeats() -> None:
             if worker_threads.rests_after_work():
                 gc.collect()
                 give_back_memory()
+
+
+def _leave_pool() -> None:
+    """Let this thread close its connections, which the pool would keep open until it rests."""
+    server = connection.settings_dict
+    own = {name: value for name, value in server["OPTIONS"].items() if name != "pool"}
+    connection.settings_dict = {**server, "OPTIONS": own}
 
 
 def _begin(kinds: dict[str, str]) -> None:
@@ -93,6 +101,7 @@ def _worker_ready(sender: Any = None, **kwargs: Any) -> None:
 
 @signals.beat_init.connect  # type: ignore[untyped-decorator]
 def _beat_ready(sender: Any = None, **kwargs: Any) -> None:
+    _leave_pool()  # of the beat's thread, in which this runs
     _begin({f"beat@{os.uname().nodename}:{os.getpid()}": "beat"})
 
 

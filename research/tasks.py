@@ -9,7 +9,6 @@ from typing import Any
 import structlog
 from celery import shared_task
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from beacon_site.db import leased_jobs
@@ -64,13 +63,8 @@ def tick() -> None:
 
 
 def _nothing_is_due() -> bool:
-    try:
-        due = Schedule.objects.due(timezone.now())
-        return not leased_jobs.unfinished_kinds() and not due.exists()
-    except DatabaseError:
-        return False
-    finally:
-        connection.close()
+    due = Schedule.objects.due(timezone.now())
+    return not leased_jobs.unfinished_kinds() and not due.exists()
 
 
 FINDS_NOTHING["research.tasks.tick"] = _nothing_is_due
