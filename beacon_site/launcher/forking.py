@@ -39,6 +39,7 @@ MODULES = (
     "django.contrib.sessions.serializers", "gunicorn.glogging", "research.mcp.beside_pages",
     "research.mcp.server", "uvicorn.lifespan.on", "uvicorn.protocols.http.h11_impl",
 )  # fmt: skip
+KILLED_FIRST = 200  # thousandths of the memory that these seem to use, if it runs out
 MALLOPT_ARENA_MAX, MOST_ARENAS = -8, 2  # glibc's constant, and as in runner.ONE_HEAP
 
 
@@ -208,6 +209,9 @@ def _become_head(
         os.dup2(given, wanted)
     os.close(nothing)
     os.close(output)
+    with suppress(OSError, ValueError):  # another system
+        score = Path("/proc/self/oom_score_adj")
+        score.write_text(str(min(1000, int(score.read_text()) + KILLED_FIRST)))
     if back:
         with suppress(OSError):
             Path("/proc/self/autogroup").write_text(str(back))
