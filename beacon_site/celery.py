@@ -33,13 +33,13 @@ worker_threads.add_to(app)
 
 logger = structlog.get_logger(__name__)
 
-ALIVE_SECONDS = 10.0
+ALIVE_SECONDS = 15.0
 _ended, _woken = threading.Event(), threading.Event()
 _kinds: dict[str, str] = {}  # the rows that this process writes: name -> kind
 
 
 def _write_heartbeats() -> None:
-    """Write this process's rows every ten seconds, without keeping a connection.
+    """Write this process's rows every 15 s, without keeping a connection.
 
     The first forked child would close a connection that its parent keeps open.
     """
