@@ -359,6 +359,19 @@ def test_a_killed_worker_and_web_server_are_started_again_and_serve_as_before(se
     )
 
 
+@pytest.mark.skipif(runner.web_processes() < 2, reason="needs two cores and 3 GB of memory")
+def test_an_extra_web_process_answers_while_the_first_is_replaced(settled: Beacon):
+    settled.start()
+    settled.process.send_signal(signal.SIGUSR1)
+    assert eventually(lambda: settled.says("web-2 started"))
+    (first,) = re.findall(r"\bweb started \(pid=(\d+)\)", settled.log.read_text())
+    os.kill(int(first), signal.SIGKILL)
+
+    assert answers(f"http://127.0.0.1:{settled.environment['BEACON_PORT']}/livez")
+    assert eventually(lambda: settled.log.read_text().count("web started") == 2)
+    assert settled.log.read_text().count("web-2 started") == 1
+
+
 def test_a_process_that_is_killed_is_started_again_and_the_others_go_on(tmp_path: Path):
     with dummies_in(tmp_path, web=LIVES, worker=WITH_CHILD) as runs:
         assert eventually(lambda: runs.times("child=") == 1)
