@@ -40,6 +40,8 @@ MODULES = (
     "research.mcp.server", "uvicorn.lifespan.on", "uvicorn.protocols.http.h11_impl",
 )  # fmt: skip
 KILLED_FIRST = 200  # thousandths of the memory that these seem to use, if it runs out
+# The launcher handles these in its own way.
+OWN_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
 MALLOPT_ARENA_MAX, MOST_ARENAS = -8, 2  # glibc's constant, and as in runner.ONE_HEAP
 
 
@@ -176,12 +178,21 @@ def fork(
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
+    # A signal that the child gets before it has handlers of its own waits.
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, OWN_SIGNALS)
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+        raise
     if not pid:
         status = 1
         try:
             os.close(reading)
             _become_head(writing, environment, back, others)
+            signal.pthread_sigmask(signal.SIG_SETMASK, usual)
             _rename(f"beacon {name}")
             main()
             status = 0
@@ -189,6 +200,7 @@ def fork(
             status = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
         finally:
             _end(status)
+    signal.pthread_sigmask(signal.SIG_SETMASK, usual)
     os.close(writing)
     return Fork(pid, reading)
 
@@ -198,7 +210,7 @@ def _become_head(
 ) -> None:
     os.setsid()
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1):
+    for number in OWN_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for other in others:
