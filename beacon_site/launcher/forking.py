@@ -178,7 +178,7 @@ def fork(
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    # A signal that the child gets before it has handlers of its own waits.
+    # A signal to the child waits until the child handles it differently from this process.
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, OWN_SIGNALS)
     try:
         pid = os.fork()
