@@ -240,6 +240,8 @@ def test_after_kill_9_of_nearly_all_beside_a_process_that_hangs_it_starts_again(
     assert eventually(lambda: "janitor" not in read_state(settled.folder))
     web, worker, postgres, valkey = map(processes.pid_of, started)
     os.killpg(web, signal.SIGSTOP)
+    # Until then, its thread could begin to start the janitor, and stop with the lock that this needs.
+    assert eventually(lambda: psutil.Process(web).status() == psutil.STATUS_STOPPED)
     os.killpg(worker, signal.SIGKILL)
     for pid in (settled.process.pid, postgres, valkey):
         os.kill(pid, signal.SIGKILL)
