@@ -20,7 +20,7 @@ from django.utils import timezone
 from django_structlog.celery.steps import DjangoStructLogInitStep
 from kombu.exceptions import OperationalError
 
-from beacon_site import worker_threads
+from beacon_site import embedded, worker_threads
 from beacon_site.embedded.processes import give_back_memory
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
@@ -33,16 +33,17 @@ worker_threads.add_to(app)
 
 logger = structlog.get_logger(__name__)
 
-ALIVE_SECONDS = 10.0
+ALIVE_SECONDS = 15.0
 _ended, _woken = threading.Event(), threading.Event()
 _kinds: dict[str, str] = {}  # the rows that this process writes: name -> kind
 
 
 def _write_heartbeats() -> None:
-    """Write this process's rows every ten seconds, without keeping a connection.
+    """Write this process's rows every 15 s, without keeping a connection.
 
     The first forked child would close a connection that its parent keeps open.
     """
+    _leave_pool()
     worker = apps.get_model("research", "Worker")
     while not _ended.is_set():
         _woken.clear()
@@ -66,6 +67,13 @@ def _write_heartbeats() -> None:
                 give_back_memory()
 
 
+def _leave_pool() -> None:
+    """Let this thread close its connections, which the pool would keep open until it rests."""
+    server = connection.settings_dict
+    own = {name: value for name, value in server["OPTIONS"].items() if name != "pool"}
+    connection.settings_dict = {**server, "OPTIONS": own}
+
+
 def _begin(kinds: dict[str, str]) -> None:
     """Write these rows, too. A worker with a beat writes the rows of both with one statement."""
     is_first = not _kinds
@@ -87,11 +95,13 @@ def _worker_ready(sender: Any = None, **kwargs: Any) -> None:
     kinds = {name: "worker"} if "research" in queues else {}
     kinds |= {f"{name}, upkeep": "upkeep"} if "maintenance" in queues else {}
     _begin(kinds)
+    embedded.mind_launcher()
     _mark_runs_before_stopping(str(sender.hostname))
 
 
 @signals.beat_init.connect  # type: ignore[untyped-decorator]
 def _beat_ready(sender: Any = None, **kwargs: Any) -> None:
+    _leave_pool()  # of the beat's thread, in which this runs
     _begin({f"beat@{os.uname().nodename}:{os.getpid()}": "beat"})
 
 

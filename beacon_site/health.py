@@ -95,8 +95,7 @@ def problem(*, ask_postgres: bool = False) -> str:
 
 # --- `/livez`, `/readyz`, and the checks behind the banner ---
 
-# Seconds after which a process counts as gone.  Workers report every 10 s, and beat sends a tick
-# every 15 s.
+# Seconds after which a process counts as gone.  Workers and beats report every 15 s.
 OLDEST = {"worker": 45, "upkeep": 45, "beat": 60}
 _FULL = _(
     "The server’s disk is full, so nothing new can be saved. Your saved data is safe. Free up disk space on the server, or ask your admin to."

@@ -244,10 +244,11 @@ def database_of(process: str) -> dict[str, Any]:
         # A request waits 5 s.  With 2 s, a busy machine answered 503 although reconnecting was about
         # to succeed.  A task has more connections than its thread: its lease, files read ahead.
         # Two web processes and a worker have 88 of Postgres's 100, which leaves some to commands.
-        # Without requests, a web process keeps none: Postgres needs 6 MB for each.
+        # At rest none is kept, because Postgres needs a process and 6 MB for each.  A worker at rest
+        # uses one every minute.
         database["OPTIONS"]["pool"] = {
-            "min_size": 0 if answers_requests else 1, "max_size": 24 if answers_requests else 40,
-            "timeout": 5, "reconnect_timeout": 2, "max_idle": 60,
+            "min_size": 0, "max_size": 24 if answers_requests else 40,
+            "timeout": 5, "reconnect_timeout": 2, "max_idle": 60 if answers_requests else 2,
             "reset": None if answers_requests else release_all_locks,  # in a thread of the pool
         }  # fmt: skip
     return database

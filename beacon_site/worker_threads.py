@@ -27,6 +27,7 @@ from celery.beat import PersistentScheduler, Service
 from celery.concurrency.base import BasePool, apply_target
 from celery.exceptions import SoftTimeLimitExceeded
 from celery.signals import beat_init
+from django.db import DatabaseError, connections
 
 logger = structlog.get_logger(__name__)
 
@@ -283,6 +284,8 @@ class _Scheduler(PersistentScheduler):  # type: ignore[misc]
         """Send a due task."""
         try:
             is_idle = entry.task in FINDS_NOTHING and FINDS_NOTHING[entry.task]()
+        except DatabaseError:
+            is_idle = False  # the task reports it
         except Exception:  # a failed check must not keep the task from being sent
             logger.exception("task not left out", task=entry.task)
             is_idle = False
@@ -300,7 +303,10 @@ class _Beat(Service):  # type: ignore[misc]
         beat_init.send(sender=self)
         try:
             while not self._is_shutdown.is_set():
-                self._is_shutdown.wait(self.scheduler.tick())
+                wait = self.scheduler.tick()
+                if wait > 0:
+                    connections.close_all()  # that FINDS_NOTHING used
+                self._is_shutdown.wait(wait)
         finally:
             self.sync()
 

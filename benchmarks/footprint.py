@@ -83,6 +83,16 @@ def measured(name: str, launcher: psutil.Process) -> Moment:
     return Moment(name, megabytes, processes, seconds)
 
 
+def numbers_during(seconds: float, launcher: psutil.Process) -> Counter[int]:
+    """Count the processes every five seconds for a while; return how often there were how many."""
+    found: Counter[int] = Counter()
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        time.sleep(min(5, seconds))
+        found[1 + len(launcher.children(recursive=True))] += 1
+    return found
+
+
 def _kind(one: psutil.Process) -> str:
     words = f"{one.name()} {' '.join(one.cmdline())}"
     for mark, kind in MARKS:
@@ -188,7 +198,7 @@ def _run(asked: Any) -> None:
             manage(environment, "research", "Solid-state batteries", "--sample", "--wait")
             time.sleep(60)  # for its follow-ups, after which the embedder ends
             moments.append(measured("after the sample topic", launcher))
-            time.sleep(asked.minutes * 60)
+            numbers = numbers_during(asked.minutes * 60, launcher)
             moments.append(measured(f"after {asked.minutes:g} min of rest", launcher))
         with started(folder, asked.embeddings) as (launcher, seconds, environment):
             print(f"Later start: {seconds:.1f} s\n")
@@ -197,8 +207,10 @@ def _run(asked: Any) -> None:
     )
     print("|---|---|---|---|---|")
     print(*(moment.line() for moment in moments), sep="\n")
+    shares = (f"{n} for {share / numbers.total():.0%}" for n, share in numbers.most_common())
+    print(f"\nProcesses during the rest: {', '.join(shares)} of the time")
     spent = moments[2].seconds - moments[1].seconds
-    print(f"\nProcessor at rest: {spent / (asked.minutes * 60):.2%} of a core")
+    print(f"Processor at rest: {spent / (asked.minutes * 60):.2%} of a core")
 
 
 if __name__ == "__main__":

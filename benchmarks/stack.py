@@ -91,7 +91,7 @@ def beacon(
         for name, (arguments, more) in commands.items():
             if only and name not in only:
                 continue
-            # As `make up` starts them.
+            # As `make up` starts them where it doesn't fork them.
             command = arguments if name == "web" else runner.set_back(arguments)
             with (folder / f"{name}.log").open("ab") as log:
                 running[name] = subprocess.Popen(

@@ -21,7 +21,15 @@ from memory.accounts.archive import jobs
 from memory.agents.chat import end as conversation_end
 from memory.agents.chat import turn as conversation_turn
 from memory.agents.chat import without as chat_without
-from memory.models import Activity, ApiAnswer, CallReservation, Remembered, Undo, User
+from memory.models import (
+    Activity,
+    ApiAnswer,
+    CallReservation,
+    PublishDue,
+    Remembered,
+    Undo,
+    User,
+)
 from memory.models.actors import MAINTENANCE
 from memory.models.errors import InvalidValue
 from memory.models.remembered import TRASH_DAYS
@@ -140,6 +148,9 @@ def publish_due() -> None:
     topic_memory.process_all_due()
 
 
+FINDS_NOTHING["memory.tasks.publish_due"] = lambda: not PublishDue.objects.exists()
+
+
 @shared_task
 def scan_library_folder() -> None:
     """Import changes in the watched folder into the library; safe to deliver twice."""
@@ -221,6 +232,9 @@ def follow_languages() -> None:
             read = bm25.rebuild_owner(owner)
             logger.info("index rebuilt", owner=owner_id, language=owner.language, **read)
             analyze_changed()
+
+
+FINDS_NOTHING["memory.tasks.follow_languages"] = lambda: not bm25.owners_in_another_language()
 
 
 @shared_task

@@ -12,7 +12,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.utils import timezone
 
 from beacon_site.db import leased_jobs
-from research.models import Worker
+from beacon_site.worker_threads import FINDS_NOTHING
+from research.models import Schedule, Worker
 from research.services.notifications import digests, sending
 from research.services.reports import since_read
 from research.services.runs.execution import pipeline, starting
@@ -59,6 +60,14 @@ def tick() -> None:
             *((f"dispatch {_name(kind)}", kind.objects.dispatch) for kind in unfinished),
         ]
     )
+
+
+def _nothing_is_due() -> bool:
+    due = Schedule.objects.due(timezone.now())
+    return not leased_jobs.unfinished_kinds() and not due.exists()
+
+
+FINDS_NOTHING["research.tasks.tick"] = _nothing_is_due
 
 
 @shared_task(acks_late=True)

@@ -2,7 +2,8 @@
 
 Any number of processes can use the servers of one data folder.  Each holds a shared lock on
 `users.lock`, and the last one stops the servers.  Starting and stopping need `servers.lock`.
-If the last user is killed, the janitor stops them (janitor.py).
+If the last user is killed, the janitor stops them (janitor.py).  While `up` runs, there is no
+janitor: its processes start one if the launcher is killed (`mind_launcher`).
 Django isn't imported here, because its settings ask this module for the servers' URLs.
 """
 
@@ -12,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,10 +37,11 @@ from beacon_site.embedded.processes import Account, storage_of
 __all__ = [
     "EmbeddedError",
     "Servers",
-    "continued",
     "data_dir",
     "ensure",
     "load_env_file",
+    "mind_launcher",
+    "relieve_janitor",
     "revive",
     "running_urls",
     "stop_servers",
@@ -122,17 +125,11 @@ def ensure(
             if not _uses[folder]:
                 _leave(folder)
             raise
-        _watch(folder, durable=durable)
+        if not _has_janitor(folder) and not _is_minded(folder):
+            _start_janitor(folder, durable=durable)
     state = remember(folder)
     urls = {name: _KINDS[name][1].url_of(state[_KINDS[name][0]]) for name in need}
     return Servers(folder, urls, _notes(folder, storage, account))
-
-
-def continued(folder: Path) -> Servers:
-    """Return the hold on the servers that the program before this one had (places.take_over)."""
-    _uses[folder] = 1
-    remember(folder)
-    return Servers(folder, {}, [])
 
 
 def revive(folder: Path) -> list[str]:
@@ -160,6 +157,41 @@ def remember(folder: Path) -> dict[str, Any]:
     """Return the state file's contents, and keep them in case it is deleted."""
     _known[folder] = read_state(folder) or _known.get(folder, {})
     return _known[folder]
+
+
+def relieve_janitor(folder: Path) -> None:
+    """End the janitor, whose work the processes of `up` do from now on."""
+    with places.held(_servers_lock(folder)):
+        if mark := read_state(folder).get("janitor"):
+            processes.stop(mark, ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)))
+            write_state(folder, janitor=None)
+
+
+def mind_launcher() -> None:
+    """Start the janitor if the launcher of this process is killed.
+
+    A thread waits for the lock that the launcher holds, which takes no processor time.
+    """
+    folder = data_dir()
+    if _is_alive_launcher(folder):
+        threading.Thread(target=_mind, args=(folder,), name="launcher", daemon=True).start()
+
+
+def _mind(folder: Path) -> None:
+    users = _users_lock(folder)
+    with places.held(users):  # commands can hold it longer than the launcher
+        pass
+    with places.held(_servers_lock(folder)):
+        if not _is_alive_launcher(folder) and not _has_janitor(folder):
+            _start_janitor(folder)
+
+
+def _is_alive_launcher(folder: Path) -> bool:
+    return processes.is_alive((read_state(folder).get("up") or {}).get("process"))
+
+
+def _has_janitor(folder: Path) -> bool:
+    return processes.is_alive(read_state(folder).get("janitor"))
 
 
 def stop_if_unused(folder: Path) -> bool:
@@ -204,8 +236,11 @@ def end_leftovers(folder: Path) -> int:
 def _leave(folder: Path) -> None:
     # Upgrade the shared lock to an exclusive one without releasing it in between.  Otherwise the
     # janitor, which waits for that moment, would get it first, and the caller would continue early.
-    if not stop_if_unused(folder):
-        places.release(_users_lock(folder))
+    if stop_if_unused(folder):
+        return
+    places.release(_users_lock(folder))
+    if read_state(folder) and not _has_janitor(folder) and not _is_minded(folder):
+        _start_janitor(folder)
 
 
 def _start_if_missing(
@@ -220,9 +255,13 @@ def _start_if_missing(
     write_state(folder, storage=str(storage), **{key: entry})
 
 
-def _watch(folder: Path, *, durable: bool) -> None:
-    if processes.is_alive(read_state(folder).get("janitor")):
-        return
+def _is_minded(folder: Path) -> bool:
+    """Return whether processes of `up` run, which start the janitor if it's needed."""
+    listed: dict[str, list[str]] = read_state(folder).get("processes", {})
+    return any(map(processes.is_alive, listed.get("groups", [])))
+
+
+def _start_janitor(folder: Path, *, durable: bool = True) -> None:
     command = [sys.executable, "-m", "beacon_site.embedded.janitor"]
     child = subprocess.Popen(
         [*command, str(folder), *([] if durable else ["--remove"])],

@@ -50,23 +50,6 @@ def forget() -> None:
     _open.clear()
 
 
-def hand_over() -> dict[str, int]:
-    """Return the open lock files, for `take_over` in the program that this process becomes.
-
-    A lock belongs to a process, and would end if one of its files were closed.
-    """
-    for opened in _open.values():
-        os.set_inheritable(opened, True)
-    return {str(path): opened for path, opened in _open.items()}
-
-
-def take_over(given: dict[str, int]) -> None:
-    """Continue with the locks of the program before this one."""
-    for path, opened in given.items():
-        os.set_inheritable(opened, False)
-        _open[Path(path)] = opened
-
-
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path` during the block."""

@@ -1,8 +1,7 @@
 """The `beacon` command: manage.py, and the commands that run Beacon as a whole, such as `up`.
 
-For `up`, Beacon is loaded here once, and its processes begin as forks (forking.py).  Everything that
-needs the database happens in another child, so that this process has no connection.  Then this process
-starts its program again, without Beacon's code, which would take 60 MB.
+For `up`, Beacon is loaded here once, and its processes begin as forks (forking.py), also later ones.
+Everything that needs the database happens in another child, so that this process has no connection.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from honcho.printer import Message, Printer
 import beacon_site
 from beacon_site import embedded
 from beacon_site.embedded import NO_SERVERS, places, processes, servers_for
-from beacon_site.embedded.places import COMMAND, MAKE, PROJECT, note, prepare, read_state
+from beacon_site.embedded.places import MAKE, PROJECT, note, prepare, read_state
 from beacon_site.launcher import forking, runner
 
 
@@ -72,8 +72,6 @@ class CannotStart(RuntimeError):
 
 def up() -> int:
     """Run Beacon in the foreground until Ctrl-C or SIGTERM; return the exit code."""
-    if given := os.environ.pop(HANDED_OVER, ""):
-        return _continue_up(int(given))
     began = time.monotonic()
     folder = embedded.data_dir()
     os.environ["BEACON_DATA_DIR"] = str(folder)
@@ -106,11 +104,10 @@ def up() -> int:
         own = {"pid": os.getpid(), "process": processes.identity(os.getpid())}
         # `mirror` is for commands, which are started without it.
         note(folder, up={**own, "url": site["url"], "mirror": site["mirror"]})
-        manager = _manager(folder, began, site, forks=forks)
-        if forks:
-            manager.begin()
-            _become_small(manager, folder=str(folder), began=began, site=site)
-        return manager.run()
+        if not forks:
+            return _manager(folder, began, site).run()
+        with forking.ports_and_counts(site["bind"], site["port"]) as ports:
+            return _manager(folder, began, site, ports).run()
 
 
 def _stop_by_signals() -> None:
@@ -147,8 +144,13 @@ def _loaded() -> dict[str, Any]:
     return site
 
 
-def _manager(folder: Path, began: float, site: dict[str, Any], *, forks: bool) -> runner.Runner:
-    """Return the runner of this Beacon's processes, which aren't started yet."""
+def _manager(
+    folder: Path, began: float, site: dict[str, Any], ports: list[socket.socket] | None = None
+) -> runner.Runner:
+    """Return the runner of this Beacon's processes, which aren't started yet.
+
+    With `ports`, they begin as forks.
+    """
 
     def ready() -> list[str]:
         first = f"Beacon is ready at {site['url']} (in {runner.seconds_since(began)})."
@@ -158,45 +160,19 @@ def _manager(folder: Path, began: float, site: dict[str, Any], *, forks: bool) -
     manager = runner.Runner(folder, tuple(site["livez"]), ready, printer)
     schedule = folder / "celerybeat-schedule"
     few = runner.few_commands(site["bind"], site["port"], schedule)
-    mains = {"web": forking.serve_pages, "worker": forking.work}
-    for name, (arguments, environment) in few.items():
-        after_m = arguments[arguments.index("-m") + 1 :]
-        main = partial(mains[name], after_m) if forks else None
-        manager.add(name, arguments, environment, main)
+    if not ports:
+        for name, (arguments, environment) in few.items():
+            manager.add(name, arguments, environment)
+        return manager
+    (web, for_web), (worker, for_worker) = few["web"], few["worker"]
+    pages = partial(forking.serve_pages, arguments=web[web.index("gunicorn") + 1 :], pages=ports[0])
+    manager.add("web", web, for_web, partial(pages, "web"), ports)
+    if runner.web_processes() > 1:
+        extra = partial(pages, "web-2", is_extra=True)
+        manager.add("web-2", web, for_web, extra, ports, is_extra=True)
+    work = partial(forking.work, worker[worker.index("-m") + 1 :])
+    manager.add("worker", worker, for_worker, work)
     return manager
-
-
-# Names the open file with which the program that this process becomes continues.
-HANDED_OVER = "BEACON_HANDED_OVER"
-
-
-def _become_small(manager: runner.Runner, **state: Any) -> None:
-    """Start this program again in the same process.  Returns only if it must continue here."""
-    given = manager.hand_over()
-    if given is None:
-        return
-    state |= {"processes": given, "locks": places.hand_over()}
-    sys.stdout.flush()
-    with contextlib.suppress(OSError):  # then this program does the rest, with more memory
-        handed = os.memfd_create("beacon", 0)  # 0: the next program inherits it
-        with open(handed, "w", closefd=False) as out:
-            json.dump(state, out)
-        os.lseek(handed, 0, os.SEEK_SET)
-        own = {**os.environ, HANDED_OVER: str(handed)}
-        os.execve(COMMAND[0], [*COMMAND, "up"], own)  # noqa: S606
-
-
-def _continue_up(given: int) -> int:
-    """Do the rest of `up` with what the program before this one has started."""
-    with os.fdopen(given) as told:
-        state = json.load(told)
-    folder = Path(state["folder"])
-    places.take_over(state["locks"])
-    _stop_by_signals()
-    with _until_stopped(folder, embedded.continued(folder)):
-        manager = _manager(folder, state["began"], state["site"], forks=False)
-        manager.take_over(state["processes"])
-        return manager.run()
 
 
 class _Preparation:

@@ -1,6 +1,7 @@
 """Loading Beacon once, and starting its processes as forks that share what is loaded.
 
-A process that loads Beacon by itself needs 130 MB, and three seconds of processor.
+A process that loads Beacon by itself needs 130 MB, and three seconds of processor.  A fork has only
+the thread that made it, so this process must have no other at that moment (runner.py).
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from beacon_site.embedded import places, processes
 from beacon_site.embedded.places import PROJECT
@@ -32,10 +34,14 @@ LIBRARIES = (
     "gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "kombu.transport.redis", "psycopg_pool",
 )  # fmt: skip
 MODULES = (
-    "anyio._backends._asyncio", "beacon_site.celery", "django.contrib.messages.storage.session",
+    "anyio._backends._asyncio", "beacon_site.celery", "beacon_site.launcher.web_process",
+    "django.contrib.messages.storage.session",
     "django.contrib.sessions.serializers", "gunicorn.glogging", "research.mcp.beside_pages",
     "research.mcp.server", "uvicorn.lifespan.on", "uvicorn.protocols.http.h11_impl",
 )  # fmt: skip
+KILLED_FIRST = 200  # thousandths of the memory that these seem to use, if it runs out
+# The launcher handles these in its own way.
+OWN_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
 MALLOPT_ARENA_MAX, MOST_ARENAS = -8, 2  # glibc's constant, and as in runner.ONE_HEAP
 
 
@@ -59,7 +65,7 @@ def loading_libraries(environment: dict[str, str]) -> Iterator[None]:
 
 def load_django() -> None:
     """Load the settings and the apps, without a connection or a thread; see `become`."""
-    # Its metrics are then in files; the web server makes a folder for them (beacon_site.launcher.web_server).
+    # Its metrics are then in files; `ports_and_counts` makes a folder for them.
     os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.gettempdir())
     warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
     os.chdir(PROJECT)  # gunicorn and Celery import from the current folder
@@ -99,10 +105,36 @@ def _compile_patterns() -> None:
     import_module("beacon_site.text.redaction").redact_line("")
 
 
-def serve_pages(arguments: list[str]) -> None:
-    """Be the web server; `arguments` are those after `python -m`."""
-    sys.argv = arguments
-    import_module("gunicorn.app.wsgiapp").run(prog="gunicorn")
+@contextmanager
+def ports_and_counts(bind: str, port: int) -> Iterator[list[socket.socket]]:
+    """Open the web server's ports, and keep the folder of its counts, for all its processes.
+
+    Raises EmbeddedError if the port for pages has been taken since it was checked.
+    """
+    web_server = import_module("beacon_site.launcher.web_server")
+    try:
+        opened = import_module("research.mcp.server").listening(bind, port)
+    except OSError as exc:
+        raise places.EmbeddedError(f"Beacon can't listen on {bind}, port {port}: {exc}") from exc
+    with closing(opened) as pages:
+        mcp = import_module("research.mcp.beside_pages").open_port()
+        web_server.make_place()
+        try:
+            yield [pages, *([mcp] if mcp else [])]
+        finally:
+            web_server.on_exit(None)
+            if mcp:
+                mcp.close()
+
+
+def serve_pages(
+    name: str, arguments: list[str], pages: socket.socket, *, is_extra: bool = False
+) -> None:
+    """Be a process of the web server; `arguments` are those after `python -m gunicorn`."""
+    request_log: Any = import_module("beacon_site.web.request_log")
+    request_log.process = name
+    web_process = import_module("beacon_site.launcher.web_process")
+    web_process.serve(arguments, [pages], is_extra=is_extra)
 
 
 def work(arguments: list[str]) -> None:
@@ -119,9 +151,17 @@ class Fork:
         self.pid = pid
         self.stdout: IO[bytes] = os.fdopen(output, "rb")
 
-    def wait(self) -> int:
-        """Wait until it ends; return its status, negative after a signal."""
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+    def poll(self) -> int | None:
+        """Return its status, negative after a signal; None while it runs."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if pid else None
+
+
+class Closable(Protocol):
+    """A file or a socket."""
+
+    def close(self) -> None:
+        """Close it."""
 
 
 def fork(
@@ -129,21 +169,30 @@ def fork(
     main: Callable[[], None],
     environment: dict[str, str],
     back: int,
-    others: Sequence[IO[bytes] | None],
+    others: Sequence[Closable],
 ) -> Fork:
     """Start a child that runs `main` as the head of a session, `back` steps nicer.
 
-    It closes the pipes of `others`.
+    It closes the files of `others`.
     """
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
+    # A signal to the child waits until the child handles it differently from this process.
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, OWN_SIGNALS)
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+        raise
     if not pid:
         status = 1
         try:
             os.close(reading)
             _become_head(writing, environment, back, others)
+            signal.pthread_sigmask(signal.SIG_SETMASK, usual)
             _rename(f"beacon {name}")
             main()
             status = 0
@@ -151,26 +200,30 @@ def fork(
             status = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
         finally:
             _end(status)
+    signal.pthread_sigmask(signal.SIG_SETMASK, usual)
     os.close(writing)
     return Fork(pid, reading)
 
 
 def _become_head(
-    output: int, environment: dict[str, str], back: int, others: Sequence[IO[bytes] | None]
+    output: int, environment: dict[str, str], back: int, others: Sequence[Closable]
 ) -> None:
     os.setsid()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.set_wakeup_fd(-1)
+    for number in OWN_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for pipe in others:
-        if pipe is not None:
-            pipe.close()
+    for other in others:
+        other.close()
     places.forget()
     nothing = os.open(os.devnull, os.O_RDONLY)
     for given, wanted in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(given, wanted)
     os.close(nothing)
     os.close(output)
+    with suppress(OSError, ValueError):  # another system
+        score = Path("/proc/self/oom_score_adj")
+        score.write_text(str(min(1000, int(score.read_text()) + KILLED_FIRST)))
     if back:
         with suppress(OSError):
             Path("/proc/self/autogroup").write_text(str(back))

@@ -2,8 +2,8 @@
 
 It signals only the head of each process group, which stops its own children.  It records the groups,
 so that the next start can end what a killed runner left.  It restarts processes that end
-unexpectedly.  A thread reads the output of each process.  Another one reports when the site answers,
-ends the children of a killed head, and restarts dead embedded servers.
+unexpectedly, and ends the children of a killed head.  A thread reports when the site answers, and
+restarts dead embedded servers.  It ends before a fork, and another continues.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import datetime
 import os
 import queue
+import selectors
 import signal
 import socket
 import subprocess
@@ -38,8 +39,8 @@ LOOP_SECONDS = 0.5  # at most, until a process is restarted or killed
 BACKOFF = (1.0, 2.0, 5.0, 10.0)  # s before the first, second … restart within a minute
 DEATHS = 5  # after so many within DEATHS_WITHIN, restarting doesn't help
 DEATHS_WITHIN = 60.0
+FORK_SECONDS = 0.5  # between attempts to fork, which wait for the thread
 RETURN_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-STOPPING = (*RETURN_CODES, signal.SIGHUP)
 BACK = 10  # niceness of all processes except the web server
 WEB_THREADS = 12
 # Runs can take minutes and occupy every slot, so the tasks that start and free runs have their own.
@@ -115,11 +116,12 @@ def commands(bind: str, port: int, schedule: Path) -> Commands:
 def few_commands(bind: str, port: int, schedule: Path) -> Commands:
     """Return the same as two processes for one machine: a web server with MCP, and a worker.
 
-    A second web process starts where there are cores and memory for it.
+    The launcher gives the web server's arguments to forks, and starts a second one only when it's
+    needed (web_process.py).
     """
     worker = ["-m", *CELERY_WORKER, "--pool=custom", f"--concurrency={sum(PROCESSES.values())}"]
     worker += [f"--queues={','.join(QUEUES.values())}", f"--beat-schedule={schedule}"]
-    size = (f"--workers={_web_processes()}", f"--threads={WEB_THREADS}")
+    size = (f"--workers={web_processes()}", f"--threads={WEB_THREADS}")
     web = _web(bind, port, "--config=python:research.mcp.beside_pages", *size)
     return {
         "web": (web, {"BEACON_PROCESS": "web", "BEACON_STARTED_TOGETHER": "1", **ONE_HEAP}),
@@ -136,8 +138,8 @@ def _web(bind: str, port: int, *size: str) -> list[str]:
     return [sys.executable, "-m", "gunicorn", *served, *GUNICORN, *size]
 
 
-def _web_processes() -> int:
-    """Return 2 on a machine with two cores and 3 GB, else 1."""
+def web_processes() -> int:
+    """Return the most web processes: 2 on a machine with two cores and 3 GB, else 1."""
     is_large = processes.memory_bytes() >= processes.SMALL
     return 2 if is_large and (os.cpu_count() or 1) >= 2 else 1
 
@@ -164,6 +166,9 @@ class _Part:
     environment: dict[str, str]
     colour: str
     loaded: Callable[[], None] | None = None  # does the same in a fork of this process
+    ports: Sequence[forking.Closable] = ()  # which only this fork needs
+    is_extra: bool = False
+    rest: bytes = b""  # of its output, without the end of the line
     process: subprocess.Popen[bytes] | forking.Fork | None = None
     returncode: int | None = None  # None while it runs
     again_at: float | None = None  # time.monotonic
@@ -192,7 +197,7 @@ class Runner:
         self._printer = printer or Printer(sys.stdout)
         self._printer.width = len("system")
         self._colours = get_colours()
-        self._events: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._said: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._folder = folder
         self._livez = livez
         self._ready = ready
@@ -200,11 +205,17 @@ class Runner:
         self._returncode: int | None = None
         self._signal: signal.Signals | None = None
         self._ending_since: float | None = None
-        self._is_looping = False
+        self._needs_extra = False
         self._over = threading.Event()
         self._changed = threading.Event()
         self._trouble = ""
-        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._is_ready = False
+        self._watcher: threading.Thread | None = None
+        self._selector = selectors.DefaultSelector()  # of outputs, and of what wakes the loop
+        self._woken, self._waking = socket.socketpair()
+        for end in (self._woken, self._waking):
+            end.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
 
     def add(
         self,
@@ -212,15 +223,19 @@ class Runner:
         arguments: list[str],
         environment: dict[str, str],
         loaded: Callable[[], None] | None = None,
+        ports: Sequence[forking.Closable] = (),
+        *,
+        is_extra: bool = False,
     ) -> None:
         """Add a process, which runs in the project's folder.
 
-        With `loaded`, it begins as a fork of this process, whose modules it shares.  If it must be
-        restarted, threads run here, so then it starts from `arguments`.
+        With `loaded`, it is a fork of this process, whose modules it shares, and `ports` are for no
+        other fork.  An extra one starts when another asks for it (SIGUSR1), and can end by itself.
         """
         command = arguments if name == "web" else set_back(arguments)
         every = {**os.environ, **environment}
-        self._parts[name] = _Part(command, every, next(self._colours), loaded)
+        colour = next(self._colours)
+        self._parts[name] = _Part(command, every, colour, loaded, ports, is_extra)
         self._printer.width = max(self._printer.width, len(name))
 
     def run(self) -> int:
@@ -231,75 +246,49 @@ class Runner:
         try:
             self.loop()
         finally:
-            self._over.set()
-            if self._watcher.ident is not None:
-                self._watcher.join(timeout=30)
+            self._end_watcher(30)
         asked = self._returncode in RETURN_CODES.values()
         return 0 if asked else int(self._returncode or 1)
 
     def loop(self) -> None:
         """Start all processes and keep them running until it's time to stop."""
-        self.begin()
-        self._is_looping = True  # from here on there are threads
-        for name, part in self._running().items():
-            self._start_reader(name, part)
-        self._watcher.start()
-        while self._ending_since is None or self._running():
-            with contextlib.suppress(queue.Empty):
-                self._take(self._events.get(timeout=LOOP_SECONDS if self._is_waiting else None))
-            self._act()
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._take(self._events.get_nowait())
-
-    def begin(self) -> None:
-        """Start all processes that don't run yet."""
+        signal.set_wakeup_fd(self._waking.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # it only wakes the loop
+        signal.signal(signal.SIGUSR1, self._asked_for_extra)
         for number in RETURN_CODES:
             signal.signal(number, self._asked)
-        # `hand_over` blocked them. A process that is started now must not inherit that.
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         for name, part in self._parts.items():
-            if not part.runs:
+            if not part.is_extra:
                 self._begin(name)
-
-    def hand_over(self) -> dict[str, tuple[int, int]] | None:
-        """Return number and output of each started process, for `take_over` in another program.
-
-        That program becomes this process, so signals wait until its `loop`.  None if one came before.
-        """
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
-        if self._signal is not None:
-            return None
-        self._note()
-        given = {}
-        for name, part in self._running().items():
-            if part.process is not None and part.process.stdout is not None:
-                given[name] = part.pid, part.process.stdout.fileno()
-                os.set_inheritable(given[name][1], True)
-        return given
-
-    def take_over(self, given: dict[str, tuple[int, int]]) -> None:
-        """Continue with the processes that the program before this one started."""
-        for name, (pid, output) in given.items():
-            os.set_inheritable(output, False)
-            self._parts[name].process = forking.Fork(pid, output)
-        self._changed.set()
+        self._supervise_servers()
+        while self._ending_since is None or self._running():
+            self._watch_on()
+            for key, _mask in self._selector.select(LOOP_SECONDS if self._is_waiting else None):
+                if key.data is None:
+                    self._woken.recv(4096)
+                else:
+                    self._read(key.data)
+            self._print_said()
+            self._end_orphans()
+            self._act()
+        self._print_said()
 
     def say(self, text: str) -> None:
         """Print a line from Beacon itself.  Can be called from any thread."""
-        self._put("line", text + "\n", "beacon")
-
-    def _put(self, kind: str, data: Any, name: str, colour: str | None = None) -> None:
-        self._events.put(Message(kind, data, datetime.datetime.now(), name, colour))
+        self._said.put(_line(text + "\n", "beacon"))
+        with contextlib.suppress(BlockingIOError):  # it's awake
+            self._waking.send(b".")
 
     def _system_print(self, text: str) -> None:
-        self._printer.write(Message("line", text, datetime.datetime.now(), "system", None))
+        self._printer.write(_line(text, "system"))
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
-        # The loop acts on it at once, since this thread gets the signal while it waits.  Printing
-        # here could break into a half-written line.
+        # The loop acts on it at once, since the signal wakes it.  Printing here could break into a
+        # half-written line.
         self._signal = self._signal or signal.Signals(number)
-        self._events.put(Message("signal", None, None, None, None))
+
+    def _asked_for_extra(self, number: int, frame: FrameType | None) -> None:
+        self._needs_extra = True
 
     @property
     def _is_waiting(self) -> bool:
@@ -312,6 +301,9 @@ class Runner:
 
     def _begin(self, name: str) -> None:
         part = self._parts[name]
+        if part.loaded is not None and not self._end_watcher(FORK_SECONDS):
+            part.again_at = time.monotonic() + FORK_SECONDS
+            return
         part.process = part.returncode = part.again_at = None
         try:
             part.process = self._started(name, part)
@@ -321,13 +313,18 @@ class Runner:
             return
         self._system_print(f"{name} started (pid={part.pid})\n")
         self._changed.set()
-        if self._is_looping:
-            self._start_reader(name, part)
+        assert part.process.stdout is not None  # noqa: S101 - tells the type checker what PIPE means  # nosec B101
+        os.set_blocking(part.process.stdout.fileno(), False)
+        self._selector.register(part.process.stdout, selectors.EVENT_READ, name)
 
     def _started(self, name: str, part: _Part) -> subprocess.Popen[bytes] | forking.Fork:
-        if part.loaded is not None and not self._is_looping:
-            others = [one.process.stdout for one in self._running().values() if one.process]
-            back = 0 if name == "web" else BACK
+        if part.loaded is not None:
+            others: list[Any] = [self._selector, self._woken, self._waking]
+            for one in self._parts.values():
+                if one.process and one.process.stdout:
+                    others.append(one.process.stdout)
+                others += [port for port in one.ports if port not in part.ports]
+            back = 0 if name.startswith("web") else BACK
             return forking.fork(name, part.loaded, part.environment, back, others)
         return subprocess.Popen(
             part.arguments,
@@ -339,23 +336,27 @@ class Runner:
             start_new_session=True,
         )
 
-    def _start_reader(self, name: str, part: _Part) -> None:
-        reader = threading.Thread(target=self._read, args=(name, part.process), daemon=True)
-        reader.start()
+    def _read(self, name: str) -> None:
+        """Print the output of a process, until it and its children have closed it."""
+        part = self._parts[name]
+        assert part.process is not None and part.process.stdout is not None  # noqa: S101  # nosec B101
+        try:
+            data = os.read(part.process.stdout.fileno(), 65_536)
+        except BlockingIOError:
+            return
+        *lines, part.rest = (part.rest + data).split(b"\n")
+        if not data and part.rest:
+            lines, part.rest = [part.rest], b""
+        for line in lines:
+            self._printer.write(_line(line + b"\n", name, part.colour))
+        if not data:
+            self._selector.unregister(part.process.stdout)
+            part.process.stdout.close()
 
-    def _read(self, name: str, process: subprocess.Popen[bytes] | forking.Fork) -> None:
-        """Pass the output of a process on until it and its children have closed it."""
-        assert process.stdout is not None  # noqa: S101 - tells the type checker what PIPE means  # nosec B101
-        for line in process.stdout:
-            self._put("line", line, name, self._parts[name].colour)
-        process.stdout.close()
-        self._put("stop", process.wait(), name)
-
-    def _take(self, message: Message) -> None:
-        if message.type == "line":
-            self._printer.write(message)
-        elif message.type == "stop":
-            self._ended(message.name, message.data)
+    def _print_said(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._printer.write(self._said.get_nowait())
 
     def _ended(self, name: str, returncode: int) -> None:
         """Record that a process ended; if that was unexpected, announce its restart."""
@@ -364,8 +365,12 @@ class Runner:
         self._system_print(f"{name} stopped (rc={returncode})\n")
         if self._ending_since is not None or self._signal is not None:
             return
+        if part.is_extra:  # the other one asks again if it's still needed
+            return
         now = time.monotonic()
         wait = part.patience.wait_after(now)
+        if wait is None and part.loaded is not None and name == "web" and returncode < 0:
+            wait = BACKOFF[-1]  # something kills it, which says nothing about Beacon
         if wait is None:
             self.say(
                 f"{name} exited with code {returncode} {DEATHS} times within {DEATHS_WITHIN:.0f} s, so "
@@ -379,6 +384,11 @@ class Runner:
 
     def _act(self) -> None:
         """Do what is due: stop after a signal, kill what doesn't stop, restart what died."""
+        for name, part in self._running().items():
+            if part.process and part.process.stdout and part.process.stdout.closed:
+                code = part.process.poll()
+                if code is not None:
+                    self._ended(name, code)
         if self._ending_since is None and self._signal is not None:
             self._system_print(f"{self._signal.name} received\n")
             self._returncode = RETURN_CODES[self._signal]
@@ -389,8 +399,11 @@ class Runner:
                 self._send(signal.SIGKILL, os.killpg)
             return
         for name, part in self._parts.items():
+            if part.is_extra and self._needs_extra and not part.runs:
+                part.again_at = now
             if part.again_at is not None and now >= part.again_at:
                 self._begin(name)
+        self._needs_extra = False
 
     def _end(self) -> None:
         """Ask all processes to stop, and restart none."""
@@ -403,13 +416,30 @@ class Runner:
             with contextlib.suppress(ProcessLookupError):
                 send(part.pid, number)
 
+    def _watch_on(self) -> None:
+        """Start the watching thread if it doesn't run."""
+        if self._watcher is None and self._ending_since is None:
+            self._over.clear()
+            self._watcher = threading.Thread(target=self._watch, daemon=True)
+            self._watcher.start()
+
+    def _end_watcher(self, seconds: float) -> bool:
+        """End the watching thread, and return whether it has ended within these seconds."""
+        self._over.set()
+        if self._watcher is not None:
+            self._watcher.join(timeout=seconds)
+            if self._watcher.is_alive():
+                return False
+            self._watcher = None
+        return True
+
     def _watch(self) -> None:
-        told = False
-        while not self._over.wait(WATCH_SECONDS if told else 0.1):
-            self._end_orphans()
+        while not self._over.wait(WATCH_SECONDS if self._is_ready else 0.1):
             self._supervise_servers()
-            if not told and _answers(*self._livez):
-                told = True
+            if not self._is_ready and _answers(*self._livez):
+                self._is_ready = True
+                with contextlib.suppress(OSError):  # then it stays
+                    embedded.relieve_janitor(self._folder)
                 for line in self._ready():
                     self.say(line)
 
@@ -447,6 +477,10 @@ class Runner:
         """Record the running processes, for the janitor and the next start."""
         groups = [processes.identity(part.pid) for part in self._running().values()]
         note(self._folder, processes={"groups": [mark for mark in groups if mark]})
+
+
+def _line(data: str | bytes, name: str, colour: str | None = None) -> Message:
+    return Message("line", data, datetime.datetime.now(), name, colour)
 
 
 def _answers(host: str, port: int) -> bool:

@@ -13,7 +13,7 @@ import time
 
 import structlog
 from django.http import HttpRequest, HttpResponse
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, values
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from beacon_site.text.cleaning import request_id_of
@@ -23,6 +23,13 @@ from beacon_site.web.http import Middleware
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 # Seconds.  Only a few, since each adds a series per route.
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+# Names this process's files, so that the next one of this name continues to count in them.
+process = ""
+if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+    values.ValueClass = values.MultiProcessValue(  # type: ignore[no-untyped-call]
+        lambda: process or os.getpid()
+    )
 
 _own = CollectorRegistry()
 REQUESTS = Counter(

@@ -1,6 +1,6 @@
 """gunicorn's configuration for `make up`, where the web server's processes also serve MCP.
 
-MCP has a port of its own.  The server's main process opens it, so it stays open if another process
+MCP has a port of its own.  The parent of these processes opens it, so it stays open if one of them
 is killed and replaced.
 """
 
@@ -16,6 +16,7 @@ import structlog
 import uvicorn
 from django.conf import settings
 
+from beacon_site import embedded
 from beacon_site.launcher import web_server
 from beacon_site.launcher.web_server import (  # gunicorn reads them from this module
     limit_request_field_size,
@@ -44,17 +45,25 @@ _server: threading.Thread | None = None
 
 def on_starting(server: Any) -> None:
     """Load Beacon, and open the port if it's free."""
-    global _listener
     if not settings.BEACON_MCP_PORT:
         web_server.load(server)
         return
     web_server.load(server, "research.mcp.server")
-    _listener = _opened()
+    open_port()
+
+
+def open_port() -> socket.socket | None:
+    """Open the port for MCP if it's free, for the processes that begin as forks of this one."""
+    global _listener
+    if settings.BEACON_MCP_PORT:
+        _listener = _opened()
+    return _listener
 
 
 def post_worker_init(worker: Any) -> None:
-    """Serve MCP in a thread of this process."""
+    """Serve MCP in a thread of this process, and watch the launcher in another."""
     global _server
+    embedded.mind_launcher()
     if settings.BEACON_MCP_PORT:
         _server = threading.Thread(target=_serve, args=(worker,), daemon=True, name="mcp")
         _server.start()

@@ -673,8 +673,9 @@ def listening(bind: str, port: int) -> socket.socket:
     listener = socket.socket(family)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.bind((bind, port))
-        listener.listen(128)
+        listener.listen(2048)
     except OSError:
         listener.close()
         raise

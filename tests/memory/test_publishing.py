@@ -14,6 +14,7 @@ import redis
 from django.db import transaction
 from django.utils import timezone
 
+from beacon_site.worker_threads import FINDS_NOTHING
 from memory.models import Activity, PublishDue, Topic, TopicFact
 from memory.services import topic_memory
 from memory.tasks import publish_due
@@ -124,6 +125,7 @@ def test_the_copy_follows_what_people_do_with_facts(topic: Topic, server: redis.
     fact.strike(by=topic.owner.actor)
     assert facts_in(server) == []
     assert not PublishDue.objects.exists()
+    assert FINDS_NOTHING[publish_due.name]()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -161,6 +163,7 @@ def test_a_redis_that_is_down_is_asked_once_for_a_change_of_many_facts(
         for number in range(3):
             TopicFact.objects.add(topic, f"{FACT} {number}", by=topic.owner.actor)
 
+    assert not FINDS_NOTHING[publish_due.name]()
     publish_due()
 
     assert Activity.objects.filter(kind="publish-failed").count() == 1

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from beacon_site import celery
 from beacon_site.db import leased_jobs
+from beacon_site.worker_threads import FINDS_NOTHING
 from memory.accounts.archive import exporter
 from memory.accounts.archive import jobs as archives
 from memory.agents.chat import conversation
@@ -93,6 +94,12 @@ def test_only_kinds_with_unfinished_jobs_are_swept(job: Any, django_assert_num_q
         assert type(job) in leased_jobs.unfinished_kinds()
     type(job).objects.all().delete()
     assert type(job) not in leased_jobs.unfinished_kinds()
+
+
+def test_the_beat_leaves_the_tick_out_only_while_nothing_is_unfinished(job: Any):
+    assert not FINDS_NOTHING[tick.name]()
+    type(job).objects.all().delete()
+    assert FINDS_NOTHING[tick.name]()
 
 
 @pytest.mark.django_db

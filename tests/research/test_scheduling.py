@@ -13,6 +13,7 @@ import time_machine
 from django.db import connections
 from django.utils import timezone
 
+from beacon_site.worker_threads import FINDS_NOTHING
 from memory.models import Activity, Topic
 from memory.models.actors import SYSTEM
 from research.models import Run, Schedule
@@ -55,6 +56,14 @@ def test_memory_of_a_quarterly_topic_lives_twice_its_longest_gap(weekly: Topic):
     scheduling.set_schedule(weekly, by=SYSTEM, preset="cron", cron="0 9 1 */3 *", time_zone="UTC")
 
     assert scheduling.memory_lifetime(weekly) == timedelta(days=2 * 92)
+
+
+def test_the_beat_leaves_the_tick_out_until_a_topic_is_due(weekly: Topic):
+    due = weekly.schedule.next_run_at
+    with time_machine.travel(due - timedelta(seconds=1), tick=False):
+        assert FINDS_NOTHING["research.tasks.tick"]()
+    with time_machine.travel(due, tick=False):
+        assert not FINDS_NOTHING["research.tasks.tick"]()
 
 
 # --- people ---------------------------------------------------------------------------------------

@@ -41,8 +41,7 @@ def test_each_process_has_its_own_limits_of_the_database(
 
     assert f"statement_timeout={getattr(conf.settings, limit)}000" in options["options"]
     assert options["pool"]["max_size"] == connections_of
-    # Without requests, a web process keeps no connection. A worker's tasks soon need one again.
-    assert options["pool"]["min_size"] == (1 if process == "worker" else 0)
+    assert options["pool"]["min_size"] == 0  # no connection at rest
     assert process == conf.settings.BEACON_PROCESS
     assert conf.settings.LOGGING["root"]["level"] == "INFO"
     assert logging.getLogger().level == logging.INFO

@@ -72,5 +72,26 @@ def test_two_processes_are_one_in_what_is_told(tmp_path: Path) -> None:
     assert 'beacon_http_request_seconds_count{route="home"} 2.0' in told
 
 
+def test_the_next_process_of_a_name_continues_to_count_in_its_files(tmp_path: Path) -> None:
+    count = (
+        "from beacon_site.web import request_log as f; f.process = 'web-2'; "
+        "f.REQUESTS.labels('home', 'GET', '2xx').inc(); "
+        "from prometheus_client import generate_latest; "
+        "print(generate_latest(f.registry()).decode())"
+    )
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    for _process in range(2):
+        told = subprocess.run(
+            [sys.executable, "-c", count],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    assert 'beacon_http_requests_total{method="GET",route="home",status="2xx"} 2.0' in told
+    assert {path.name for path in tmp_path.iterdir()} == {"counter_web-2.db"}
+
+
 def test_its_own_lines_are_of_our_form() -> None:
     assert web_server.logconfig_dict["loggers"]["gunicorn.error"]["handlers"] == ["console"]
