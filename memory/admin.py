@@ -184,7 +184,6 @@ class ReadOnlyAdmin(MaskedAdmin):
         return response
 
     def text_of(self, row: Any, column: str) -> str:
-        """Return a column's text, or the mask."""
         value = getattr(row, column)
         if column in self.SECRET:
             return MASK if value else _("none")
@@ -292,7 +291,6 @@ class AboutRecordAdmin(ReadOnlyAdmin):
 
 
 def _remembered(record_type: str) -> type[Remembered] | None:
-    """Return the model of a record type in the history."""
     for model in apps.get_models():
         if _is_remembered(model) and model.record_type() == record_type:
             return model

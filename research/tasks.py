@@ -35,7 +35,6 @@ def run_follow_up(step_id: int) -> None:
 
 @shared_task(acks_late=True)
 def deliver(delivery_id: str) -> None:
-    """Send one delivery to its channel."""
     sending.deliver(delivery_id)
 
 

@@ -293,7 +293,6 @@ class LeasedJob(models.Model):
 
 
 def kinds() -> list[Any]:
-    """Return the models of all kinds of jobs."""
     return [model for model in apps.get_models() if issubclass(model, LeasedJob)]
 
 

@@ -417,7 +417,6 @@ class _Page:
         return self._last
 
     def _take(self, message: dict[str, Any]) -> None:
-        """Note an event of the page."""
         method, params = message.get("method", ""), message.get("params") or {}
         if method == "Page.loadEventFired":
             self._has_loaded = True

@@ -114,7 +114,6 @@ class SearchParams:
 
     @property
     def is_asked(self) -> bool:
-        """Whether there is a search: words or a filter."""
         return bool(self.words or self.topic or self.first or self.last or self.show)
 
     def how(self, limit: int) -> RecallOptions:

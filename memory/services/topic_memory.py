@@ -93,7 +93,6 @@ def stale_days(facts: Sequence[TopicFact]) -> dict[Any, int]:
 
 
 def in_words(days: int) -> str:
-    """Return how long ago a fact was checked."""
     return ngettext("last checked %(n)d day ago", "last checked %(n)d days ago", days) % {"n": days}
 
 
@@ -209,7 +208,6 @@ class TopicMemory:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> TopicMemory:
-        """Return the memory from the result of `as_json`."""
         facts = tuple(
             KnownFact(**(fact | {"published_at": parse_date(fact["published_at"] or "")}))
             for fact in stored["facts"]
@@ -477,7 +475,6 @@ def _store(facts: Sequence[TopicFact], source: str) -> None:
 def _retire(
     facts: Sequence[TopicFact], found: Sequence[FoundFact], *, number: int, source: str
 ) -> None:
-    """Retire facts, each with the reason."""
     successors = {item.replaces: item.text for item in found if item.replaces}
     confirmed = {item.known_id for item in found if item.known_id and item.confirmed}
     known = {item.known_id for item in found}

@@ -131,7 +131,6 @@ class StreamRow:
 
     @property
     def name(self) -> str:
-        """Return the name of its stream."""
         return _NAMES[self.place.rank]
 
 
@@ -650,7 +649,6 @@ def who(actor: str, username: str) -> str:
 
 
 def subject(record_type: str) -> str:
-    """Return the label of a subject's type."""
     if record_type in record_models():
         return str(kind_of(record_type).noun)
     return str(_SUBJECTS.get(record_type, record_type))

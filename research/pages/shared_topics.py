@@ -104,7 +104,6 @@ def shared_reports(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 
 @signed_in("GET", "HEAD")
 def shared_facts(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """List the current facts."""
     member = _member(request, pk)
     rows = sharing.facts_of(member.topic)
     return _show(request, "shared_topic_facts", member, "facts", rows=rows)
@@ -336,7 +335,6 @@ def _comment(request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID)
 def comment_edit(
     request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID
 ) -> HttpResponse:
-    """Edit one's own comment."""
     comment = _comment(request, pk, run_id, key)
     if comment.author_id != request.user.pk:
         raise Http404

@@ -173,7 +173,6 @@ def topics_sample(request: BeaconRequest) -> HttpResponse:
 
 @signed_in("GET", "HEAD")
 def topics_trash(request: BeaconRequest) -> HttpResponse:
-    """Redirect to the topics in Trash."""
     return redirect(_trash())
 
 
@@ -423,7 +422,6 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
 
 @posted
 def topic_act(request: BeaconRequest, slug: str, act: str) -> HttpResponse:
-    """Carry out one of `acts.ACTS` on the topic."""
     topic = _topic_to_change(request, slug)
     more = acts.ACTS[act].do(topic, request.actor)
     if more is None:

@@ -251,7 +251,6 @@ def _listed(values: set[str]) -> list[str]:
 
 
 def scopes_in_words(user: User, names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return each scope with its label."""
     told = origins.of(user, names)
     rows = [(name, told[name].words if name in told else name) for name in names if name]
     return sorted(rows, key=lambda row: (row[0] != "owner", row[0]))

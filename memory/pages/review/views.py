@@ -383,7 +383,6 @@ class WriterRow:
 
     @property
     def kinds(self) -> list[str]:
-        """Return what it proposed."""
         return [one.kind_words for one in self.records]
 
     @property
@@ -403,7 +402,6 @@ class WriterRow:
 
     @property
     def rejected(self) -> int:
-        """Return how many were rejected."""
         return sum(one.rejected for one in self.records)
 
     @property

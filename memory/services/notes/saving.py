@@ -158,7 +158,6 @@ class NoteChecks:
         return text
 
     def confidence(self, value: Any) -> float:
-        """Check that the confidence is a number from 0 to 1."""
         try:
             number = float("nan" if isinstance(value, bool) else value)
         except (TypeError, ValueError):
@@ -238,7 +237,6 @@ class NoteChecks:
         return text
 
     def one(self, field: str, value: Any) -> Any:
-        """Check one field by its name."""
         choices: dict[str, Iterable[str]] = {
             "kind": Note.Kind.values,
             "stability": Note.Stability.values,

@@ -90,12 +90,10 @@ class TrashRow:
 
     @property
     def noun(self) -> str:
-        """Return the name of its kind."""
         return str(kind_of(self.record_type).noun)
 
     @property
     def gone_at(self) -> datetime:
-        """Return when it will be deleted permanently."""
         return self.trashed_at + timedelta(days=TRASH_DAYS)
 
     @property
@@ -125,7 +123,6 @@ class Filters:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether filters can hide records."""
         return bool(self.record_type or self.words or self.who)
 
 
@@ -155,7 +152,6 @@ class SelectedRecords:
         return cls(keys=keys) if keys else None
 
     def rows(self, user: User) -> Iterator[tuple[str, QuerySet[Any]]]:
-        """Yield each kind of record with the user's selected ones."""
         if not self.keys:
             yield from found(user, self.wanted)
             return

@@ -307,12 +307,10 @@ class Content:
 
 
 def run_url(run: Run) -> str:
-    """Return the full URL of a run's page."""
     return f"{site.BEACON_URL}{reverse('research:run', args=[run.topic.slug, run.pk])}"
 
 
 def digest_url(digest: Digest) -> str:
-    """Return the full URL of a digest's page."""
     return f"{site.BEACON_URL}{reverse('research:digest', args=[digest.pk])}"
 
 

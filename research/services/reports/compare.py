@@ -73,7 +73,6 @@ class Entry:
 
     @property
     def link(self) -> Link:
-        """Return the URL of its source."""
         return link_of(self.fact.url) if self.fact is not None else Link()
 
     @property

@@ -408,7 +408,6 @@ class DeskRow:
 
     @property
     def is_page(self) -> bool:
-        """Whether it is a single page."""
         return self.figures.place != self.figures.domain
 
     @property
@@ -422,12 +421,10 @@ class DeskRow:
 
     @property
     def title(self) -> str:
-        """Return its display name."""
         return (self.figures.title or self.place) if self.is_page else self.host
 
     @property
     def host(self) -> str:
-        """Return its domain for display."""
         return editing.shown(self.figures.domain)
 
     @property

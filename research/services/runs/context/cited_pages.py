@@ -238,7 +238,6 @@ class PagePreparer:
 
 
 def with_text(pages: Iterable[CitedPage]) -> list[CitedPage]:
-    """Return those of the pages that were read."""
     return [page for page in pages if page.read.stored]
 
 
