@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
 from typing import Any
 
 import structlog
 from celery import shared_task
-from celery.exceptions import SoftTimeLimitExceeded
 from django.apps import apps
 from django.utils import timezone
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.db.errors import LoggedFailure
 from beacon_site.db.statistics import analyze_changed
 from beacon_site.worker_threads import FINDS_NOTHING
 from memory.accounts import oauth, sign_ins
@@ -95,22 +96,18 @@ def _purge(record: Remembered) -> bool:
 
     A record that was restored in the meantime stays, without a log entry.
     """
-    try:
+    about = {"record_type": record.record_type(), "record": str(record.pk)}
+    with LoggedFailure("not deleted permanently", **about) as purge, suppress(InvalidValue):
         record.purge(by=MAINTENANCE)
-    except InvalidValue:
-        return False
-    except SoftTimeLimitExceeded:
-        raise
-    except Exception as exc:  # a task's edge: the other records must still be purged
-        logger.exception(
-            "not deleted permanently", record_type=record.record_type(), record=str(record.pk)
-        )
-        Activity.log(
-            record.owner, MAINTENANCE, "purge-failed", subject=record, warning=True,
-            why=type(exc).__name__,
-        )  # fmt: skip
-        return False
-    return True
+        return True
+    if purge.error:
+        _log_failure(record.owner, "purge-failed", purge.error, subject=record)
+    return False
+
+
+def _log_failure(owner: User, kind: str, error: Exception, **about: Any) -> None:
+    why = type(error).__name__
+    Activity.log(owner, MAINTENANCE, kind, warning=True, why=why, **about)
 
 
 @shared_task
@@ -261,14 +258,11 @@ def find_conflicts_of(owner_id: int) -> None:
     owner = User.objects.filter(pk=owner_id).first()
     if owner is None:
         return
-    try:
+    with LoggedFailure("search for conflicts failed", owner=owner_id) as search:
         contradictions.report_since(owner, conflict_services.day_ago())
         conflict_services.find(owner)
-    except SoftTimeLimitExceeded:
-        raise
-    except Exception as exc:  # a task's edge: the other owners still need maintenance
-        logger.exception("search for conflicts failed", owner=owner_id)
-        Activity.log(owner, MAINTENANCE, "upkeep-failed", warning=True, why=type(exc).__name__)
+    if search.error:
+        _log_failure(owner, "upkeep-failed", search.error)
 
 
 @shared_task
@@ -277,13 +271,10 @@ def maintain_notes_of(owner_id: int, by_person: bool = False) -> None:
     owner = User.objects.filter(pk=owner_id).first()
     if owner is None:
         return
-    try:
+    with LoggedFailure("maintenance of notes failed", owner=owner_id) as upkeep:
         maintenance.maintain(owner, by=owner.actor if by_person else MAINTENANCE)
-    except SoftTimeLimitExceeded:
-        raise
-    except Exception as exc:  # a task's edge: the other owners still need maintenance
-        logger.exception("maintenance of notes failed", owner=owner_id)
-        Activity.log(owner, MAINTENANCE, "upkeep-failed", warning=True, why=type(exc).__name__)
+    if upkeep.error:
+        _log_failure(owner, "upkeep-failed", upkeep.error)
 
 
 @shared_task
@@ -293,11 +284,7 @@ def retire_content() -> None:
     A failure is logged and doesn't stop other owners.
     """
     for owner in User.objects.filter(pk__in=content_services.owners_in_need()):
-        try:
+        with LoggedFailure("old content not moved to Trash", owner=owner.pk) as retiring:
             content_services.retire(owner)
-        except SoftTimeLimitExceeded:
-            raise
-        except Exception as exc:  # a task's edge: the other owners still need maintenance
-            logger.exception("old content not moved to Trash", owner=owner.pk)
-            why = type(exc).__name__
-            Activity.log(owner, MAINTENANCE, "content-retiring-failed", warning=True, why=why)
+        if retiring.error:
+            _log_failure(owner, "content-retiring-failed", retiring.error)

@@ -11,7 +11,6 @@ from typing import Any
 
 import redis
 import structlog
-from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count
@@ -20,6 +19,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
+from beacon_site.db.errors import LoggedFailure
 from beacon_site.text import cleaning as texts
 from beacon_site.text.canonical_urls import canonical_url, domain_of
 from beacon_site.text.messages import gettext as _
@@ -252,17 +252,11 @@ def load(topic: Topic) -> LoadResult:
 
     The result distinguishes no memory (a first run, or expired memory) from a failure.
     """
-    try:
-        with transaction.atomic():
-            return _read(topic)
-    except SoftTimeLimitExceeded:
-        raise
-    except Exception as exc:
-        # R7: loading never fails the run, which reports the problem and becomes a baseline.
-        logger.exception("topic memory not loaded", topic=topic.slug)
-        return LoadResult(
-            problem=_("memory not loaded: %(why)s") % {"why": texts.shorten(str(exc), 200)}
-        )
+    with LoggedFailure("topic memory not loaded", topic=topic.slug) as load, transaction.atomic():
+        return _read(topic)
+    # R7: loading never fails the run, which reports the problem and becomes a baseline.
+    why = {"why": texts.shorten(str(load.error), 200)}
+    return LoadResult(problem=_("memory not loaded: %(why)s") % why)
 
 
 def _read(topic: Topic) -> LoadResult:
