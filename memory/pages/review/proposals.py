@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text import diff as text_diff
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import choice_sent, shorten, words_sent
 from beacon_site.text.diff import Piece, Row
 from beacon_site.text.injection import injection_reason, instruction_spans
 from beacon_site.web.http import BeaconRequest
@@ -280,11 +280,10 @@ class Filters:
     @classmethod
     def of(cls, query: Any) -> Filters:
         """Read them from a query string."""
-        state, record_type = query.get("state", ""), query.get("type", "")
         return cls(
-            state=state if state in STATES else Proposal.State.WAITING.value,
-            type=record_type if record_type in TYPES else "",
-            by=query.get("by", "").replace("\x00", "")[:200],
+            state=choice_sent(query, "state", STATES, Proposal.State.WAITING.value),
+            type=choice_sent(query, "type", TYPES),
+            by=words_sent(query, "by"),
         )
 
     @property

@@ -35,7 +35,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.db.errors import retried
 from beacon_site.db.keyset import Page, cursor_of, keyset
-from beacon_site.text.cleaning import one_line, plain, shorten, uuid_of
+from beacon_site.text.cleaning import choice_sent, one_line, plain, shorten, uuid_of, words_sent
 from memory.models import (
     ContentItem,
     LibraryDocument,
@@ -116,10 +116,9 @@ class Filters:
     @classmethod
     def of(cls, query: Any) -> Filters:
         """Read them from a query string."""
-        kind, who = query.get("type", ""), query.get("who", "")
-        words = one_line(query.get("q", "").replace("\x00", ""))[:LONGEST_SEARCH]
-        kinds = record_models()
-        return cls(kind if kind in kinds else "", words, who if who in WHO else "")
+        kind = choice_sent(query, "type", record_models())
+        words = one_line(words_sent(query, most=LONGEST_SEARCH))
+        return cls(kind, words, choice_sent(query, "who", WHO))
 
     @property
     def is_narrowed(self) -> bool:
