@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -390,15 +390,9 @@ MOST = 1_000  # of one request
 SECONDS = 15.0
 
 
-@dataclass(slots=True)
-class Restored(record_acts.BulkResult):
-    """The result, with the revisions that restored records, and new names."""
-
-    revisions: list[int] = field(default_factory=list)
-    renamed: list[str] = field(default_factory=list)
-
-
-def restore_chosen(user: User, chosen: SelectedRecords, *, seconds: float = SECONDS) -> Restored:
+def restore_chosen(
+    user: User, chosen: SelectedRecords, *, seconds: float = SECONDS
+) -> record_acts.BulkResult:
     """Restore the selected records one by one, within the time limit of a request.
 
     Newest first: a replacement comes before what it replaced.
@@ -409,7 +403,7 @@ def restore_chosen(user: User, chosen: SelectedRecords, *, seconds: float = SECO
         for created, pk in rows.order_by("-created").values_list("created", "pk")[:MOST]
     ]
     ids.sort(key=lambda one: one[0], reverse=True)
-    done = Restored()
+    done = record_acts.BulkResult()
 
     def restore(row: tuple[Any, str, UUID]) -> None:
         _created, record_type, pk = row
@@ -422,7 +416,7 @@ def restore_chosen(user: User, chosen: SelectedRecords, *, seconds: float = SECO
     return done
 
 
-def _restore(user: User, record: Any, done: Restored) -> None:
+def _restore(user: User, record: Any, done: record_acts.BulkResult) -> None:
     record.owner, name = user, str(record)
     try:
         with transaction.atomic():

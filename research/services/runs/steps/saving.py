@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import structlog
 from django.conf import settings as site
 from django.db import transaction
 from django.db.models import F
@@ -79,8 +78,6 @@ def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[Topi
 
 
 # --- save ---
-
-logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
