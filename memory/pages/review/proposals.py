@@ -37,7 +37,7 @@ from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
 from memory.models.proposals import Danger
 from memory.services.review import proposals as review_services
-from memory.services.review.apply import MERGE, TRASH, MergeConflict
+from memory.services.review.apply import MERGE, TRASH, MergeConflict, lines_of
 from memory.services.review.outdated import Outdated, outdated, with_newer_texts
 from memory.services.review.risks import reasons_of
 
@@ -483,7 +483,7 @@ def texts_of(proposal: Proposal) -> tuple[str, str]:
     if wanted.get("act") == TRASH:
         new = ""
     if proposal.record_type == "observation":
-        lines = review_services.lines_of(wanted)
+        lines = lines_of(wanted)
         categories = dict(Observation.Category.choices)
         said = (f"{categories.get(line.category, line.category)}: {line.content}" for line in lines)
         old, new = "", "\n".join(said)
@@ -563,7 +563,7 @@ def edit_fields(proposal: Proposal, typed: Mapping[str, str] | None = None) -> l
     else:
         fields = [
             (f"line-{n}", _("Observation %(n)d") % {"n": n + 1}, line.content)
-            for n, line in enumerate(review_services.lines_of(proposal.after))
+            for n, line in enumerate(lines_of(proposal.after))
         ]
     shown = [(name, label, (typed or {}).get(name, text)) for name, label, text in fields]
     return [(name, label, text, _height(text)) for name, label, text in shown]
