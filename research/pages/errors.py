@@ -44,7 +44,7 @@ def problem(
     return response
 
 
-def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
+def _not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
     """Explain why no run starts: 429 with Retry-After if waiting helps, otherwise 409."""
     status = 429 if exc.retry_after else 409
     told = {"why": str(exc), "heading": _("The run wasn’t started")}
@@ -119,7 +119,8 @@ class InWordsMiddleware(Middleware):
 
     A POST by someone who is signed out gets a notice over htmx (401), so the form stays. Otherwise
     it redirects to the sign-in page and then back to the form's page, because the form's own URL
-    might not allow GET. A wrong method (405) gets an error page.
+    might not allow GET. A wrong method (405) gets an error page. If a run can't be started now, the
+    page says why.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
@@ -135,6 +136,9 @@ class InWordsMiddleware(Middleware):
         if getattr(request, "htmx", False):
             return problem(request, 401)
         return redirect(f"{sign_in}?{urlencode({'next': _came_from(request)})}")
+
+    def process_exception(self, request: BeaconRequest, exc: Exception) -> HttpResponse | None:
+        return _not_now(request, exc) if isinstance(exc, NotNow) else None
 
 
 def _came_from(request: HttpRequest) -> str:

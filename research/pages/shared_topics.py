@@ -35,7 +35,6 @@ from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import act, offer, posted, undoes
 from research.models import Channel, Comment, Report, Run, RunAlreadyActive
 from research.pages import topic_list
-from research.pages.errors import not_now
 from research.pages.report_list import counts_of, row_of
 from research.services.reports import page as report_page
 from research.services.runs.execution.starting import NotNow, loaded_at
@@ -241,12 +240,8 @@ def shared_run_start(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     try:
         sharing.topic_for(request.user, pk, sharing.EDITOR)
         sharing.start_run(member.topic, by=request.actor, loaded=loaded_at(request.POST))
-    except Locked as exc:
-        return refused(request, str(exc))
     except RunAlreadyActive:
         messages.info(request, _("A run is already in progress. Its report will appear here."))
-    except NotNow as exc:
-        return not_now(request, exc)
     else:
         messages.success(request, _("Run started. Its report will appear here."))
     return redirect("research:shared-topic", pk)
