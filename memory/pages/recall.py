@@ -30,7 +30,7 @@ from beacon_site.text.cleaning import cell, choice_sent, one_line, words_sent
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import own_or_404, redirect_back, refused, signed_in
+from beacon_site.web.responses import own_or_404, redirect_back, signed_in
 from memory.models import (
     Conflict,
     MemoryFile,
@@ -655,10 +655,7 @@ def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
         said = why % {"kinds": ", ".join(FILES)}
         return render(request, "404.html", {"why": said}, status=404)
     media_type, write = FILES[kind]
-    try:
-        hits = hits_of(request.user, SearchParams.of(request.GET))
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    hits = hits_of(request.user, SearchParams.of(request.GET))
     answer = HttpResponse(write(hits), content_type=media_type)
     answer["Content-Disposition"] = f'attachment; filename="beacon-recall-{kind}"'
     return answer

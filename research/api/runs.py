@@ -14,7 +14,7 @@ from memory.api.problems import Problem, not_found
 from memory.api.shown import shows, used
 from memory.models import Topic, Trust
 from research.api.schemas import ReportOut, RetryIn, RunWithSteps
-from research.models import Report, Run, RunAlreadyActive
+from research.models import Report, Run
 from research.models.reports import ReportQuerySet
 from research.models.runs import StepNotFinished
 from research.services.runs.execution import starting

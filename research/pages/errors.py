@@ -21,7 +21,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.db.errors import Failure, failure_of
 from beacon_site.web.http import BeaconRequest, Middleware
-from beacon_site.web.responses import in_notice
+from beacon_site.web.responses import in_notice, refused
+from memory.models.errors import MemoryRefused
 from research.services.runs.execution.starting import NotNow
 
 HOME = "/"
@@ -119,8 +120,9 @@ class InWordsMiddleware(Middleware):
 
     A POST by someone who is signed out gets a notice over htmx (401), so the form stays. Otherwise
     it redirects to the sign-in page and then back to the form's page, because the form's own URL
-    might not allow GET. A wrong method (405) gets an error page. If a run can't be started now, the
-    page says why.
+    might not allow GET. A wrong method (405) gets an error page.
+
+    A refused change (MemoryRefused) or run (NotNow) is answered with its reason.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
@@ -138,6 +140,8 @@ class InWordsMiddleware(Middleware):
         return redirect(f"{sign_in}?{urlencode({'next': _came_from(request)})}")
 
     def process_exception(self, request: BeaconRequest, exc: Exception) -> HttpResponse | None:
+        if isinstance(exc, MemoryRefused):
+            return refused(request, str(exc), way=getattr(exc, "way", ""))
         return _not_now(request, exc) if isinstance(exc, NotNow) else None
 
 

@@ -412,11 +412,8 @@ def _perform(
     said: str | Promise,
     may_undo: bool,
 ) -> HttpResponse:
-    """Do it, confirm it with an undo, and show the facts again. 409 if refused."""
-    try:
-        do(fact, request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    """Do it, confirm it with an undo, and show the facts again."""
+    do(fact, request.actor)
     if said:
         tags = offer_revision(request, fact) if may_undo else ""
         messages.success(request, str(said), extra_tags=tags)

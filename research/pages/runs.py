@@ -100,10 +100,7 @@ def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
         raise Http404
     if request.method != "POST":
         return render(request, "research/run_trash_failed.html", {"run": run, "topic": run.topic})
-    try:
-        removed = trash.remove(run, by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    removed = trash.remove(run, by=request.actor)
     undo = offer_revision(request, removed)
     words = _("Run moved to Trash. You can restore it for 30 days.")
     messages.success(request, words, extra_tags=undo)
