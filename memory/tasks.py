@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import islice
 from typing import Any
@@ -96,18 +97,25 @@ def _purge(record: Remembered) -> bool:
 
     A record that was restored in the meantime stays, without a log entry.
     """
-    about = {"record_type": record.record_type(), "record": str(record.pk)}
-    with LoggedFailure("not deleted permanently", **about) as purge, suppress(InvalidValue):
+    with (
+        _failure_in_activity(record.owner, "purge-failed", "not deleted permanently", record),
+        suppress(InvalidValue),
+    ):
         record.purge(by=MAINTENANCE)
         return True
-    if purge.error:
-        _log_failure(record.owner, "purge-failed", purge.error, subject=record)
     return False
 
 
-def _log_failure(owner: User, kind: str, error: Exception, **about: Any) -> None:
-    why = type(error).__name__
-    Activity.log(owner, MAINTENANCE, kind, warning=True, why=why, **about)
+@contextmanager
+def _failure_in_activity(
+    owner: User, kind: str, event: str, subject: Remembered | None = None
+) -> Iterator[None]:
+    """Log a failure of the block, also in the owner's Activity, and continue with the next owner."""
+    with LoggedFailure(event, owner=owner.pk, subject=str(subject.pk) if subject else "") as job:
+        yield
+    if job.error:
+        why = type(job.error).__name__
+        Activity.log(owner, MAINTENANCE, kind, subject=subject, warning=True, why=why)
 
 
 @shared_task
@@ -258,11 +266,9 @@ def find_conflicts_of(owner_id: int) -> None:
     owner = User.objects.filter(pk=owner_id).first()
     if owner is None:
         return
-    with LoggedFailure("search for conflicts failed", owner=owner_id) as search:
+    with _failure_in_activity(owner, "upkeep-failed", "search for conflicts failed"):
         contradictions.report_since(owner, conflict_services.day_ago())
         conflict_services.find(owner)
-    if search.error:
-        _log_failure(owner, "upkeep-failed", search.error)
 
 
 @shared_task
@@ -271,10 +277,8 @@ def maintain_notes_of(owner_id: int, by_person: bool = False) -> None:
     owner = User.objects.filter(pk=owner_id).first()
     if owner is None:
         return
-    with LoggedFailure("maintenance of notes failed", owner=owner_id) as upkeep:
+    with _failure_in_activity(owner, "upkeep-failed", "maintenance of notes failed"):
         maintenance.maintain(owner, by=owner.actor if by_person else MAINTENANCE)
-    if upkeep.error:
-        _log_failure(owner, "upkeep-failed", upkeep.error)
 
 
 @shared_task
@@ -284,7 +288,7 @@ def retire_content() -> None:
     A failure is logged and doesn't stop other owners.
     """
     for owner in User.objects.filter(pk__in=content_services.owners_in_need()):
-        with LoggedFailure("old content not moved to Trash", owner=owner.pk) as retiring:
+        with _failure_in_activity(
+            owner, "content-retiring-failed", "old content not moved to Trash"
+        ):
             content_services.retire(owner)
-        if retiring.error:
-            _log_failure(owner, "content-retiring-failed", retiring.error)
