@@ -252,10 +252,13 @@ def load(topic: Topic) -> LoadResult:
 
     The result distinguishes no memory (a first run, or expired memory) from a failure.
     """
-    with LoggedFailure("topic memory not loaded", topic=topic.slug) as load, transaction.atomic():
+    with (
+        LoggedFailure("topic memory not loaded", topic=topic.slug) as loading,
+        transaction.atomic(),
+    ):
         return _read(topic)
     # R7: loading never fails the run, which reports the problem and becomes a baseline.
-    why = {"why": texts.shorten(str(load.error), 200)}
+    why = {"why": texts.shorten(str(loading.error), 200)}
     return LoadResult(problem=_("memory not loaded: %(why)s") % why)
 
 
