@@ -97,7 +97,6 @@ def listed(name: str) -> frozenset[str]:
 
 
 def networks(name: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    """Return the variable's IP addresses and networks."""
     try:
         return tuple(ipaddress.ip_network(one) for one in words(name))
     except ValueError as exc:

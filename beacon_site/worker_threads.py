@@ -127,12 +127,10 @@ class TaskPool(BasePool):  # type: ignore[misc]
 
     @property
     def is_running(self) -> bool:
-        """Whether a task runs."""
         return bool(self._running)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a task runs or waits."""
         return self.is_running or any(self._waiting.values())
 
     def _get_info(self) -> dict[str, Any]:
@@ -328,7 +326,6 @@ class OneProcess(bootsteps.StartStopStep):  # type: ignore[misc]
             self._beat = _Beat(worker.app, schedule_filename=beat_schedule, remote_control=False)
 
     def start(self, worker: Any) -> None:
-        """Start the beat."""
         if self._beat is not None:
             threading.Thread(
                 target=self._schedule, args=(worker.app,), name="beat", daemon=True

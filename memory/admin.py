@@ -184,7 +184,6 @@ class ReadOnlyAdmin(MaskedAdmin):
         return response
 
     def text_of(self, row: Any, column: str) -> str:
-        """Return a column's text, or the mask."""
         value = getattr(row, column)
         if column in self.SECRET:
             return MASK if value else _("none")
@@ -291,8 +290,25 @@ class AboutRecordAdmin(ReadOnlyAdmin):
         return found != Sensitivity.NORMAL
 
 
+def register(
+    model: type[models.Model],
+    columns: str,
+    base: type[ReadOnlyAdmin] = ReadOnlyAdmin,
+    *,
+    filters: str = "",
+    search: str = "",
+    masked: str = "",
+    hidden: str = "",
+    **more: Any,
+) -> None:
+    """Show a model's rows. Several names in one text are separated by spaces."""
+    given = {"list_display": columns, "list_filter": filters, "search_fields": search}
+    given |= {"MASKED": masked, "SECRET": hidden}
+    lists = {name: tuple(names.split()) for name, names in given.items() if names}
+    admin.site.register(model, base, **lists, **more)
+
+
 def _remembered(record_type: str) -> type[Remembered] | None:
-    """Return the model of a record type in the history."""
     for model in apps.get_models():
         if _is_remembered(model) and model.record_type() == record_type:
             return model
@@ -410,12 +426,11 @@ class UserAdmin(MaskedAdmin, _UserAdmin):
         return super().log_change(request, obj, message)
 
 
-@admin.register(memory.Agent)
-class AgentAdmin(ReadOnlyAdmin):
-    """Apps that act for their owners."""
-
-    list_display = ("name", "owner", "enable_memory", "share_with_subagents", "created")
-    search_fields = ("name", "owner__username")
+register(
+    memory.Agent,
+    "name owner enable_memory share_with_subagents created",
+    search="name owner__username",
+)
 
 
 @admin.register(memory.ApiToken)
@@ -441,33 +456,26 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         self.message_user(request, text, messages.SUCCESS)
 
 
-@admin.register(memory.OAuthClient)
-class OAuthClientAdmin(ReadOnlyAdmin):
-    """Apps that asked for access to the MCP server."""
+register(memory.OAuthClient, "name client_id created read_at", search="name client_id")
 
-    list_display = ("name", "client_id", "created", "read_at")
-    search_fields = ("name", "client_id")
+# What people allowed apps, without hashes; revoking the token ends it.
+register(
+    memory.OAuthGrant,
+    "client token resource access_until",
+    list_select_related=("client", "token__agent"),
+    search="client__name token__agent__name token__agent__owner__username",
+    hidden="family secret challenge",
+    OWNER="token__agent__owner_id",
+)
 
-
-@admin.register(memory.OAuthGrant)
-class OAuthGrantAdmin(ReadOnlyAdmin):
-    """What people allowed apps, without hashes; revoking the token ends it."""
-
-    list_display = ("client", "token", "resource", "access_until")
-    list_select_related = ("client", "token__agent")
-    search_fields = ("client__name", "token__agent__name", "token__agent__owner__username")
-    SECRET = ("family", "secret", "challenge")
-    OWNER = "token__agent__owner_id"
-
-
-@admin.register(memory.ApiAnswer)
-class ApiAnswerAdmin(ReadOnlyAdmin):
-    """Answers of the API that are repeated for a day; their text is visible to the owner only."""
-
-    list_display = ("token", "key", "status", "created")
-    list_select_related = ("token__agent",)
-    SECRET = ("body", "headers", "fingerprint", "record_ids")
-    OWNER = "token__agent__owner_id"
+# Answers of the API that are repeated for a day; their text is visible to the owner only.
+register(
+    memory.ApiAnswer,
+    "token key status created",
+    list_select_related=("token__agent",),
+    hidden="body headers fingerprint record_ids",
+    OWNER="token__agent__owner_id",
+)
 
 
 @admin.register(memory.Connection)
@@ -489,46 +497,28 @@ class ConnectionAdmin(ReadOnlyAdmin):
         )
 
 
-@admin.register(memory.OwnKey)
-class OwnKeyAdmin(ReadOnlyAdmin):
-    """People's own keys for the model; each enters it in Settings, and it is never shown."""
+# People's own keys for the model; each enters it in Settings, and it is never shown.
+register(memory.OwnKey, "owner origin updated", hidden="secret", OWNER="owner_id")
+register(memory.BackupPlan, "every hour keep tests_restore changed_at")
+register(
+    memory.BackupFile, "name state size rows is_tested problem created", filters="state is_tested"
+)
 
-    list_display = ("owner", "origin", "updated")
-    SECRET = ("secret",)
-    OWNER = "owner_id"
+# One-time links; only their hash is stored, and it isn't shown.
+register(
+    memory.Invitation,
+    "note makes_staff is_first invited_by expires_at used_by",
+    filters="makes_staff is_first",
+    hidden="token_hash",
+)
 
-
-@admin.register(memory.BackupPlan)
-class BackupPlanAdmin(ReadOnlyAdmin):
-    """The schedule of backups; it is edited in Settings."""
-
-    list_display = ("every", "hour", "keep", "tests_restore", "changed_at")
-
-
-@admin.register(memory.BackupFile)
-class BackupFileAdmin(ReadOnlyAdmin):
-    """Automatic backups with their results."""
-
-    list_display = ("name", "state", "size", "rows", "is_tested", "problem", "created")
-    list_filter = ("state", "is_tested")
-
-
-@admin.register(memory.Invitation)
-class InvitationAdmin(ReadOnlyAdmin):
-    """One-time links; only their hash is stored, and it isn't shown."""
-
-    list_display = ("note", "makes_staff", "is_first", "invited_by", "expires_at", "used_by")
-    list_filter = ("makes_staff", "is_first")
-    SECRET = ("token_hash",)
-
-
-@admin.register(memory.SignIn)
-class SignInAdmin(ReadOnlyAdmin):
-    """Where people are signed in; the session's key is a secret."""
-
-    list_display = ("owner", "user_agent", "address", "created", "last_seen_at")
-    search_fields = ("owner__username", "address")
-    SECRET = ("session_key",)
+# Where people are signed in; the session's key is a secret.
+register(
+    memory.SignIn,
+    "owner user_agent address created last_seen_at",
+    search="owner__username address",
+    hidden="session_key",
+)
 
 
 # allauth's own pages would show secrets, and change rows around Beacon's methods.
@@ -536,214 +526,151 @@ for _model in apps.get_models():
     if _model._meta.app_label in ("account", "mfa", "socialaccount"):
         with suppress(NotRegistered):
             admin.site.unregister(_model)
-
-
-@admin.register(Authenticator)
-class AuthenticatorAdmin(ReadOnlyAdmin):
-    """Authenticator apps, recovery codes and passkeys; their data is secret."""
-
-    OWNER = "user_id"
-    list_display = ("user", "type", "created_at", "last_used_at")
-    list_filter = ("type",)
-    search_fields = ("user__username",)
-    SECRET = ("data",)
-
-
-@admin.register(SocialAccount)
-class SocialAccountAdmin(ReadOnlyAdmin):
-    """The accounts at the single sign-on provider that are linked to accounts here."""
-
-    OWNER = "user_id"
-    list_display = ("user", "provider", "date_joined", "last_login")
-    search_fields = ("user__username",)
-    SECRET = ("uid", "extra_data")
+# Authenticator apps, recovery codes and passkeys; their data is secret.
+register(
+    Authenticator,
+    "user type created_at last_used_at",
+    OWNER="user_id",
+    filters="type",
+    search="user__username",
+    hidden="data",
+)
+register(
+    SocialAccount,
+    "user provider date_joined last_login",
+    OWNER="user_id",
+    search="user__username",
+    hidden="uid extra_data",
+)
 
 
 # --- records ---
+register(
+    memory.Note,
+    "label owner kind stability trust expires_at updated trashed_at",
+    RememberedAdmin,
+    filters="kind stability trust sensitivity",
+    search="source owner__username",
+    masked="content tags evidence",
+    PAGE=("memory:note", ("pk",)),
+)
+register(
+    memory.Observation,
+    "label owner category source trust updated trashed_at",
+    RememberedAdmin,
+    filters="category trust sensitivity",
+    search="source owner__username",
+    masked="content tags",
+    PAGE=("memory:observation", ("pk",)),
+)
+register(
+    memory.ScratchpadEntry,
+    "label owner scope updated trashed_at",
+    RememberedAdmin,
+    search="scope owner__username",
+    ordering=("-updated",),  # not by key, the default order: keys are masked
+    masked="key value",
+)
+register(
+    memory.MemoryFile,
+    "label owner size version lock trust updated trashed_at",
+    RememberedAdmin,
+    filters="lock trust sensitivity",
+    search="path owner__username",
+    masked="content summary section_locks",
+    PAGE=("memory:file", ("path",)),
+)
+register(
+    memory.Section,
+    "label owner file position updated",
+    search="file__path owner__username",
+    masked="content heading",
+)
+register(
+    memory.FileEntry,
+    "label owner path removed_in trust updated trashed_at",
+    RememberedAdmin,
+    filters="trust sensitivity",
+    search="path owner__username",
+    masked="content heading",
+    PAGE=("memory:file", ("path",)),
+)
 
+# Unsaved text in file editors; only the owner of each draft is shown.
+register(
+    memory.FileDraft,
+    "path owner seen updated",
+    search="path owner__username",
+    hidden="content note",
+)
 
-@admin.register(memory.Note)
-class NoteAdmin(RememberedAdmin):
-    list_display = (
-        "label", "owner", "kind", "stability", "trust", "expires_at", "updated", "trashed_at",
-    )  # fmt: skip
-    list_filter = ("kind", "stability", "trust", "sensitivity")
-    search_fields = ("source", "owner__username")
-    MASKED = ("content", "tags", "evidence")
-    PAGE = ("memory:note", ("pk",))
+# Folders of agents, with what their last check found; BEACON_AGENT_DIRS names them.
+register(memory.MountedFolder, "name owner place layout files problem checked_at")
+register(memory.MirroredFile, "path owner version problem at", search="path owner__username")
+register(memory.MirrorFolder, "identity root problem")
 
+# What went to Trash with a run and isn't a record; its text is visible to the owner only.
+register(
+    memory.TrashedRows,
+    "record_type record_id owner created",
+    filters="record_type",
+    search="owner__username",
+    hidden="rows",
+)
 
-@admin.register(memory.Observation)
-class ObservationAdmin(RememberedAdmin):
-    list_display = ("label", "owner", "category", "source", "trust", "updated", "trashed_at")
-    list_filter = ("category", "trust", "sensitivity")
-    search_fields = ("source", "owner__username")
-    MASKED = ("content", "tags")
-    PAGE = ("memory:observation", ("pk",))
-
-
-@admin.register(memory.ScratchpadEntry)
-class ScratchpadEntryAdmin(RememberedAdmin):
-    """Scratchpads of all accounts."""
-
-    list_display = ("label", "owner", "scope", "updated", "trashed_at")
-    search_fields = ("scope", "owner__username")
-    ordering = ("-updated",)  # not by key, the model's order: keys are masked
-    MASKED = ("key", "value")
-
-
-@admin.register(memory.MemoryFile)
-class MemoryFileAdmin(RememberedAdmin):
-    list_display = ("label", "owner", "size", "version", "lock", "trust", "updated", "trashed_at")
-    list_filter = ("lock", "trust", "sensitivity")
-    search_fields = ("path", "owner__username")
-    MASKED = ("content", "summary", "section_locks")
-    PAGE = ("memory:file", ("path",))
-
-
-@admin.register(memory.Section)
-class SectionAdmin(ReadOnlyAdmin):
-    """Sections of memory files, as recall finds them."""
-
-    list_display = ("label", "owner", "file", "position", "updated")
-    search_fields = ("file__path", "owner__username")
-    MASKED = ("content", "heading")
-
-
-@admin.register(memory.FileEntry)
-class FileEntryAdmin(RememberedAdmin):
-    """Sections removed from memory files, as they are in Trash."""
-
-    list_display = ("label", "owner", "path", "removed_in", "trust", "updated", "trashed_at")
-    list_filter = ("trust", "sensitivity")
-    search_fields = ("path", "owner__username")
-    MASKED = ("content", "heading")
-    PAGE = ("memory:file", ("path",))
-
-
-@admin.register(memory.FileDraft)
-class FileDraftAdmin(ReadOnlyAdmin):
-    """Unsaved text in file editors; only the owner of each draft is shown."""
-
-    list_display = ("path", "owner", "seen", "updated")
-    search_fields = ("path", "owner__username")
-    SECRET = ("content", "note")
-
-
-@admin.register(memory.MountedFolder)
-class MountedFolderAdmin(ReadOnlyAdmin):
-    """Folders of agents, with what their last check found; BEACON_AGENT_DIRS names them."""
-
-    list_display = ("name", "owner", "place", "layout", "files", "problem", "checked_at")
-
-
-@admin.register(memory.MirroredFile)
-class MirroredFileAdmin(ReadOnlyAdmin):
-    """The state of each file's copy on disk."""
-
-    list_display = ("path", "owner", "version", "problem", "at")
-    search_fields = ("path", "owner__username")
-
-
-@admin.register(memory.MirrorFolder)
-class MirrorFolderAdmin(ReadOnlyAdmin):
-    """The folder of the copies on disk, and whose files are at its root."""
-
-    list_display = ("identity", "root", "problem")
-
-
-@admin.register(memory.TrashedRows)
-class TrashedRowsAdmin(ReadOnlyAdmin):
-    """What went to Trash with a run and isn't a record; its text is visible to the owner only."""
-
-    list_display = ("record_type", "record_id", "owner", "created")
-    list_filter = ("record_type",)
-    search_fields = ("owner__username",)
-    SECRET = ("rows",)
-
-
-@admin.register(memory.Rating)
-class RatingAdmin(ReadOnlyAdmin):
-    """Ratings of search results and answers, without questions and reasons."""
-
-    list_display = ("owner", "record_type", "value", "actor", "created")
-    list_filter = ("value", "record_type")
-    search_fields = ("owner__username",)
-    SECRET = ("question", "reason", "key")
-
-
-@admin.register(memory.SavedView)
-class SavedViewAdmin(ReadOnlyAdmin):
-    list_display = ("owner", "page", "created")
-    list_filter = ("page",)
-    search_fields = ("owner__username",)
-
-
-@admin.register(memory.NameAlias)
-class NameAliasAdmin(ReadOnlyAdmin):
-    """Names that people merged."""
-
-    SECRET = ("name", "key", "target", "target_key")
-    ordering = ("-created", "-id")  # the model's own would tell the order of the names
-    list_display = ("owner", "created")
-    search_fields = ("owner__username",)
-
-
-@admin.register(memory.SourceRule)
-class SourceRuleAdmin(ReadOnlyAdmin):
-    """Sites that all topics of a person block, boost or mute."""
-
-    list_display = ("owner", "act", "created")
-    list_filter = ("act",)
-    search_fields = ("owner__username",)
-
-
-@admin.register(memory.BulkAct)
-class BulkActAdmin(ReadOnlyAdmin):
-    """Bulk actions and their progress."""
-
-    list_display = ("owner", "page", "act", "state", "done", "total", "created")
-    list_filter = ("state", "page", "act")
-    search_fields = ("owner__username",)
-
-
-@admin.register(memory.Undo)
-class UndoAdmin(ReadOnlyAdmin):
-    """Actions that can be undone."""
-
-    list_display = ("owner", "act", "created", "used_at")
-    list_filter = ("act",)
-    search_fields = ("owner__username",)
-    SECRET = ("arguments",)
-
-
-@admin.register(memory.Embedding)
-class EmbeddingAdmin(ReadOnlyAdmin):
-    """Embeddings of records."""
-
-    list_display = ("object_id", "owner", "record_type", "model", "dimensions")
-    list_filter = ("record_type", "model")
-    search_fields = ("object_id", "owner__username")
-
-
-@admin.register(memory.EmbeddingDue)
-class EmbeddingDueAdmin(ReadOnlyAdmin):
-    """Records that wait for an embedding."""
-
-    list_display = ("object_id", "owner", "record_type", "tries", "not_before")
-    list_filter = ("record_type",)
-    search_fields = ("object_id", "owner__username")
+# Ratings of search results and answers, without questions and reasons.
+register(
+    memory.Rating,
+    "owner record_type value actor created",
+    filters="value record_type",
+    search="owner__username",
+    hidden="question reason key",
+)
+register(memory.SavedView, "owner page created", filters="page", search="owner__username")
+register(
+    memory.NameAlias,
+    "owner created",
+    hidden="name key target target_key",
+    ordering=("-created", "-id"),  # the default order would reveal the order of the names
+    search="owner__username",
+)
+register(memory.SourceRule, "owner act created", filters="act", search="owner__username")
+register(
+    memory.BulkAct,
+    "owner page act state done total created",
+    filters="state page act",
+    search="owner__username",
+)
+register(
+    memory.Undo,
+    "owner act created used_at",
+    filters="act",
+    search="owner__username",
+    hidden="arguments",
+)
+register(
+    memory.Embedding,
+    "object_id owner record_type model dimensions",
+    filters="record_type model",
+    search="object_id owner__username",
+)
+register(
+    memory.EmbeddingDue,
+    "object_id owner record_type tries not_before",
+    filters="record_type",
+    search="object_id owner__username",
+)
 
 
 # --- all other models ---
-
-
-@admin.register(memory.Topic)
-class TopicAdmin(RememberedAdmin):
-    list_display = ("label", "owner", "run_count", "last_run_at", "expires_at", "trashed_at")
-    search_fields = ("=id", "owner__username")
-    MASKED = ("title", "slug", "summary", "labels")
-    PAGE = ("research:topic", ("slug",))
+register(
+    memory.Topic,
+    "label owner run_count last_run_at expires_at trashed_at",
+    RememberedAdmin,
+    search="=id owner__username",
+    masked="title slug summary labels",
+    PAGE=("research:topic", ("slug",)),
+)
 
 
 @admin.register(memory.TopicFact)
@@ -759,75 +686,45 @@ class TopicFactAdmin(RememberedAdmin):
         return super().is_sensitive(row) or super().is_sensitive(row.topic)
 
 
-@admin.register(memory.ContentItem)
-class ContentItemAdmin(RememberedAdmin):
-    """Full action results."""
+register(
+    memory.ContentItem,
+    "label owner type scope size trust created trashed_at",
+    RememberedAdmin,
+    filters="type trust sensitivity",
+    search="scope owner__username",
+    masked="content title url tags",
+    PAGE=("memory:content-item", ("pk",)),
+)
+register(
+    memory.Snapshot,
+    "label owner scope count size created trashed_at",
+    RememberedAdmin,
+    search="scope owner__username",
+    masked="title",
+    PAGE=("memory:content-snapshot", ("pk",)),
+)
+register(
+    memory.SnapshotItem,
+    "label shown_snapshot position type size trust created",
+    filters="type trust sensitivity",
+    list_select_related=("snapshot", "snapshot__owner"),
+    search="scope snapshot__owner__username",
+    OWNER="snapshot__owner_id",
+    masked="content title url tags",
+)
+register(
+    memory.LibraryDocument,
+    "label owner media_type modified_at problem updated trashed_at",
+    RememberedAdmin,
+    filters="media_type sensitivity",
+    search="owner__username",
+    masked="title text path",
+    PAGE=("memory:library-document", ("pk",)),
+)
+register(memory.LibraryFolder, "folder owner files unreadable checked_at problem")
 
-    list_display = ("label", "owner", "type", "scope", "size", "trust", "created", "trashed_at")
-    list_filter = ("type", "trust", "sensitivity")
-    search_fields = ("scope", "owner__username")
-    MASKED = ("content", "title", "url", "tags")
-    PAGE = ("memory:content-item", ("pk",))
-
-
-@admin.register(memory.Snapshot)
-class SnapshotAdmin(RememberedAdmin):
-    """The items of a content store's scope at one time."""
-
-    list_display = ("label", "owner", "scope", "count", "size", "created", "trashed_at")
-    search_fields = ("scope", "owner__username")
-    MASKED = ("title",)
-    PAGE = ("memory:content-snapshot", ("pk",))
-
-
-@admin.register(memory.SnapshotItem)
-class SnapshotItemAdmin(ReadOnlyAdmin):
-    """Items as they were when a snapshot was taken."""
-
-    list_display = ("label", "shown_snapshot", "position", "type", "size", "trust", "created")
-    list_filter = ("type", "trust", "sensitivity")
-    list_select_related = ("snapshot", "snapshot__owner")
-    search_fields = ("scope", "snapshot__owner__username")
-    OWNER = "snapshot__owner_id"
-    MASKED = ("content", "title", "url", "tags")
-
-
-@admin.register(memory.LibraryDocument)
-class LibraryDocumentAdmin(RememberedAdmin):
-    """Documents that people added, or from the watched folder."""
-
-    list_display = (
-        "label",
-        "owner",
-        "media_type",
-        "modified_at",
-        "problem",
-        "updated",
-        "trashed_at",
-    )
-    list_filter = ("media_type", "sensitivity")
-    search_fields = ("owner__username",)
-    MASKED = ("title", "text", "path")
-    PAGE = ("memory:library-document", ("pk",))
-
-
-@admin.register(memory.LibraryFolder)
-class LibraryFolderAdmin(ReadOnlyAdmin):
-    """The watched folder, as last checked."""
-
-    list_display = ("folder", "owner", "files", "unreadable", "checked_at", "problem")
-
-
-@admin.register(memory.SearchSpace)
-class SearchSpaceAdmin(ReadOnlyAdmin):
-    """Groups of records, by owner and type, that are ranked together.
-
-    (Their terms, `SearchTerm`, have a key of two columns, which the admin of Django 5.2 doesn't
-    support.)
-    """
-
-    list_display = ("record_type", "owner", "documents", "length")
-    list_filter = ("record_type",)
+# Groups of records, by owner and type, that are ranked together. (Their terms, `SearchTerm`, have a key of two columns, which the admin of Django 5.2 doesn't support.)
+register(memory.SearchSpace, "record_type owner documents length", filters="record_type")
 
 
 @admin.register(memory.SearchEntry)
@@ -844,23 +741,22 @@ class SearchEntryAdmin(ReadOnlyAdmin):
         return super().get_queryset(request).defer("words")
 
 
-@admin.register(memory.Session)
-class SessionAdmin(RememberedAdmin):
-    """Conversations with the agent."""
-
-    list_display = ("label", "owner", "agent", "created", "ended_at", "trashed_at")
-    search_fields = ("owner__username",)
-    MASKED = ("title",)
-
-
-@admin.register(memory.Message)
-class MessageAdmin(ReadOnlyAdmin):
-    list_display = ("label", "owned_by", "role", "position", "created")
-    list_filter = ("role",)
-    list_select_related = ("session__owner",)
-    MASKED = ("content", "tool_calls", "cites", "notice")
-    OWNER = "session__owner_id"
-    SENSITIVE = "session__sensitivity"
+register(
+    memory.Session,
+    "label owner agent created ended_at trashed_at",
+    RememberedAdmin,
+    search="owner__username",
+    masked="title",
+)
+register(
+    memory.Message,
+    "label owned_by role position created",
+    filters="role",
+    list_select_related=("session__owner",),
+    masked="content tool_calls cites notice",
+    OWNER="session__owner_id",
+    SENSITIVE="session__sensitivity",
+)
 
 
 @admin.register(memory.SeenUrl)
@@ -875,157 +771,104 @@ class SeenUrlAdmin(ReadOnlyAdmin):
     SENSITIVE = "topic__sensitivity"
 
 
-@admin.register(memory.Source)
-class SourceAdmin(SeenUrlAdmin):
-    """Pages that were read or cited."""
+register(
+    memory.Source,
+    "label owned_by first_run last_run times_read times_cited",
+    SeenUrlAdmin,
+    masked="url link domain title",
+)
+register(
+    memory.Revision,
+    "record_type record_id version actor owner created",
+    AboutRecordAdmin,
+    filters="record_type",
+    search="=record_id actor source",
+    masked="label before after reason",
+)
+register(
+    memory.Activity,
+    "kind actor owner subject_type is_warning created",
+    AboutRecordAdmin,
+    filters="is_warning kind subject_type",
+    search="actor kind owner__username",
+    date_hierarchy="created",
+    masked="label detail",
+    TYPE="subject_type",
+    ID="subject_id",
+)
+register(
+    memory.Proposal,
+    "record_type actor owner danger state created expires_at",
+    AboutRecordAdmin,
+    filters="state danger record_type",
+    search="actor owner__username",
+    masked="before after reason held_because risks",
+    ID="target_id",
+)
+register(
+    memory.Conflict,
+    "kind owner left_type right_type state settled_how created",
+    AboutRecordAdmin,
+    filters="state kind settled_how",
+    search="=left_id =right_id source owner__username",
+    TYPE="left_type",
+    ID="left_id",
+)
+register(memory.RefusedSource, "owner kind name refused last_refused_at created", filters="kind")
+register(memory.ReviewLevel, "owner kind writer level", filters="level")
+register(memory.AgentScope, "owner scope agent created")
+register(
+    memory.PublishDue,
+    "id owner created tried_at",
+    masked="slug",
+    ALL_SENSITIVE=True,  # the slug can be that of a private topic
+)
 
-    list_display = ("label", "owned_by", "first_run", "last_run", "times_read", "times_cited")
-    MASKED = ("url", "link", "domain", "title")
+# Who can read whose topic, without the topics' names.
+register(
+    memory.Membership,
+    "label topic_id user role notify created",
+    OWNER="topic__owner_id",
+    SENSITIVE="topic__sensitivity",
+    list_select_related=("topic", "user"),
+    filters="role notify",
+    masked="topic",
+)
 
+# Calls of models. Only the owner sees their text; others see their size.
+register(
+    memory.ModelCall,
+    "purpose owner model prompt_tokens completion_tokens money created",
+    filters="purpose model failure",
+    search="source purpose owner__username",
+    date_hierarchy="created",
+    masked="prompt answer error",
+    ALL_SENSITIVE=True,  # a prompt can have anything its owner stored
+)
 
-@admin.register(memory.Revision)
-class RevisionAdmin(AboutRecordAdmin):
-    """The history of all records; nothing can change it."""
-
-    list_display = ("record_type", "record_id", "version", "actor", "owner", "created")
-    list_filter = ("record_type",)
-    search_fields = ("=record_id", "actor", "source")
-    MASKED = ("label", "before", "after", "reason")
-
-
-@admin.register(memory.Activity)
-class ActivityAdmin(AboutRecordAdmin):
-    """The log of what happened."""
-
-    list_display = ("kind", "actor", "owner", "subject_type", "is_warning", "created")
-    list_filter = ("is_warning", "kind", "subject_type")
-    search_fields = ("actor", "kind", "owner__username")
-    date_hierarchy = "created"
-    MASKED = ("label", "detail")
-    TYPE = "subject_type"
-    ID = "subject_id"
-
-
-@admin.register(memory.Proposal)
-class ProposalAdmin(AboutRecordAdmin):
-    """Agents' writes that wait for approval."""
-
-    list_display = ("record_type", "actor", "owner", "danger", "state", "created", "expires_at")
-    list_filter = ("state", "danger", "record_type")
-    search_fields = ("actor", "owner__username")
-    MASKED = ("before", "after", "reason", "held_because", "risks")
-    ID = "target_id"
-
-
-@admin.register(memory.Conflict)
-class ConflictAdmin(AboutRecordAdmin):
-    """Pairs of records that contradict or nearly repeat each other, and how they were resolved."""
-
-    list_display = ("kind", "owner", "left_type", "right_type", "state", "settled_how", "created")
-    list_filter = ("state", "kind", "settled_how")
-    search_fields = ("=left_id", "=right_id", "source", "owner__username")
-    TYPE = "left_type"
-    ID = "left_id"
-
-
-@admin.register(memory.RefusedSource)
-class RefusedSourceAdmin(ReadOnlyAdmin):
-    """Sources that owners have blocked."""
-
-    list_display = ("owner", "kind", "name", "refused", "last_refused_at", "created")
-    list_filter = ("kind",)
-
-
-@admin.register(memory.ReviewLevel)
-class ReviewLevelAdmin(ReadOnlyAdmin):
-    """How owners want agents' writes reviewed."""
-
-    list_display = ("owner", "kind", "writer", "level")
-    list_filter = ("level",)
-
-
-@admin.register(memory.AgentScope)
-class AgentScopeAdmin(ReadOnlyAdmin):
-    """Which agent owns a scope that it named itself."""
-
-    list_display = ("owner", "scope", "agent", "created")
-
-
-@admin.register(memory.PublishDue)
-class PublishDueAdmin(ReadOnlyAdmin):
-    """Topics whose copy in Redis is outdated."""
-
-    list_display = ("id", "owner", "created", "tried_at")
-    MASKED = ("slug",)
-    ALL_SENSITIVE = True  # the slug can be that of a private topic
-
-
-@admin.register(memory.Membership)
-class MembershipAdmin(ReadOnlyAdmin):
-    """Who can read whose topic, without the topics' names."""
-
-    OWNER = "topic__owner_id"
-    SENSITIVE = "topic__sensitivity"
-    list_select_related = ("topic", "user")
-    list_display = ("label", "topic_id", "user", "role", "notify", "created")
-    list_filter = ("role", "notify")
-    MASKED = ("topic",)
-
-
-@admin.register(memory.ModelCall)
-class ModelCallAdmin(ReadOnlyAdmin):
-    """Calls of models.  Only the owner sees their text; others see their size."""
-
-    list_display = (
-        "purpose",
-        "owner",
-        "model",
-        "prompt_tokens",
-        "completion_tokens",
-        "money",
-        "created",
-    )
-    list_filter = ("purpose", "model", "failure")
-    search_fields = ("source", "purpose", "owner__username")
-    date_hierarchy = "created"
-    MASKED = ("prompt", "answer", "error")
-    ALL_SENSITIVE = True  # a prompt can have anything its owner stored
-
-
-@admin.register(memory.Reflection)
-class ReflectionAdmin(ReadOnlyAdmin):
-    """Reflections on finished work.  Only the owner sees their text and changes."""
-
-    list_display = ("source", "owner", "state", "by", "rounds", "created")
-    list_filter = ("state", "by")
-    search_fields = ("source", "owner__username")
-    MASKED = ("why", "assessment", "calls", "changes")
-    ALL_SENSITIVE = True  # it was created from anything its owner stored
-
-
-@admin.register(memory.Use)
-class UseAdmin(ReadOnlyAdmin):
-    """Which record entered which prompt."""
-
-    list_display = ("record_type", "record_id", "place", "owner", "created")
-    list_filter = ("record_type",)
-    search_fields = ("=record_id", "place")
-
-
-@admin.register(memory.Archive)
-class ArchiveAdmin(ReadOnlyAdmin):
-    """Exports and imports: when, how large, and their results."""
-
-    list_display = ("way", "owner", "state", "size", "created", "finished_at")
-    list_filter = ("way", "state")
-    search_fields = ("owner__username",)
-    MASKED = ("name", "options", "result", "problem")
-    ALL_SENSITIVE = True  # a name or a reason can have anything its owner stored
-
-
-@admin.register(memory.CallReservation)
-class CallReservationAdmin(ReadOnlyAdmin):
-    """The maximum cost of model calls in progress."""
-
-    list_display = ("source", "owner", "tokens", "money", "created")
-    search_fields = ("owner__username", "source")
+# Reflections on finished work. Only the owner sees their text and changes.
+register(
+    memory.Reflection,
+    "source owner state by rounds created",
+    filters="state by",
+    search="source owner__username",
+    masked="why assessment calls changes",
+    ALL_SENSITIVE=True,  # it was created from anything its owner stored
+)
+register(
+    memory.Use,
+    "record_type record_id place owner created",
+    filters="record_type",
+    search="=record_id place",
+)
+register(
+    memory.Archive,
+    "way owner state size created finished_at",
+    filters="way state",
+    search="owner__username",
+    masked="name options result problem",
+    ALL_SENSITIVE=True,  # a name or a reason can have anything its owner stored
+)
+register(
+    memory.CallReservation, "source owner tokens money created", search="owner__username source"
+)

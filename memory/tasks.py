@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import islice
 from typing import Any
 
 import structlog
 from celery import shared_task
-from celery.exceptions import SoftTimeLimitExceeded
 from django.apps import apps
 from django.utils import timezone
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.db.errors import LoggedFailure
 from beacon_site.db.statistics import analyze_changed
 from beacon_site.worker_threads import FINDS_NOTHING
 from memory.accounts import oauth, sign_ins
@@ -103,22 +105,25 @@ def _purge(record: Remembered) -> bool:
 
     A record that was restored in the meantime stays, without a log entry.
     """
-    try:
+    with (
+        _failure_in_activity(record.owner, "purge-failed", "not deleted permanently", record),
+        suppress(InvalidValue),
+    ):
         record.purge(by=MAINTENANCE)
-    except InvalidValue:
-        return False
-    except SoftTimeLimitExceeded:
-        raise
-    except Exception as exc:  # a task's edge: the other records must still be purged
-        logger.exception(
-            "not deleted permanently", record_type=record.record_type(), record=str(record.pk)
-        )
-        Activity.log(
-            record.owner, MAINTENANCE, "purge-failed", subject=record, warning=True,
-            why=type(exc).__name__,
-        )  # fmt: skip
-        return False
-    return True
+        return True
+    return False
+
+
+@contextmanager
+def _failure_in_activity(
+    owner: User, kind: str, event: str, subject: Remembered | None = None
+) -> Iterator[None]:
+    """Log a failure of the block, also in the owner's Activity, and continue with the next owner."""
+    with LoggedFailure(event, owner=owner.pk, subject=str(subject.pk) if subject else "") as job:
+        yield
+    if job.error:
+        why = type(job.error).__name__
+        Activity.log(owner, MAINTENANCE, kind, subject=subject, warning=True, why=why)
 
 
 @shared_task
@@ -275,14 +280,9 @@ def find_conflicts_of(owner_id: int) -> None:
     owner = User.objects.filter(pk=owner_id).first()
     if owner is None:
         return
-    try:
+    with _failure_in_activity(owner, "upkeep-failed", "search for conflicts failed"):
         contradictions.report_since(owner, conflict_services.day_ago())
         conflict_services.find(owner)
-    except SoftTimeLimitExceeded:
-        raise
-    except Exception as exc:  # a task's edge: the other owners still need maintenance
-        logger.exception("search for conflicts failed", owner=owner_id)
-        Activity.log(owner, MAINTENANCE, "upkeep-failed", warning=True, why=type(exc).__name__)
 
 
 @shared_task
@@ -291,13 +291,8 @@ def maintain_notes_of(owner_id: int, by_person: bool = False) -> None:
     owner = User.objects.filter(pk=owner_id).first()
     if owner is None:
         return
-    try:
+    with _failure_in_activity(owner, "upkeep-failed", "maintenance of notes failed"):
         maintenance.maintain(owner, by=owner.actor if by_person else MAINTENANCE)
-    except SoftTimeLimitExceeded:
-        raise
-    except Exception as exc:  # a task's edge: the other owners still need maintenance
-        logger.exception("maintenance of notes failed", owner=owner_id)
-        Activity.log(owner, MAINTENANCE, "upkeep-failed", warning=True, why=type(exc).__name__)
 
 
 @shared_task
@@ -307,11 +302,7 @@ def retire_content() -> None:
     A failure is logged and doesn't stop other owners.
     """
     for owner in User.objects.filter(pk__in=content_services.owners_in_need()):
-        try:
+        with _failure_in_activity(
+            owner, "content-retiring-failed", "old content not moved to Trash"
+        ):
             content_services.retire(owner)
-        except SoftTimeLimitExceeded:
-            raise
-        except Exception as exc:  # a task's edge: the other owners still need maintenance
-            logger.exception("old content not moved to Trash", owner=owner.pk)
-            why = type(exc).__name__
-            Activity.log(owner, MAINTENANCE, "content-retiring-failed", warning=True, why=why)

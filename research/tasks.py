@@ -8,10 +8,10 @@ from typing import Any
 
 import structlog
 from celery import shared_task
-from celery.exceptions import SoftTimeLimitExceeded
 from django.utils import timezone
 
 from beacon_site.db import leased_jobs
+from beacon_site.db.errors import LoggedFailure
 from beacon_site.worker_threads import FINDS_NOTHING
 from research.models import Schedule, Worker
 from research.services.notifications import digests, sending
@@ -36,7 +36,6 @@ def run_follow_up(step_id: int) -> None:
 
 @shared_task(acks_late=True)
 def deliver(delivery_id: str) -> None:
-    """Send one delivery to its channel."""
     sending.deliver(delivery_id)
 
 
@@ -88,17 +87,10 @@ def minute_tick() -> None:
 def _do_all(parts: list[tuple[str, Callable[[], object]]]) -> None:
     failure: Exception | None = None
     for name, part in parts:
-        try:
-            done = part()
-        except SoftTimeLimitExceeded:
-            raise
-        except Exception as exc:
-            # One failing part must not keep the others from running. The task fails afterwards.
-            logger.exception("part of a tick failed", part=name)
-            failure = exc
-        else:
-            if done:
+        with LoggedFailure("part of a tick failed", part=name) as run:  # the task fails afterwards
+            if done := part():
                 logger.info("tick", part=name, done=done)
+        failure = run.error or failure
     if failure is not None:
         raise failure
 

@@ -9,16 +9,21 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import psycopg
+import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, connection, transaction
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 T = TypeVar("T")
+logger = structlog.get_logger(__name__)
 FULL_FOR = 60.0  # seconds for which a process remembers that the disk was full
 
 
@@ -163,6 +168,32 @@ def retried(act: Callable[[], T], *, savepoint: bool = True) -> T:
             raise
     with transaction.atomic():
         return act()
+
+
+class LoggedFailure(AbstractContextManager["LoggedFailure"]):
+    """Log a failure of the block, and continue after it: other jobs don't depend on this one.
+
+    `error` is the exception, or None. The task's time limit isn't a failure and ends the task.
+    """
+
+    def __init__(self, event: str, **about: Any) -> None:
+        self.error: Exception | None = None
+        self._event, self._about = event, about
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, SoftTimeLimitExceeded):
+            return False
+        self.error = error
+        logger.error(self._event, exc_info=error, **self._about)
+        return True
 
 
 def allow_long_transaction() -> None:

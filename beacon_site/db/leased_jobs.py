@@ -14,11 +14,12 @@ from datetime import timedelta
 from typing import Any, ClassVar, Protocol, Self
 
 import structlog
-from celery.exceptions import SoftTimeLimitExceeded
 from django.apps import apps
 from django.db import DatabaseError, InterfaceError, connection, models, transaction
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
+
+from beacon_site.db.errors import LoggedFailure
 
 logger = structlog.get_logger(__name__)
 
@@ -136,12 +137,9 @@ class LeasedJobQuerySet(models.QuerySet[Any]):
         done = freed.update(**self._crash(), **self.model.waiting_again())
         crashed = self.lost().filter(self._crashed_too_often())
         for job in crashed.select_related(*self.model.RELATED):
-            try:
+            about = {"job": job._meta.label_lower, "pk": str(job.pk)}
+            with LoggedFailure("lost job not given up", **about):  # the next sweep tries again
                 done += self._give_up(job)
-            except SoftTimeLimitExceeded:
-                raise
-            except Exception:  # the next sweep tries again, and other jobs don't wait for it
-                logger.exception("lost job not given up", job=job._meta.label_lower, pk=str(job.pk))
         return done
 
     @transaction.atomic
@@ -293,7 +291,6 @@ class LeasedJob(models.Model):
 
 
 def kinds() -> list[Any]:
-    """Return the models of all kinds of jobs."""
     return [model for model in apps.get_models() if issubclass(model, LeasedJob)]
 
 

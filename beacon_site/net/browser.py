@@ -211,7 +211,7 @@ def render(
             GuardProxy(meter, allow_hosts=allowed, resolver=resolver) as proxy,
             _chromium(proxy.address) as chromium,
         ):
-            html, final = _Page(chromium, meter).read(str(target))
+            html, final = _Page(*chromium, meter).read(str(target))
             if meter.is_used_up:
                 raise too_large(limits.wire_bytes)
     check_url(final, allow_hosts)  # also refuses the browser's own error pages
@@ -225,23 +225,19 @@ def render(
 # --- the process ---
 
 
-@dataclass(slots=True)
-class _Chromium:
-    process: subprocess.Popen[bytes]
-    to: int  # the descriptor that it reads
-    of: int  # the descriptor that it writes
-
-
 @contextlib.contextmanager
-def _chromium(proxy: str) -> Iterator[_Chromium]:
-    """Start Chromium with an empty profile, and kill all its processes at the end."""
+def _chromium(proxy: str) -> Iterator[tuple[subprocess.Popen[bytes], int, int]]:
+    """Start Chromium with an empty profile, and kill all its processes at the end.
+
+    The numbers are the descriptors that it reads and writes.
+    """
     with tempfile.TemporaryDirectory(
         prefix="beacon-browser-", ignore_cleanup_errors=True
     ) as folder:
         read_by_it, to = os.pipe()
         of, written_by_it = os.pipe()
         try:
-            chromium = _Chromium(_started(folder, proxy, read_by_it, written_by_it), to, of)
+            process = _started(folder, proxy, read_by_it, written_by_it)
         except OSError as exc:
             os.close(to)
             os.close(of)
@@ -250,9 +246,9 @@ def _chromium(proxy: str) -> Iterator[_Chromium]:
             os.close(read_by_it)
             os.close(written_by_it)
         try:
-            yield chromium
+            yield process, to, of
         finally:
-            _kill(chromium.process)
+            _kill(process)
             os.close(to)
             os.close(of)
 
@@ -327,8 +323,10 @@ def _not_started(why: str) -> ProviderUnavailable:
 class _Page:
     """One page, over Chromium's debugging protocol: JSON messages that end with a zero byte."""
 
-    def __init__(self, chromium: _Chromium, meter: SharedMeter) -> None:
-        self._chromium = chromium
+    def __init__(
+        self, process: subprocess.Popen[bytes], to: int, of: int, meter: SharedMeter
+    ) -> None:
+        self._process, self._to, self._of = process, to, of
         self._meter = meter
         self._ends_at = time.monotonic() + meter.limits.whole_seconds
         self._checked_at = 0.0
@@ -411,13 +409,12 @@ class _Page:
         if session:
             message["sessionId"] = session
         try:
-            os.write(self._chromium.to, json.dumps(message).encode() + b"\0")
+            os.write(self._to, json.dumps(message).encode() + b"\0")
         except OSError as exc:
             raise _Ended from exc
         return self._last
 
     def _take(self, message: dict[str, Any]) -> None:
-        """Note an event of the page."""
         method, params = message.get("method", ""), message.get("params") or {}
         if method == "Page.loadEventFired":
             self._has_loaded = True
@@ -446,12 +443,10 @@ class _Page:
             left = min(until, self._ends_at) - time.monotonic()
             if left <= 0 and until < self._ends_at:
                 return {}
-            ready, _w, _x = select.select(
-                [self._chromium.of], [], [], max(0, min(left, CHECK_SECONDS))
-            )
+            ready, _w, _x = select.select([self._of], [], [], max(0, min(left, CHECK_SECONDS)))
             if not ready:
                 continue
-            piece = os.read(self._chromium.of, 1 << 20)
+            piece = os.read(self._of, 1 << 20)
             if not piece:
                 raise _Ended
             self._buffer += piece
@@ -474,7 +469,7 @@ class _Page:
         self._checked_at = now
         if self._meter.is_used_up:
             raise too_large(self._meter.limits.wire_bytes)
-        if _memory(self._chromium.process.pid) > MEMORY_LIMIT:
+        if _memory(self._process.pid) > MEMORY_LIMIT:
             raise ProviderRejected(
                 _("The page’s scripts took too much memory, so they were stopped.")
             )

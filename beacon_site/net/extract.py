@@ -220,7 +220,6 @@ class ChildProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the child, if there is one."""
         child = self._child
         return child.pid if child is not None else None
 

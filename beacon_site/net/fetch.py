@@ -299,7 +299,6 @@ class GuardedFetcher:
 
 
 def _without_browser(failure: NoText) -> NoText:
-    """Return the failure with what an admin can do."""
     if isinstance(failure, PartNotFound):
         words = _(
             "%(why)s The page may need JavaScript to show its text. An admin can install Chromium and set BEACON_CHROMIUM."

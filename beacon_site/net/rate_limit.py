@@ -76,7 +76,6 @@ class Limiter:
         return min(self._patience, _LONGEST_WAIT.get())
 
     def covers(self, url: str) -> bool:
-        """Return whether `url` is the vendor's."""
         host = (urlsplit(url).hostname or "").lower()
         return host == self.domain or host.endswith("." + self.domain)
 

@@ -8,7 +8,7 @@ import io
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 from typing import Any, Literal
 from uuid import UUID, uuid4
@@ -326,7 +326,7 @@ def slug_of(title: str) -> str:
     return f"{slug[:_CUT].rstrip('-') or 'topic'}-{digest}"
 
 
-# --- IDs and numbers that people, agents and files name ---
+# --- IDs, numbers, words and choices that people, agents and files name ---
 
 
 def uuid_of(text: object) -> UUID | None:
@@ -360,3 +360,16 @@ def number_of(text: str) -> int | None:
     """Return the whole number that a text is, of at most nine digits, or None."""
     is_number = text.isascii() and text.isdecimal() and len(text) < 10
     return int(text) if is_number else None
+
+
+def words_sent(query: Mapping[str, Any], name: str = "q", most: int = 200) -> str:
+    """Return a text of a URL or form as Postgres can search for it."""
+    return str(query.get(name) or "").replace("\x00", "").strip()[:most]
+
+
+def choice_sent(
+    query: Mapping[str, Any], name: str, choices: Container[str], usual: str = ""
+) -> str:
+    """Return a value of a URL or form if it is one of the choices, otherwise the usual one."""
+    sent = str(query.get(name) or "")
+    return sent if sent in choices else usual

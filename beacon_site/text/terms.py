@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -221,12 +220,6 @@ def label_terms(text: str, language: str = ENGLISH) -> tuple[str, ...]:
     """Return the label terms of a record, without duplicates.  Cached, since many have the same."""
     terms = dict.fromkeys(query_terms(text, language)) if text else {}
     return tuple(LABEL + term for term in terms)
-
-
-def counts_of(text: str, language: str = ENGLISH) -> Counter[str]:
-    """Return how often each term counts in a text that fits a tsvector (BM25's tf)."""
-    counts = Counter(search_terms(text, language))
-    return Counter({term: min(times, MOST_TIMES) for term, times in counts.items()})
 
 
 def _held(places: list[int]) -> list[int]:

@@ -31,7 +31,6 @@ class BeaconRequest(HttpRequest):
 
     @property
     def actor(self) -> Actor:
-        """Return the person as the one who acts."""
         return self.user.actor
 
 

@@ -113,7 +113,6 @@ class CleanTextField(forms.CharField):
     """Text without characters that can't be stored (NUL); `cleaned_of` lists where any were removed."""
 
     def to_python(self, value: Any) -> Any:
-        """Return the text cleaned and stripped."""
         return super().to_python(clean(value)[0] if isinstance(value, str) else value)
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
@@ -135,7 +134,6 @@ class DayField(forms.DateField):
         return super().to_python(value)
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
-        """Return the example of the format."""
         # Lazy, because a form's fields are created once, when Beacon starts.
         today = lazy(lambda: date_format(timezone.localdate(), "j M Y"), str)
         return super().widget_attrs(widget) | {"placeholder": today(), "autocomplete": "off"}  # type: ignore[no-untyped-call]

@@ -29,6 +29,7 @@ from memory.services.observations.saving import Line
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import proposals as review_services
 from memory.services.review import risks as review_risks
+from memory.services.review.apply import MergeConflict
 from memory.services.review.risks import reasons_of
 
 api = router("proposals")
@@ -143,7 +144,7 @@ def accept_proposal(
     after = None if content is None else {"content": content}
     try:
         review_services.accept(proposal, by=request.auth.by, after=after)
-    except review_services.MergeConflict as exc:
+    except MergeConflict as exc:
         raise Problem(409, str(exc), current=exc.theirs) from exc
     return ProposalOut.of(proposal)
 

@@ -166,7 +166,6 @@ class ApiAnswerQuerySet(models.QuerySet["ApiAnswer"]):
         return self.filter(created__gt=(at or timezone.now()) - KEPT)
 
     def old(self, at: datetime | None = None) -> Self:
-        """Keep the expired answers."""
         return self.filter(created__lte=(at or timezone.now()) - KEPT)
 
 

@@ -87,7 +87,6 @@ class Archive(LeasedJob):
 
     @property
     def kept_until(self) -> Any:
-        """Return when the file is deleted."""
         return self.created + KEPT
 
     @property
@@ -185,7 +184,6 @@ class BackupPlan(models.Model):
         return due
 
     def next_due(self, now: datetime) -> datetime | None:
-        """Return when the next backup begins."""
         last = self.last_due(now)
         days = 7 if self.every == self.Every.WEEK else 1
         return last + timedelta(days=days) if last else None
@@ -246,7 +244,6 @@ class BackupFile(LeasedJob):
 
     @property
     def seconds(self) -> float | None:
-        """Return how long it took."""
         if self.started_at is None or self.finished_at is None:
             return None
         return float((self.finished_at - self.started_at).total_seconds())

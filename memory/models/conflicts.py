@@ -49,7 +49,6 @@ class ConflictQuerySet(OwnedQuerySet):
         return self.open().with_both_sides()
 
     def with_both_sides(self) -> Self:
-        """Keep conflicts whose sides are both active."""
         return self.filter(_side_is_active("left_id"), _side_is_active("right_id"))
 
     def one_per_record(self) -> Self:

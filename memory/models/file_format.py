@@ -424,7 +424,6 @@ def summary_span(text: str) -> tuple[int, int]:
 
 
 def line_of(summary: str) -> str:
-    """Return the summary line with this text."""
     return f"> Summary: {shorten(summary, LONGEST_SUMMARY) or NOTHING}"
 
 
@@ -645,7 +644,6 @@ class PurgedSection:
                 yield from range(one.first_line - 1, one.last_line)
 
     def _is_inside(self, one: SectionText, known: set[tuple[str, ...]]) -> bool:
-        """Whether this section was part of the purged one."""
         behind = one.heading[len(self.heading) - 1 :]
         return one.heading[: len(self.heading)] == self.heading and behind in known
 

@@ -61,7 +61,6 @@ class MemoryFileQuerySet(RememberedQuerySet):
         return self.exclude(path__startswith=AGENTS).exclude(path__startswith=MOUNTED)
 
     def mounted(self, folder: str = "") -> MemoryFileQuerySet:
-        """Keep the files of all mounted folders, or of one."""
         return self.filter(path__startswith=f"{MOUNTED}{folder}/" if folder else MOUNTED)
 
     def of_agents(self) -> MemoryFileQuerySet:
@@ -69,7 +68,6 @@ class MemoryFileQuerySet(RememberedQuerySet):
         return self.filter(path__startswith=AGENTS)
 
     def own(self, folder: str) -> MemoryFileQuerySet:
-        """Keep the files in an agent's own folder."""
         return self.filter(path__startswith=f"{AGENTS}{folder}/")
 
 
@@ -242,7 +240,6 @@ class Section(Recalled):
         return f"{self.file.get_absolute_url()}#{anchor_of(self.heading)}"
 
     def search_text(self) -> str:
-        """Return the heading and the text."""
         return self.content
 
     @classmethod
@@ -376,7 +373,6 @@ class MirroredFileQuerySet(OwnedQuerySet):
         return self.exclude(path__startswith=MOUNTED)
 
     def of_folder(self, name: str) -> Self:
-        """Keep the files of a mounted folder."""
         return self.filter(path__startswith=f"{MOUNTED}{name}/")
 
 

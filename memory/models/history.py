@@ -385,7 +385,6 @@ class ModelCall(models.Model):
 
     @property
     def aim(self) -> str:
-        """Return the purpose as text."""
         return self.aim_of(self.purpose)
 
     @classmethod
@@ -418,7 +417,6 @@ class Use(models.Model):
 
     @classmethod
     def note(cls, owner: Any, used: Iterable[tuple[str, Any]], place: str) -> None:
-        """Record that each of the records, given by type and ID, was used in `place`."""
         cls.objects.bulk_create(
             [
                 cls(owner=owner, record_type=record_type, record_id=key, place=place[:200])

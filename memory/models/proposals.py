@@ -35,7 +35,6 @@ class Danger(models.IntegerChoices):
 
     @property
     def code(self) -> str:
-        """Return the name in REST."""
         return self.name.lower().replace("_", "-")
 
 
@@ -127,12 +126,10 @@ class Proposal(models.Model):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it is still undecided."""
         return self.state == self.State.WAITING and self.expires_at > timezone.now()
 
     @property
     def reasons(self) -> list[str]:
-        """Return the reasons why it is held."""
         return [reason for reason in self.held_because.split("; ") if reason]
 
 

@@ -26,7 +26,6 @@ CITED_USEFUL, CITED_NOT_USEFUL = 1.2, 0.8
 
 
 def can_be_rated(question: str) -> bool:
-    """Whether results for these words can be rated."""
     return len(question) <= LONGEST_QUESTION and any(sign.isalnum() for sign in question)
 
 
@@ -162,5 +161,4 @@ class Rating(models.Model):
 
     @classmethod
     def forget(cls, ids: Iterable[Any]) -> None:
-        """Delete the ratings of purged records."""
         cls.objects.filter(record_id__in=list(ids)).delete()

@@ -30,7 +30,6 @@ class RecordRowsQuerySet(OwnedQuerySet):
     """Queries for rows that belong to one record of any type."""
 
     def about(self, records: Iterable[Any]) -> Any:
-        """Keep the rows of these records."""
         ids = defaultdict(list)
         for record in records:
             ids[record.search_type()].append(record.pk)
@@ -560,7 +559,6 @@ class Recalled(Remembered):
         raise NotImplementedError
 
     def search_marks(self) -> FilterFields:
-        """Return recall's filter fields that this type has."""
         topic_id = getattr(self, "topic_id", None)
         topic = getattr(self, "topic", None) if topic_id else None
         labels = [*getattr(self, "tags", ()), who_of(self.source), topic.title if topic else ""]

@@ -27,7 +27,6 @@ class TopicFactQuerySet(RememberedQuerySet):
     """Queries for topic facts, and how people add to them."""
 
     def current(self) -> Self:
-        """Keep current facts, in order."""
         return self.live().filter(state=TopicFact.State.CURRENT).order_by("position", "created")
 
     def struck(self) -> Self:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -31,36 +30,26 @@ from memory.services.review import proposals as review_services
 from memory.services.review import trust
 from memory.services.review.proposals import REVIEWED_KINDS
 from memory.services.review.risks import reasons_of
-from memory.services.review.trust import TrackRecord, track_records
+from memory.services.review.trust import track_records
 
 MOST_LATELY = 6  # rows of each list
 MOST_ENDED = 5  # revoked and expired tokens that are still listed, newest first
 USES_READ = 100  # a run uses a record once for each of its parts, so some name the same one
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A record that the agent wrote or read, and when."""
-
-    said: str
-    label: str
-    url: str
-    at: datetime
-
-
-def _written(user: User, agent: Agent) -> list[Event]:
+def _written(user: User, agent: Agent) -> list[dict[str, Any]]:
     """Return the agent's latest changes: one query."""
     writer = agent.writer
     rows = Revision.objects.of(user).annotate(by=actor_kind(), trashed=KT("after__trashed_at"))
     rows = rows.filter(by=writer.kind, actor=str(writer)).order_by("-created", "-id")
     told = rows.values_list("pk", "record_type", "version", "trashed", "label", "created")
     return [
-        Event(
-            f"{_did(version, trashed)} {kind_of(record_type).noun}",
-            origins.label_in_words(plain(label)),
-            reverse("research:activity-change", args=[pk]),
-            at,
-        )
+        {
+            "said": f"{_did(version, trashed)} {kind_of(record_type).noun}",
+            "label": origins.label_in_words(plain(label)),
+            "url": reverse("research:activity-change", args=[pk]),
+            "at": at,
+        }
         for pk, record_type, version, trashed, label, at in told[:MOST_LATELY]
     ]
 
@@ -71,7 +60,7 @@ def _did(version: int, trashed: str | None) -> str:
     return _("moved to Trash") if trashed else _("changed")
 
 
-def _read(user: User, agent: Agent) -> list[Event]:
+def _read(user: User, agent: Agent) -> list[dict[str, Any]]:
     """Return what the agent was last given: two queries. Deleted records are left out."""
     uses = uses_of(user, str(agent.writer)).order_by("-id")
     newest: dict[Any, tuple[str, datetime]] = {}
@@ -82,36 +71,31 @@ def _read(user: User, agent: Agent) -> list[Event]:
     rows = rows.order_by("record_id", "-id").distinct("record_id")
     labels = dict(rows.values_list("record_id", "label"))
     return [
-        Event(
-            str(kind_of(record_type).noun),
-            plain(labels[key]),
-            reverse("memory:record-open", args=[record_type, key]),
-            at,
-        )
+        {
+            "said": str(kind_of(record_type).noun),
+            "label": plain(labels[key]),
+            "url": reverse("memory:record-open", args=[record_type, key]),
+            "at": at,
+        }
         for key, (record_type, at) in newest.items()
         if labels.get(key)
     ][:MOST_LATELY]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRow:
-    """A kind of write: the agent's own review rule, the rule that applies without it, and its record."""
-
-    kind: str
-    words: str
-    level: str  # the agent's own, or ""
-    usual: str  # in words
-    record: TrackRecord | None
-
-
-def _rules(user: User, agent: Agent) -> list[RuleRow]:
+def _rules(user: User, agent: Agent) -> list[dict[str, Any]]:
     """Return a row for each kind of write: six queries."""
     writer = str(agent.writer)
     levels, own = review_services.levels_of(user), review_services.levels_of_writers(user)
     mine = {one.kind: one.level for one in own if one.writer == writer}
     records = {one.kind: one for one in track_records(user, levels, own, writer=writer)}
     return [
-        RuleRow(kind, str(words), mine.get(kind, ""), str(LABELS[levels[kind]]), records.get(kind))
+        {
+            "kind": kind,
+            "words": str(words),
+            "level": mine.get(kind, ""),  # the agent's own
+            "usual": str(LABELS[levels[kind]]),  # what applies without it
+            "record": records.get(kind),
+        }
         for kind, words in REVIEWED_KINDS.items()
     ]
 
@@ -146,7 +130,7 @@ def _shown(user: User, agent: Agent) -> dict[str, Any]:
         "read": _read(user, agent),
         "rules": rules,
         "levels": LABELS.items(),
-        "has_record": any(one.record for one in rules),
+        "has_record": any(one["record"] for one in rules),
         "tokens": active,
         "ended": ended,
         "last_used": max((one.last_used_at for one in active if one.last_used_at), default=None),

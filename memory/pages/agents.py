@@ -113,7 +113,6 @@ class Options:
         return self.query.most if self.query.unit == TOKENS else USUAL_BUDGET
 
     def address(self, **changed: str) -> str:
-        """Return the query string of the page with these options."""
         told = {
             "agent": self.query.agent,
             "message": self.query.message,

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text import diff as text_diff
-from beacon_site.text.cleaning import shorten, uuid_of, uuids_of
+from beacon_site.text.cleaning import choice_sent, shorten, uuid_of, uuids_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     KEEP_SECRETS,
@@ -48,22 +48,6 @@ KINDS = {
     Conflict.Kind.CONTRADICTION.value: _lazy("Contradictions"),
     Conflict.Kind.NEAR_DUPLICATE.value: _lazy("Near-duplicates"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """The list's filters from its URL; invalid ones are ignored."""
-
-    kind: str = ""
-    topic: str = ""
-
-    @classmethod
-    def of(cls, query: Any) -> Filters:
-        """Read them from a query string."""
-        kind = query.get("kind", "")
-        return cls(
-            kind=kind if kind in KINDS else "", topic=str(uuid_of(query.get("topic", "")) or "")
-        )
 
 
 @dataclass(slots=True)
@@ -392,10 +376,11 @@ def _reopen(request: BeaconRequest, key: datetime) -> str:
 def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
     """Keep both sides of the selected pairs, or of all near-duplicates that match the filters."""
     rows = Conflict.objects.of(request.user).standing()
-    wanted = Filters.of(request.GET)
     if request.POST.get("all"):
-        rows = rows.filter(kind=wanted.kind) if wanted.kind else rows
-        rows = rows.filter(topic_ids__contains=[wanted.topic]) if wanted.topic else rows
+        if kind := choice_sent(request.GET, "kind", KINDS):
+            rows = rows.filter(kind=kind)
+        if topic := uuid_of(request.GET.get("topic", "")):
+            rows = rows.filter(topic_ids__contains=[str(topic)])
     else:
         rows = rows.filter(pk__in=uuids_of(request.POST.getlist("conflict")))
     chosen = list(rows.select_related("owner")[:MOST_LISTED])

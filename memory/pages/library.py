@@ -29,7 +29,7 @@ from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
 from beacon_site.net import charsets as media_types
-from beacon_site.text.cleaning import one_line, plain, shorten
+from beacon_site.text.cleaning import one_line, plain, shorten, words_sent
 from beacon_site.text.dates import in_utc
 from beacon_site.text.markdown import LONGEST, by_direction, without_title
 from beacon_site.text.markdown import render as render_markdown
@@ -267,7 +267,7 @@ def _facets(request: BeaconRequest) -> tuple[list[Facet], int]:
 
 
 def _narrowed(documents: Any, request: BeaconRequest, asked: QueryDict) -> Any:
-    if kind := asked.get("kind", "").replace("\x00", ""):
+    if kind := words_sent(asked, "kind"):
         documents = documents.filter(media_type=kind)
     if (origin := asked.get("origin")) in ("added", "folder"):
         documents = documents.filter(path="") if origin == "added" else documents.exclude(path="")

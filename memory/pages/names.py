@@ -38,7 +38,6 @@ TYPES: dict[str, str | Promise] = {
 
 
 def about_url(name: str, **more: str) -> str:
-    """Return the URL of everything about a name."""
     return f"{reverse('memory:about')}?{urlencode({'name': name, **more})}"
 
 

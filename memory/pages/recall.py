@@ -26,11 +26,11 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import cursor_of, keyset
-from beacon_site.text.cleaning import cell, one_line
+from beacon_site.text.cleaning import cell, choice_sent, one_line, words_sent
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import own_or_404, redirect_back, refused, signed_in
+from beacon_site.web.responses import own_or_404, redirect_back, signed_in
 from memory.models import (
     Conflict,
     MemoryFile,
@@ -100,13 +100,12 @@ class SearchParams:
     @classmethod
     def of(cls, query: Any) -> SearchParams:
         """Read it from a query string."""
-        mode, show = query.get("mode", ""), query.get("show", "")
         return cls(
             # One more than recall accepts, so that recall itself reports the cut.
             words=query.get("q", "").strip()[: MOST_TEXT + 1],
-            mode=mode if mode in MODES else "auto",
-            show=show if show in SHOWS else "",
-            topic=query.get("topic", "").replace("\x00", "").strip()[:100],
+            mode=choice_sent(query, "mode", MODES, "auto"),
+            show=choice_sent(query, "show", SHOWS),
+            topic=words_sent(query, "topic", 100),
             first=first_day(query),
             last=first_day(query, "to"),
             limit=_limit(query.get("limit", "")),
@@ -114,7 +113,6 @@ class SearchParams:
 
     @property
     def is_asked(self) -> bool:
-        """Whether there is a search: words or a filter."""
         return bool(self.words or self.topic or self.first or self.last or self.show)
 
     def how(self, limit: int) -> RecallOptions:
@@ -657,10 +655,7 @@ def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
         said = why % {"kinds": ", ".join(FILES)}
         return render(request, "404.html", {"why": said}, status=404)
     media_type, write = FILES[kind]
-    try:
-        hits = hits_of(request.user, SearchParams.of(request.GET))
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    hits = hits_of(request.user, SearchParams.of(request.GET))
     answer = HttpResponse(write(hits), content_type=media_type)
     answer["Content-Disposition"] = f'attachment; filename="beacon-recall-{kind}"'
     return answer

@@ -26,7 +26,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from beacon_site.text.cleaning import uuid_of
+from beacon_site.text.cleaning import choice_sent, uuid_of
 from beacon_site.text.dates import until_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
@@ -131,8 +131,7 @@ def remember(user: User, text: str, kind: str, until: date | None) -> Note | Obs
 def remember_page(request: BeaconRequest) -> HttpResponse:
     """Remember what a person typed, as the kind that they chose or that was guessed."""
     data = request.POST if request.method == "POST" else request.GET
-    text, kind = data.get("text", "").replace("\r\n", "\n"), data.get("kind", "")
-    kind = kind if kind in KINDS else ""
+    text, kind = data.get("text", "").replace("\r\n", "\n"), choice_sent(data, "kind", KINDS)
     context = _context(text, kind) | {"next": next_of(request), "keep": "keep" in data}
     if request.method == "POST":
         guessed = guess(text)
@@ -206,11 +205,11 @@ def also_known(request: BeaconRequest) -> HttpResponse:
     text = text.replace("\r\n", "\n")[: 4 * MOST_CONTENT]
     but, asked = _without_own(request, text)
     found = contradictions.also_known(request.user, asked, but=but) if asked.strip() else []
-    kind = request.POST.get("kind", "")
+    kind = choice_sent(request.POST, "kind", KINDS)
     is_form = "for" in request.POST
     context = _known_rows(request.user, found, request.POST) | {"is_form": is_form}
     if not is_form:
-        context |= _context(text, kind if kind in KINDS else "") | {"keep": "keep" in request.POST}
+        context |= _context(text, kind) | {"keep": "keep" in request.POST}
     return render(request, "memory/_also_known.html", context)
 
 

@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
+from beacon_site.text.cleaning import words_sent
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
@@ -107,7 +108,7 @@ class Filters:
         except InvalidValue:
             scope = OWNER_SCOPE
         return cls(
-            words=query.get("q", "").replace("\x00", "").strip()[:200],
+            words=words_sent(query),
             prefix=query.get("prefix", "").replace("\x00", "")[:200],
             scope=scope,
         )

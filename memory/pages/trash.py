@@ -418,7 +418,6 @@ def _held(model: type[Remembered], ids: Sequence[Any], **more: Any) -> list[Any]
 
 
 def _update_topic_copies(batch: Sequence[Any]) -> None:
-    """Update the copies of topics whose facts have changed."""
     for owner_id, topic_id in {
         (fact.owner_id, fact.topic_id) for fact in batch if isinstance(fact, TopicFact)
     }:

@@ -11,7 +11,6 @@ from typing import Any
 
 import redis
 import structlog
-from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count
@@ -20,6 +19,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
+from beacon_site.db.errors import LoggedFailure
 from beacon_site.text import cleaning as texts
 from beacon_site.text.canonical_urls import canonical_url, domain_of
 from beacon_site.text.messages import gettext as _
@@ -93,7 +93,6 @@ def stale_days(facts: Sequence[TopicFact]) -> dict[Any, int]:
 
 
 def in_words(days: int) -> str:
-    """Return how long ago a fact was checked."""
     return ngettext("last checked %(n)d day ago", "last checked %(n)d days ago", days) % {"n": days}
 
 
@@ -209,7 +208,6 @@ class TopicMemory:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> TopicMemory:
-        """Return the memory from the result of `as_json`."""
         facts = tuple(
             KnownFact(**(fact | {"published_at": parse_date(fact["published_at"] or "")}))
             for fact in stored["facts"]
@@ -254,17 +252,14 @@ def load(topic: Topic) -> LoadResult:
 
     The result distinguishes no memory (a first run, or expired memory) from a failure.
     """
-    try:
-        with transaction.atomic():
-            return _read(topic)
-    except SoftTimeLimitExceeded:
-        raise
-    except Exception as exc:
-        # R7: loading never fails the run, which reports the problem and becomes a baseline.
-        logger.exception("topic memory not loaded", topic=topic.slug)
-        return LoadResult(
-            problem=_("memory not loaded: %(why)s") % {"why": texts.shorten(str(exc), 200)}
-        )
+    with (
+        LoggedFailure("topic memory not loaded", topic=topic.slug) as loading,
+        transaction.atomic(),
+    ):
+        return _read(topic)
+    # R7: loading never fails the run, which reports the problem and becomes a baseline.
+    why = {"why": texts.shorten(str(loading.error), 200)}
+    return LoadResult(problem=_("memory not loaded: %(why)s") % why)
 
 
 def _read(topic: Topic) -> LoadResult:
@@ -477,7 +472,6 @@ def _store(facts: Sequence[TopicFact], source: str) -> None:
 def _retire(
     facts: Sequence[TopicFact], found: Sequence[FoundFact], *, number: int, source: str
 ) -> None:
-    """Retire facts, each with the reason."""
     successors = {item.replaces: item.text for item in found if item.replaces}
     confirmed = {item.known_id for item in found if item.known_id and item.confirmed}
     known = {item.known_id for item in found}

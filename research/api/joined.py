@@ -20,6 +20,8 @@ from memory.api import (
 from memory.api import settings as api_settings
 from memory.api.frame import BeaconAPI
 from research.api import hooks, reports, runs, shared, topics
+from research.models import RunAlreadyActive
+from research.services.runs.execution.starting import NotNow
 
 api = BeaconAPI(
     title="Beacon",
@@ -31,6 +33,9 @@ api = BeaconAPI(
         )
     ),
 )
+for _kind in (RunAlreadyActive, NotNow):
+    api.add_exception_handler(_kind, lambda _request, exc: runs.refusal(exc).answer())
+
 api.add_router("/notes", notes.api)
 api.add_router("/observations", observations.api)
 api.add_router("/sessions", sessions.api)

@@ -14,7 +14,7 @@ from memory.api.problems import Problem, not_found
 from memory.api.shown import shows, used
 from memory.models import Topic, Trust
 from research.api.schemas import ReportOut, RetryIn, RunWithSteps
-from research.models import Report, Run, RunAlreadyActive
+from research.models import Report, Run
 from research.models.reports import ReportQuerySet
 from research.models.runs import StepNotFinished
 from research.services.runs.execution import starting
@@ -27,30 +27,24 @@ MARKDOWN: dict[str, Any] = {"responses": {200: {"content": {MARKDOWN_TYPE: _TEXT
 
 
 def start(caller: Caller, topic: Topic, *, depth: str) -> Run:
-    """Queue a run for the caller. Raises Problem: 409 if one is unfinished, 429, 409."""
+    """Queue a run for the caller. Raises RunAlreadyActive and NotNow."""
     trigger = Run.Trigger.PERSON if caller.by.is_person else Run.Trigger.AGENT
-    try:
-        return starting.start_run(
-            topic,
-            trigger=trigger,
-            by=caller.by,
-            depth=depth,
-            may_search_library=not caller.token.topic_ids,
-        )
-    except (RunAlreadyActive, NotNow) as exc:
-        raise refusal(exc) from exc
+    return starting.start_run(
+        topic,
+        trigger=trigger,
+        by=caller.by,
+        depth=depth,
+        may_search_library=not caller.token.topic_ids,
+    )
 
 
 def recheck(caller: Caller, topic: Topic) -> Run:
-    """Queue a recheck of the topic's stale facts. Raises Problem as `start` does."""
-    try:
-        return start_recheck(topic, by=caller.by, may_search_library=not caller.token.topic_ids)
-    except (RunAlreadyActive, NotNow) as exc:
-        raise refusal(exc) from exc
+    """Queue a recheck of the topic's stale facts. Raises as `start` does."""
+    return start_recheck(topic, by=caller.by, may_search_library=not caller.token.topic_ids)
 
 
-def refusal(exc: RunAlreadyActive | NotNow) -> Problem:
-    """Return the problem for a run that can't start, with the reason and how long to wait."""
+def refusal(exc: Any) -> Problem:
+    """Return the problem for RunAlreadyActive and NotNow, with the reason and how long to wait."""
     if isinstance(exc, NotNow):
         if not exc.retry_after:
             return Problem(409, str(exc))
@@ -150,8 +144,6 @@ def retry_run(
             step=(retry.step if retry else "") or "",
             may_search_library=not caller.token.topic_ids,
         )
-    except (RunAlreadyActive, NotNow) as exc:
-        raise refusal(exc) from exc
     except StepNotFinished as exc:
         raise Problem(422, str(exc), errors={"step": [str(exc)]}) from exc
     if not done:

@@ -24,11 +24,9 @@ from memory.api.problems import Problem, not_found
 from memory.api.shown import Textless, shows
 from memory.models import Membership, Topic, Trust, User
 from memory.models.errors import InvalidValue
-from research.api.runs import refusal
 from research.api.schemas import LONGEST, DeltaSourceOut, Line
 from research.api.topics import topic_of
 from research.models import Comment, DeltaItem, Report, RunAlreadyActive
-from research.services.runs.execution.starting import NotNow
 from research.services.runs.reporting.sentences import own_words
 from research.services.topics import sharing
 from research.services.topics.topic_form import EditorForm
@@ -93,10 +91,7 @@ def add_member(
     """
     caller = request.auth
     topic = topic_of(caller, slug)
-    try:
-        member = sharing.add_member(topic, wanted.username, wanted.role, by=caller.by)
-    except NotNow as exc:
-        raise refusal(exc) from exc
+    member = sharing.add_member(topic, wanted.username, wanted.role, by=caller.by)
     located(response, f"/topics/{slug}/members/{member.pk}")
     return Status(201, MemberOut.about(member))
 
@@ -439,8 +434,6 @@ def start_shared_run(request: ApiRequest, topic_id: UUID) -> Status[StartedOut]:
         run = sharing.start_run(topic, by=request.auth.by)
     except RunAlreadyActive as exc:
         raise Problem(409, _("A run is already in progress. Wait for its report.")) from exc
-    except NotNow as exc:
-        raise refusal(exc) from exc
     return Status(202, StartedOut(run=run.pk))
 
 
@@ -507,10 +500,7 @@ def add_comment(
     """Comment on the report. Only for commenters, editors and the topic's owner."""
     author = request.auth.owner
     report = _report(request.auth, topic_id, number, *sharing.WRITERS)
-    try:
-        made = sharing.add_comment(report, wanted.text, author=author)
-    except NotNow as exc:
-        raise refusal(exc) from exc
+    made = sharing.add_comment(report, wanted.text, author=author)
     located(response, f"/shared-topics/{topic_id}/reports/{number}/comments/{made.pk}")
     return Status(201, CommentOut.for_reader(author, made))
 
@@ -526,10 +516,7 @@ def edit_comment(
     if comment is None:
         raise not_found()
     comment.report = report
-    try:
-        sharing.edit_comment(comment, wanted.text, by=request.auth.by)
-    except NotNow as exc:
-        raise refusal(exc) from exc
+    sharing.edit_comment(comment, wanted.text, by=request.auth.by)
     comment.refresh_from_db(fields=["text", "edited_at"])
     return CommentOut.for_reader(author, comment)
 

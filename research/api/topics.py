@@ -28,7 +28,7 @@ from memory.services.library.documents import SERVICE as LIBRARY
 from memory.services.llm import connections
 from memory.services.notes.saving import lowest_trust
 from memory.services.topic_memory import agent_memory
-from research.api.runs import MARKDOWN, recheck, refusal, report_answer, reports_of, start
+from research.api.runs import MARKDOWN, recheck, report_answer, reports_of, start
 from research.api.schemas import (
     AgentMemory,
     ReportOut,
@@ -42,7 +42,7 @@ from research.api.schemas import (
 from research.models import Run, Schedule, TopicSettings
 from research.services.budgets import forecasting
 from research.services.runs.execution import starting
-from research.services.runs.execution.starting import NotNow, create_topic
+from research.services.runs.execution.starting import create_topic
 from research.services.schedules import scheduling
 from research.services.sources import figures as source_rules
 from research.services.sources import figures as sources_figures
@@ -144,10 +144,7 @@ def make_topic(request: ApiRequest, response: HttpResponse, topic: TopicIn) -> S
     caller, asked = request.auth, topic.asked()
     _check_title(caller, topic.title)
     starting.check_fields([k for k, v in asked.items() if v is not None], caller.by)
-    try:
-        made, is_new = create_checked(caller.owner, asked, by=caller.by, trust=caller.write_trust)
-    except NotNow as exc:
-        raise refusal(exc) from exc
+    made, is_new = create_checked(caller.owner, asked, by=caller.by, trust=caller.write_trust)
     made = _topics(caller).get(pk=made.pk)
     located(response, f"/topics/{made.slug}")
     tagged(response, made)

@@ -18,31 +18,3 @@ from research.models.reports import (
 from research.models.runs import RemovedRun, Run, RunAlreadyActive
 from research.models.steps import Hit, Step, ToolCall, Worker
 from research.models.topics import Schedule, TopicNews, TopicSettings
-
-__all__ = [
-    "AffectedLine",
-    "Channel",
-    "CheckedSentence",
-    "Comment",
-    "CorrectedFact",
-    "Correction",
-    "Delivery",
-    "DeltaItem",
-    "Digest",
-    "DigestEntry",
-    "DigestSettings",
-    "Feed",
-    "Hit",
-    "RemovedRun",
-    "Report",
-    "Run",
-    "RunAlreadyActive",
-    "Schedule",
-    "SharedLink",
-    "Step",
-    "ToolCall",
-    "TopicNews",
-    "TopicNotices",
-    "TopicSettings",
-    "Worker",
-]

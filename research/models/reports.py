@@ -60,7 +60,6 @@ class PrivateLink(models.Model):
 
     @property
     def address(self) -> str:
-        """Return the full URL to share."""
         return settings.BEACON_URL + reverse(self.VIEW, args=[self.token])
 
     @classmethod
@@ -412,7 +411,6 @@ class Report(Recalled):
 
 
 def _in_words(remark: Remark) -> str:
-    """Return a remark as a line of Markdown."""
     values = {
         "sentence": as_words(remark.sentence),
         "name": as_words(remark.by.partition(":")[2]),
@@ -699,7 +697,6 @@ class Comment(models.Model):
 
     @property
     def html(self) -> SafeString:
-        """Return the text as safe HTML."""
         return by_direction(render(self.text))
 
 

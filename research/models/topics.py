@@ -258,7 +258,6 @@ class Schedule(models.Model):
 
     @property
     def recurs(self) -> bool:
-        """Whether the topic runs on a schedule."""
         return self.preset != self.Preset.NONE and not self.paused
 
 
@@ -328,7 +327,6 @@ def field_of(act: str, place: str) -> str:
 
 
 def places_by_act(settings: TopicSettings) -> Iterable[tuple[str, str]]:
-    """Yield each place in these settings with its rule."""
     for act in Act.values:
         for place in lists_of(settings, act):
             yield place, act

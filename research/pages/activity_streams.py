@@ -26,6 +26,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
 from beacon_site.db.message_fields import MessageField, containing
+from beacon_site.text.cleaning import choice_sent, words_sent
 from beacon_site.text.messages import grouped
 from memory.models import Activity, Membership, ModelCall, Revision, User, origins
 from memory.models.history import actor_kind
@@ -90,12 +91,11 @@ class Filters:
     @classmethod
     def of(cls, query: Any) -> Filters:
         """Read it from a URL's query."""
-        kind, record_type = query.get("kind", ""), query.get("type", "")
         return cls(
-            words=query.get("q", "").replace("\x00", "").strip()[:200],
-            actor=query.get("actor", "").replace("\x00", "").strip()[:200],
-            kind=kind if kind in KINDS else "",
-            type=record_type if record_type in {*record_models(), "run"} else "",
+            words=words_sent(query),
+            actor=words_sent(query, "actor"),
+            kind=choice_sent(query, "kind", KINDS),
+            type=choice_sent(query, "type", {*record_models(), "run"}),
             first=first_day(query),
             last=first_day(query, "to"),
             warnings=bool(query.get("warnings")),
@@ -131,7 +131,6 @@ class StreamRow:
 
     @property
     def name(self) -> str:
-        """Return the name of its stream."""
         return _NAMES[self.place.rank]
 
 
@@ -650,7 +649,6 @@ def who(actor: str, username: str) -> str:
 
 
 def subject(record_type: str) -> str:
-    """Return the label of a subject's type."""
     if record_type in record_models():
         return str(kind_of(record_type).noun)
     return str(_SUBJECTS.get(record_type, record_type))

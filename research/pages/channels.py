@@ -191,7 +191,6 @@ class TopicNoticesForm(forms.Form):
 
     @property
     def rows(self) -> list[tuple[BoundWidget, Channel]]:
-        """Return each channel with its checkbox."""
         return list(zip(self["channels"], self.mine, strict=True))
 
     def left_out(self) -> list[Channel]:

@@ -21,7 +21,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.db.errors import Failure, failure_of
 from beacon_site.web.http import BeaconRequest, Middleware
-from beacon_site.web.responses import in_notice
+from beacon_site.web.responses import in_notice, refused
+from memory.models.errors import MemoryRefused
 from research.services.runs.execution.starting import NotNow
 
 HOME = "/"
@@ -44,7 +45,7 @@ def problem(
     return response
 
 
-def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
+def _not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
     """Explain why no run starts: 429 with Retry-After if waiting helps, otherwise 409."""
     status = 429 if exc.retry_after else 409
     told = {"why": str(exc), "heading": _("The run wasn’t started")}
@@ -120,6 +121,8 @@ class InWordsMiddleware(Middleware):
     A POST by someone who is signed out gets a notice over htmx (401), so the form stays. Otherwise
     it redirects to the sign-in page and then back to the form's page, because the form's own URL
     might not allow GET. A wrong method (405) gets an error page.
+
+    A refused change (MemoryRefused) or run (NotNow) is answered with its reason.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
@@ -135,6 +138,11 @@ class InWordsMiddleware(Middleware):
         if getattr(request, "htmx", False):
             return problem(request, 401)
         return redirect(f"{sign_in}?{urlencode({'next': _came_from(request)})}")
+
+    def process_exception(self, request: BeaconRequest, exc: Exception) -> HttpResponse | None:
+        if isinstance(exc, MemoryRefused):
+            return refused(request, str(exc), way=getattr(exc, "way", ""))
+        return _not_now(request, exc) if isinstance(exc, NotNow) else None
 
 
 def _came_from(request: HttpRequest) -> str:

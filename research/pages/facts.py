@@ -39,14 +39,13 @@ from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import offer, offer_revision, posted, undoes
 from research.models import DeltaItem, Run, RunAlreadyActive
 from research.pages import sources, topic_list
-from research.pages.errors import not_now
 from research.services.facts import correcting as fact_editing
 from research.services.facts import history as fact_history
 from research.services.facts.history import SavedRun
 from research.services.intent import weighing
 from research.services.reports import facts_over_time
 from research.services.reports.compare import choices_of
-from research.services.runs.execution.starting import NotNow, start_recheck
+from research.services.runs.execution.starting import start_recheck
 from research.services.topics import facts as fact_rows
 
 PANEL_TRIED = 500  # facts among which the first known one is selected
@@ -413,11 +412,8 @@ def _perform(
     said: str | Promise,
     may_undo: bool,
 ) -> HttpResponse:
-    """Do it, confirm it with an undo, and show the facts again. 409 if refused."""
-    try:
-        do(fact, request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    """Do it, confirm it with an undo, and show the facts again."""
+    do(fact, request.actor)
     if said:
         tags = offer_revision(request, fact) if may_undo else ""
         messages.success(request, str(said), extra_tags=tags)
@@ -485,6 +481,4 @@ def _started(request: BeaconRequest, topic: Topic, fact: TopicFact | None) -> Ht
         if exc.run is None:
             return redirect_to(request, reverse("research:topic-facts", args=[topic.slug]))
         return redirect_to(request, reverse("research:run", args=[topic.slug, exc.run.pk]))
-    except NotNow as exc:
-        return not_now(request, exc)
     return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))

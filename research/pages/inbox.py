@@ -29,7 +29,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import choice_sent, number_of, shorten, uuid_of, words_sent
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import Conflict, Proposal, Topic, User, origins
@@ -89,20 +89,15 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
-        proposals, conflicts = (
-            proposal_pages.Filters.of(query),
-            conflict_pages.Filters.of(query),
-        )
-        show, state, page = (query.get(name, "") for name in ("show", "state", "cursor"))
         return cls(
-            show=show if show in SHOWS else "",
-            state=state if state in DECIDED else "",
-            type=proposals.type,
-            by=proposals.by,
-            kind=conflicts.kind,
-            topic=conflicts.topic,
-            at=query.get("at", "").replace("\x00", "")[:60],
-            page=int(page) if page.isascii() and page.isdecimal() and len(page) < 7 else 0,
+            show=choice_sent(query, "show", SHOWS),
+            state=choice_sent(query, "state", DECIDED),
+            type=choice_sent(query, "type", proposal_pages.TYPES),
+            by=words_sent(query, "by"),
+            kind=choice_sent(query, "kind", conflict_pages.KINDS),
+            topic=str(uuid_of(query.get("topic", "")) or ""),
+            at=words_sent(query, "at", 60),
+            page=number_of(words_sent(query, "cursor", 6)) or 0,
         )
 
     def address(self, at: str = "") -> str:

@@ -298,7 +298,6 @@ PROXIES = (
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return all metrics, or a 401 or 403 problem."""
     try:
         _check(request)
     except Problem as exc:

@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 
 from beacon_site.db.keyset import Page, page_of
-from beacon_site.text.cleaning import number_of, shorten, uuids_of
+from beacon_site.text.cleaning import number_of, shorten, uuids_of, words_sent
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import Topic, User
@@ -44,9 +44,8 @@ class Filters:
     @classmethod
     def of(cls, query: Any) -> Filters:
         """Read the filters from a URL's query and ignore invalid ones."""
-        words = query.get("q", "").replace("\x00", "").strip()[:200]
-        topic = query.get("topic", "").replace("\x00", "").strip()[:100]
-        return cls(words, query.get("show") == "unread", topic)
+        is_unread = query.get("show") == "unread"
+        return cls(words_sent(query), is_unread, words_sent(query, "topic", 100))
 
 
 def found(user: User, wanted: Filters) -> ReportQuerySet:

@@ -30,7 +30,6 @@ from memory.pages.shared.undo import offer_revision, posted
 from research.models import Run, RunAlreadyActive
 from research.models.runs import RunQuerySet, StepNotFinished
 from research.pages import topic_list
-from research.pages.errors import not_now
 from research.services.budgets import forecasting
 from research.services.facts import staleness
 from research.services.facts.staleness import stale_facts
@@ -38,7 +37,6 @@ from research.services.reports import page as report_page
 from research.services.runs import page as run_page
 from research.services.runs import presenters, trash
 from research.services.runs.execution import starting
-from research.services.runs.execution.starting import NotNow
 from research.services.runs.page import PlanForm
 from research.services.runs.steps import planning
 from research.services.runs.steps.planning import PlanNotWaiting
@@ -102,10 +100,7 @@ def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
         raise Http404
     if request.method != "POST":
         return render(request, "research/run_trash_failed.html", {"run": run, "topic": run.topic})
-    try:
-        removed = trash.remove(run, by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    removed = trash.remove(run, by=request.actor)
     undo = offer_revision(request, removed)
     words = _("Run moved to Trash. You can restore it for 30 days.")
     messages.success(request, words, extra_tags=undo)
@@ -262,8 +257,6 @@ def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
         )
     except RunAlreadyActive as exc:
         return refused(request, _in_the_way(run, exc))
-    except NotNow as exc:
-        return not_now(request, exc)
     except StepNotFinished as exc:
         return refused(request, str(exc))
     if not done:
@@ -283,8 +276,6 @@ def run_rerun(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
             messages.info(request, str(exc))
             return redirect_to(request, reverse("research:run", args=[run.topic.slug, exc.run.pk]))
         return refused(request, _in_the_way(run, exc))
-    except NotNow as exc:
-        return not_now(request, exc)
     return redirect_to(request, reverse("research:run", args=[run.topic.slug, again.pk]))
 
 

@@ -141,7 +141,6 @@ def following(first: date) -> date:
 
 
 def before(first: date) -> date:
-    """Return the first day of the previous month."""
     return (first - timedelta(days=1)).replace(day=1)
 
 

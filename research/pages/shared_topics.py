@@ -35,7 +35,6 @@ from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import act, offer, posted, undoes
 from research.models import Channel, Comment, Report, Run, RunAlreadyActive
 from research.pages import topic_list
-from research.pages.errors import not_now
 from research.pages.report_list import counts_of, row_of
 from research.services.reports import page as report_page
 from research.services.runs.execution.starting import NotNow, loaded_at
@@ -104,7 +103,6 @@ def shared_reports(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 
 @signed_in("GET", "HEAD")
 def shared_facts(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """List the current facts."""
     member = _member(request, pk)
     rows = sharing.facts_of(member.topic)
     return _show(request, "shared_topic_facts", member, "facts", rows=rows)
@@ -242,12 +240,8 @@ def shared_run_start(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     try:
         sharing.topic_for(request.user, pk, sharing.EDITOR)
         sharing.start_run(member.topic, by=request.actor, loaded=loaded_at(request.POST))
-    except Locked as exc:
-        return refused(request, str(exc))
     except RunAlreadyActive:
         messages.info(request, _("A run is already in progress. Its report will appear here."))
-    except NotNow as exc:
-        return not_now(request, exc)
     else:
         messages.success(request, _("Run started. Its report will appear here."))
     return redirect("research:shared-topic", pk)
@@ -336,7 +330,6 @@ def _comment(request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID)
 def comment_edit(
     request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID
 ) -> HttpResponse:
-    """Edit one's own comment."""
     comment = _comment(request, pk, run_id, key)
     if comment.author_id != request.user.pk:
         raise Http404

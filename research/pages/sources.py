@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import shorten, words_sent
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import CleanTextField, redirect_back, signed_in
@@ -128,7 +128,7 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
         Facet("by", _("Group by"), [Choice(*one) for one in BY.items() if one[0] != "domain"], any_label=BY["domain"], usual="domain"),
         Facet("state", _("State"), [Choice(*one) for one in STATE_LABELS.items() if one[0]], any_label=_("All")),
     ]  # fmt: skip
-    if domain := request.GET.get("domain", "").replace("\x00", "")[:253]:
+    if domain := words_sent(request.GET, "domain", 253):
         facets.append(Facet("domain", _("Domain"), [Choice(domain, domain)], any_label=_("All")))
     query = filter_bar.read(request.GET, facets)
     if domain and "by" not in query:

@@ -37,7 +37,7 @@ from rapidfuzz import fuzz, process
 
 from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
 from beacon_site.db.message_fields import containing
-from beacon_site.text.cleaning import normal_title
+from beacon_site.text.cleaning import choice_sent, normal_title, words_sent
 from beacon_site.text.messages import grouped
 from memory.models import Source, Topic, TopicFact, User
 from memory.pages.shared.filter_bar import Choice, Facet
@@ -238,12 +238,11 @@ class Filters:
     @classmethod
     def of(cls, query: Any) -> Filters:
         """Read it from a URL's query, ignoring invalid values."""
-        show, sort = query.get("show", ""), query.get("sort", "")
         return cls(
-            words=query.get("q", "").replace("\x00", "").strip()[:200],
-            show=show if show in ("archived", "all") else "active",
-            label=query.get("label", "").replace("\x00", "").strip()[:40],
-            sort=sort if sort in SORTS else "recent",
+            words=words_sent(query),
+            show=choice_sent(query, "show", ("archived", "all"), "active"),
+            label=words_sent(query, "label", 40),
+            sort=choice_sent(query, "sort", SORTS, "recent"),
         )
 
     @property
@@ -453,7 +452,7 @@ def runs_of(topic: Topic, wanted: QueryDict, *, cursor: str = "") -> Page:
         rows = rows.filter(status=status)
     if (trigger := wanted.get("by")) in Run.Trigger.values:
         rows = rows.filter(trigger=trigger)
-    words = wanted.get("q", "").replace("\x00", "").split()[:10]
+    words = words_sent(wanted).split()[:10]
     has_error = containing(rows, "error") if words else Q
     for word in words:
         number = int(word.lstrip("#")) if word.lstrip("#").isdecimal() and len(word) < 9 else None

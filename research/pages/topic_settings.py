@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text import markdown
-from beacon_site.text.cleaning import clean
+from beacon_site.text.cleaning import clean, words_sent
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import cleaned_of, redirect_to, report_cleaned, signed_in
 from memory.models import Topic, User
@@ -241,7 +241,7 @@ def topic_new(request: BeaconRequest) -> HttpResponse:
 
 def _initial(request: BeaconRequest) -> dict[str, Any]:
     """Return the initial values: the person's defaults, or another topic's settings."""
-    slug = request.GET.get("from", "").replace("\x00", "")
+    slug = words_sent(request.GET, "from")
     if not slug:
         template = request.GET.get("template", "")
         begins = initial_of_new(request.user) | filled_in(template)

@@ -25,7 +25,6 @@ from beacon_site.web.responses import (
     CleanTextField,
     redirect_back,
     redirect_to,
-    refused,
     signed_in,
 )
 from memory.models import Note, Topic
@@ -42,14 +41,12 @@ from memory.services.topic_memory import agent_memory
 from research.models import AffectedLine, Comment, Report, Run, RunAlreadyActive
 from research.models.reports import link_of
 from research.pages import topic_list
-from research.pages.errors import not_now
 from research.pages.report_list import confirm_read
 from research.pages.topic_list import with_figures
 from research.pages.topic_settings import TEMPLATES
 from research.services.facts import affected
 from research.services.reports import reading, since_read
 from research.services.runs.execution.starting import (
-    NotNow,
     create_sample_topic,
     limits_in_words,
     loaded_at,
@@ -161,8 +158,6 @@ def topics_sample(request: BeaconRequest) -> HttpResponse:
     except RunAlreadyActive as exc:
         messages.info(request, str(exc))
         run = exc.run
-    except NotNow as exc:
-        return not_now(request, exc)
     if run is None:
         return redirect_to(request, reverse("research:topic", args=[topic.slug]))
     return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))
@@ -173,7 +168,6 @@ def topics_sample(request: BeaconRequest) -> HttpResponse:
 
 @signed_in("GET", "HEAD")
 def topics_trash(request: BeaconRequest) -> HttpResponse:
-    """Redirect to the topics in Trash."""
     return redirect(_trash())
 
 
@@ -412,10 +406,6 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     except RunAlreadyActive as exc:
         messages.info(request, _("%(what)s You’re viewing it now.") % {"what": exc})
         run = exc.run
-    except InvalidValue as exc:
-        return refused(request, str(exc))
-    except NotNow as exc:
-        return not_now(request, exc)
     if run is None:  # it ended during the request
         return redirect_to(request, _page_of(topic))
     return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))
@@ -423,7 +413,6 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
 
 @posted
 def topic_act(request: BeaconRequest, slug: str, act: str) -> HttpResponse:
-    """Carry out one of `acts.ACTS` on the topic."""
     topic = _topic_to_change(request, slug)
     more = acts.ACTS[act].do(topic, request.actor)
     if more is None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from django.utils import timezone
 
-from beacon_site.text.terms import counts_of, query_terms
+from beacon_site.text.terms import MOST_TIMES, query_terms, search_terms
 from memory.models import Observation, Trust
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, NoSuchKey
@@ -44,6 +44,12 @@ from memory.services.observations.saving import (
 from memory.services.search.bm25_sql import MOST_TERMS, relevance
 from memory.services.search.query import Question
 from memory.services.search.recall import MOST_HITS, RecallHit, recall
+
+
+def counts_of(text: str) -> Counter[str]:
+    """How often each term counts in a text that fits a tsvector (BM25's tf)."""
+    counts = Counter(search_terms(text))
+    return Counter({term: min(times, MOST_TIMES) for term, times in counts.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,11 @@ import pytest
 from django.db import OperationalError, connection, transaction
 
 import memory
-from beacon_site.text.terms import LEVELS, MOST_TIMES, counts_of, level_of, query_terms
+from beacon_site.text.terms import LEVELS, MOST_TIMES, level_of, query_terms
 from memory.models import SearchEntry, SearchSpace, SearchTerm, search_index
 from memory.services.search import bm25
 from memory.services.search.bm25_sql import relevance
+from tests.memory.observation_stores import counts_of
 from tests.site.waiting import eventually
 
 NAUGHTY = (

@@ -60,11 +60,11 @@ def test_the_task_looks_at_the_folder_whenever_it_is_sent(folder: Path, bob: Any
 def test_a_second_look_reads_only_what_changed(folder: Path, admin: Any) -> None:
     for number in range(120):
         (folder / f"{number}.txt").write_text(f"number {number}")
-    assert scan_folder(admin, folder).added == 121
+    assert scan_folder(admin, folder)["added"] == 121
     (folder / "7.txt").write_text("a word that was not there")
     os.utime(folder / "8.txt", (1, 1))
     done = scan_folder(admin, folder)
-    assert (done.changed, done.unchanged, done.added) == (1, 120, 0)
+    assert (done["changed"], done["unchanged"], done["added"]) == (1, 120, 0)
 
 
 def test_a_changed_file_is_a_new_version_a_touched_one_is_not(folder: Path, admin: Any) -> None:
@@ -81,7 +81,7 @@ def test_a_changed_file_is_a_new_version_a_touched_one_is_not(folder: Path, admi
 def test_a_file_that_is_gone_goes_to_the_trash_and_comes_back(folder: Path, admin: Any) -> None:
     scan_folder(admin, folder)
     (folder / "pilot.md").rename(folder / "moved.bin")
-    assert scan_folder(admin, folder).gone == 1
+    assert scan_folder(admin, folder)["gone"] == 1
     assert not LibraryDocument.objects.live().exists()
     (folder / "moved.bin").rename(folder / "pilot.md")
     scan_folder(admin, folder)
@@ -128,7 +128,7 @@ def test_what_is_no_text_or_too_large_is_listed_with_its_problem(folder: Path, a
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
     (folder / "picture.png").write_bytes(b"\x89PNG")
     (folder / "zoneinfo").write_bytes(b"TZif")
-    assert scan_folder(admin, folder).skipped == 2
+    assert scan_folder(admin, folder)["skipped"] == 2
     problems = dict(LibraryDocument.objects.exclude(problem="").values_list("path", "problem"))
     assert set(problems) == {"binary.txt", "large.md", "broken.pdf"}
     assert "5 MiB" in problems["large.md"]
@@ -148,12 +148,12 @@ def test_a_folder_that_is_closed_for_a_while_trashes_nothing(
         return scandir(path)
 
     monkeypatch.setattr("memory.services.library.folder.os.scandir", closed)
-    assert scan_folder(admin, folder).gone == 0
+    assert scan_folder(admin, folder)["gone"] == 0
 
 
 def test_without_time_the_rest_is_left_to_the_next_look(folder: Path, admin: Any) -> None:
-    assert scan_folder(admin, folder, seconds=-1).left == 1
-    assert scan_folder(admin, folder).added == 1
+    assert scan_folder(admin, folder, seconds=-1)["left"] == 1
+    assert scan_folder(admin, folder)["added"] == 1
 
 
 def test_a_process_without_the_folder_s_variable_takes_it_from_nobody(

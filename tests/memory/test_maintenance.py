@@ -18,11 +18,11 @@ from memory.models.actors import MAINTENANCE, Actor
 from memory.services.llm import connections
 from memory.services.notes import maintenance
 from memory.services.notes.maintenance import batches, maintain, old_notes, prune_expired
-from memory.services.notes.saving import edit_note, get_notes, pin, write_note
+from memory.services.notes.saving import edit_note, pin, write_note
 from memory.tasks import find_conflicts_of, maintain_notes_of
 from memory.tasks import maintain as maintain_task
 from tests.providers.fakes import FakeLanguageModel
-from tests.research.factories import make_topic
+from tests.research.factories import active_notes, make_topic
 
 AGENT = Actor("agent", "claude")
 DAY = timedelta(days=1)
@@ -49,7 +49,7 @@ def test_expired_notes_go_to_the_trash_and_are_counted(alice: User, bob: User):
     assert prune_expired(alice) == 2
     assert prune_expired() == 1
     assert set(Note.objects.in_trash()) == set(gone)
-    assert kept in get_notes(alice)
+    assert kept in active_notes(alice)
 
 
 @pytest.mark.requirement("R207")
@@ -62,10 +62,10 @@ def test_old_volatile_notes_are_merged_by_fives_for_each_owner(alice: User, bob:
     done = maintain(alice)
 
     assert (done.merged, done.summaries) == (8, 2)
-    sums = get_notes(alice, kind="summary")
+    sums = active_notes(alice, kind="summary")
     assert sorted(note.supersedes.count() for note in sums) == [3, 5]
-    assert {n.content for n in get_notes(bob, kind="log")} == {"Bob's only one"}
-    assert {n.content for n in get_notes(alice, kind="log")} == {"too young"}
+    assert {n.content for n in active_notes(bob, kind="log")} == {"Bob's only one"}
+    assert {n.content for n in active_notes(alice, kind="log")} == {"too young"}
 
 
 @pytest.mark.requirement("R209")
@@ -75,7 +75,7 @@ def test_no_old_note_is_too_old_to_be_merged_and_the_oldest_go_first(alice: User
 
     done = maintain(alice)
 
-    assert (done.merged, get_notes(alice, kind="log")) == (203, [])
+    assert (done.merged, active_notes(alice, kind="log")) == (203, [])
     first = Note.objects.of(alice).filter(kind="summary").order_by("created").first()
     assert first is not None and "note 202" in first.content
 
@@ -127,7 +127,7 @@ def test_an_edited_note_that_expired_is_not_given_but_stands_as_expired(alice: U
 
     maintain(alice)
 
-    assert note not in get_notes(alice)
+    assert note not in active_notes(alice)
     assert note in Note.objects.of(alice).live().expired()
 
 

@@ -11,11 +11,18 @@ from django.utils import timezone
 from memory.models import Note, Revision, Trust, User
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import InvalidValue, Locked, StaleWrite
-from memory.services.notes.saving import edit_note, get_notes, pin, unpin, write_note
+from memory.services.notes.saving import edit_note, pin, unpin, write_note
 from memory.services.search import bm25
+from tests.memory.tool_cast import call, caller
 from tests.research.factories import make_topic
 
 AGENT = Actor("agent", "claude")
+
+
+def listed(owner: User, *context: Any, **asked: Any) -> list[dict[str, Any]]:
+    """What the tool for agents lists."""
+    found: list[dict[str, Any]] = call(owner, "list_memory", *context, **asked).data["notes"]
+    return found
 
 
 def write(owner: User, content: str = "The office moves in May.", **more: Any) -> Note:
@@ -155,11 +162,11 @@ def test_a_note_is_gone_at_the_very_second_it_expires_on_every_way(alice: User):
     note = write(alice, ttl_days=1)
     last = note.expires_at
 
-    assert note in get_notes(alice, at=last - timedelta(microseconds=1))
-    assert note not in get_notes(alice, at=last)
+    assert note in Note.objects.of(alice).active(last - timedelta(microseconds=1))
+    assert note not in Note.objects.of(alice).active(last)
     assert note.has_expired(last) and note in Note.objects.of(alice).expired(last)
     with timezone.override("Asia/Tokyo"):
-        assert note not in get_notes(alice, at=timezone.localtime(last))
+        assert note not in Note.objects.of(alice).active(timezone.localtime(last))
 
 
 @pytest.mark.requirement("R194")
@@ -169,8 +176,8 @@ def test_the_newest_fifty_active_notes_are_given_newest_first(alice: User):
     gone = write(alice, "in the trash")
     gone.trash(by=alice.actor)
 
-    given = get_notes(alice, kind="log")
-    assert [note.content for note in given] == [f"note {number}" for number in range(51, 1, -1)]
+    given = listed(alice, kind="log")
+    assert [note["content"] for note in given] == [f"note {number}" for number in range(51, 1, -1)]
 
 
 @pytest.mark.requirement("R195")
@@ -179,17 +186,19 @@ def test_any_of_the_tags_will_do_and_the_limit_counts_what_bears_one(alice: User
     for number in range(60):
         write(alice, f"newer {number}", tags=["else"])
 
-    given = get_notes(alice, tags=["deploy", "ops"])
-    assert {note.pk for note in given} == {note.pk for note in old}
+    given = listed(alice, tags=["deploy", "ops"])
+    assert {note["id"] for note in given} == {str(note.pk) for note in old}
 
 
 @pytest.mark.requirement("R196")
 def test_notes_are_given_by_owner_kind_and_scope(alice: User, bob: User):
     run = write(alice, kind="summary", scope="run:7")
-    write(alice, kind="summary")
+    own = write(alice, kind="summary")
+    write(alice, kind="summary", scope="run:8")
     write(bob, kind="summary", scope="run:7")
 
-    assert get_notes(alice, kind="summary", scope="run:7") == [run]
+    given = listed(alice, caller(alice, scope="run:7"), kind="summary")
+    assert [note["id"] for note in given] == [str(own.pk), str(run.pk)]
 
 
 @pytest.mark.requirement("R210")

@@ -14,12 +14,12 @@ from memory.services.notes.saving import (
     MOST_LINKS,
     chain,
     edit_note,
-    get_notes,
     point_at,
     supersede,
     write_note,
 )
 from memory.services.search import bm25
+from tests.research.factories import active_notes
 
 AGENT = Actor("agent", "claude")
 
@@ -38,7 +38,7 @@ def test_a_superseded_note_is_not_given_and_stays_readable_with_its_history(
 ):
     newer = supersede(note, "Deploy on Tuesdays.", by=alice.actor, why="Mondays failed")
 
-    assert [n.content for n in get_notes(alice, kind="rule")] == ["Deploy on Tuesdays."]
+    assert [n.content for n in active_notes(alice, kind="rule")] == ["Deploy on Tuesdays."]
     assert chain(newer) == chain(note) == [newer, note]
     told = Revision.objects.get(record_id=note.pk, version=2)
     assert (told.reason, told.after) == ("Mondays failed", {"superseded_by_id": str(newer.pk)})
@@ -85,9 +85,9 @@ def test_what_the_trash_holds_frees_nothing_that_was_replaced(alice: User, note:
 
     newer.trash(by=alice.actor)
 
-    assert get_notes(alice, kind="rule") == []
+    assert active_notes(alice, kind="rule") == []
     newer.restore(by=alice.actor)
-    assert get_notes(alice, kind="rule") == [newer]
+    assert active_notes(alice, kind="rule") == [newer]
 
 
 def test_a_purged_link_joins_its_neighbours(alice: User, note: Note):

@@ -15,8 +15,9 @@ from memory.models.errors import InvalidValue, Locked, StaleWrite
 from memory.services.llm import connections
 from memory.services.notes import merging
 from memory.services.notes.merging import merge, unmerge
-from memory.services.notes.saving import get_notes, pin, supersede, write_note
+from memory.services.notes.saving import pin, supersede, write_note
 from tests.providers.fakes import FakeLanguageModel
+from tests.research.factories import active_notes
 
 AGENT = Actor("agent", "claude")
 
@@ -56,7 +57,7 @@ def test_two_notes_become_one_summary_that_supersedes_them(alice: User, notes: l
 
     assert merged.content == "The office moves in May.\n\nIts rent is 900 euros."
     assert (merged.kind, merged.stability, merged.expires_at) == ("summary", "stable", None)
-    assert get_notes(alice, kind="log") == []
+    assert active_notes(alice, kind="log") == []
     assert set(merged.supersedes.all()) == set(notes)
 
 
@@ -79,7 +80,7 @@ def test_a_merge_keeps_the_limits_of_one_note(alice: User, notes: list[Note], fi
     with pytest.raises(InvalidValue, match="Together, these notes have 52"):
         merge(alice, ids(notes), by=alice.actor)
 
-    assert set(get_notes(alice, kind="log")) == set(notes)
+    assert set(active_notes(alice, kind="log")) == set(notes)
 
 
 @pytest.mark.requirement("R199")
@@ -105,7 +106,7 @@ def test_a_merge_that_the_database_stops_half_way_has_changed_nothing(
     with pytest.raises(RuntimeError):
         merge(alice, ids(notes), by=alice.actor)
 
-    assert {note.pk for note in get_notes(alice, kind="log")} == set(ids(notes))
+    assert {note.pk for note in active_notes(alice, kind="log")} == set(ids(notes))
     assert not Revision.objects.filter(record_id__in=ids(notes), version=2).exists()
 
 
@@ -187,7 +188,7 @@ def test_a_merge_taken_back_brings_the_originals_back_for_good(alice: User, note
 
     unmerge(merged, by=alice.actor)
 
-    back = get_notes(alice, kind="log")
+    back = active_notes(alice, kind="log")
     assert {n.pk for n in back} == set(ids(notes)) and all(n.edited_by_person for n in back)
     assert merged.trashed_at is not None
     with pytest.raises(InvalidValue, match="nothing to undo"):

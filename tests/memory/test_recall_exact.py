@@ -16,11 +16,12 @@ import pytest
 from django.core.management import call_command
 from django.db import OperationalError, connection, transaction
 
-from beacon_site.text.terms import counts_of, query_terms
+from beacon_site.text.terms import query_terms
 from memory.models import Note, Observation, SearchSpace, SearchTerm
 from memory.services.search import bm25_sql
 from memory.services.search.bm25 import rebuild_owner
 from memory.services.search.recall import recall
+from tests.memory.observation_stores import counts_of
 from tests.pages import record_cast
 
 VOWELS, CONSONANTS = "aeiou", "bdfgklmnprstvz"

@@ -42,10 +42,10 @@ def test_it_shows_what_the_agent_wrote_and_read(browser: Client, alice: User, de
 
     page = browser.get(page_of(desk))
 
-    assert [(one.said, one.label) for one in page.context["written"]] == [
+    assert [(one["said"], one["label"]) for one in page.context["written"]] == [
         ("created note", "Ferries run hourly.")
     ]
-    assert [one.label for one in page.context["read"]] == ["Quote prices in euros."]
+    assert [one["label"] for one in page.context["read"]] == ["Quote prices in euros."]
     assert page.context["week"] == {"used": 1, "written": 1, "waiting": 0, "rejected": 0}
 
 
@@ -55,8 +55,8 @@ def test_beacons_own_agent_has_what_runs_wrote_and_read(browser: Client, alice: 
 
     page = browser.get(page_of(Agent.objects.get(owner=alice, name="research")))
 
-    assert [one.label for one in page.context["read"]] == ["For a run."]
-    assert [one.label for one in page.context["written"]] == ["It was published."]
+    assert [one["label"] for one in page.context["read"]] == ["For a run."]
+    assert [one["label"] for one in page.context["written"]] == ["It was published."]
     assert "needs no token" not in text_of(page) and "Create a token" not in text_of(page)
 
 
@@ -70,7 +70,7 @@ def test_it_shows_pending_proposals_and_the_record_of_each_type(
 
     assert waits.get_absolute_url() in page.content.decode()
     assert "Fares · They rise on Fridays." in text_of(page)
-    record = {one.kind: one.record for one in page.context["rules"]}["note"]
+    record = {one["kind"]: one["record"] for one in page.context["rules"]}["note"]
     assert record and (record.rejected, record.waiting) == (1, 1)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from beacon_site.text.cleaning import match_key
-from memory.models import ContentItem, ModelCall, Revision, Topic, TopicFact, Trust, User
+from memory.models import ContentItem, ModelCall, Note, Revision, Topic, TopicFact, Trust, User
 from memory.models.actors import RESEARCH
 from research.models import DeltaItem, Hit, Report, Run, Step
 from research.services.runs.execution import pipeline
@@ -294,3 +294,9 @@ def make_second_run(topic: Topic) -> Run:
     make_hits(run, 5)
     make_steps(run)
     return run
+
+
+def active_notes(owner: User, kind: str = "") -> list[Note]:
+    """The owner's active notes, newest first."""
+    notes = Note.objects.of(owner).active().order_by("-created", "-id")
+    return list(notes.filter(kind=kind) if kind else notes)

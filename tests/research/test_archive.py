@@ -44,7 +44,7 @@ from memory.services.content.snapshots import take_snapshot
 from memory.services.context import identity
 from memory.services.files.reading import read_file
 from memory.services.files.saving import append_to, lock_section, save_file
-from memory.services.notes.saving import get_notes, supersede, write_note
+from memory.services.notes.saving import supersede, write_note
 from memory.services.review import proposals as review_services
 from memory.services.search import bm25, ratings
 from research.models import RemovedRun, Report, Run, Schedule
@@ -57,6 +57,7 @@ from research.services.topics import sharing
 from research.services.topics.settings import standing_rules
 from tests.research import cast
 from tests.research.conftest import Providers
+from tests.research.factories import active_notes
 
 ANSWER = cast.report(1, 2)
 # The log of the Beacon that takes an archive in says so, and of the account that it was made.
@@ -296,8 +297,8 @@ def test_the_soul_of_an_untouched_account_gives_way_and_a_persons_own_stays(
     for owner in (bob, carol):
         imported(path, owner)
 
-    assert [n.content[:10] for n in get_notes(bob, "soul")] == ["Ask before"]
-    assert [n.content[:10] for n in get_notes(carol, "soul")] == ["Carol's ow"]
+    assert [n.content[:10] for n in active_notes(bob, "soul")] == ["Ask before"]
+    assert [n.content[:10] for n in active_notes(carol, "soul")] == ["Carol's ow"]
 
 
 def test_a_strangers_archive_is_not_believed_and_starts_nothing(

@@ -12,12 +12,12 @@ from django.utils import timezone
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ModelCall, Note, Topic
-from memory.services.notes.saving import get_notes
 from memory.services.search import bm25
 from research.models import Run, Step
 from research.services.runs.execution import pipeline
 from tests.research import cast
 from tests.research.conftest import Providers
+from tests.research.factories import active_notes
 
 RunOf = Callable[[Topic], Run]
 SUMMED_UP = {
@@ -133,7 +133,7 @@ def test_a_topic_in_the_trash_gets_no_note(run: Run):
     run.topic.trash(by=run.topic.owner.actor)
 
     assert "in Trash" in followed(run).detail
-    assert get_notes(run.topic.owner, kind="summary") == []
+    assert active_notes(run.topic.owner, kind="summary") == []
 
 
 def test_the_report_shows_the_note_among_what_the_run_remembered(

@@ -73,7 +73,6 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """Return prompt and completion tokens together."""
         return self.prompt_tokens + self.completion_tokens
 
 

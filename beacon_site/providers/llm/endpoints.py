@@ -208,19 +208,6 @@ def _azure_path(path: str, is_classic: bool, deployment: str) -> str:
 # --- what an endpoint says about itself ---
 
 
-__all__ = [
-    "KINDS",
-    "Kind",
-    "address_of",
-    "complaint_about",
-    "context_tokens",
-    "embedding_dimensions",
-    "kind_by_address",
-    "kind_of",
-    "list_models",
-    "missing_model",
-]
-
 PATIENCE = 5.0  # seconds for one GET
 MOST_MODELS = 500
 MOST_NAMED = 8  # in one sentence

@@ -389,7 +389,6 @@ class ChatWire:
         return self._judged(status, code, said, {})
 
     def _read(self, reading: StreamReading, broken: CallFailed | None) -> Completion | CallFailed:
-        """Return the result of a stream."""
         if broken is not None and broken.too_large:
             return broken
         if reading.error is not None:

@@ -149,7 +149,6 @@ class OpenAIModel:
 
     @cached_property
     def wire(self) -> ChatWire:
-        """Return the connection to the endpoint."""
         # Imported late, because it costs 0.6 s and 50 MB that a process without a model doesn't need.
         from beacon_site.providers.llm.openai_client import wire_for
 

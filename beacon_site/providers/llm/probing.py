@@ -106,7 +106,6 @@ class _Probing:
         self.notes: list[str] = []
 
     def result(self) -> ProbeResult:
-        """Run the test."""
         try:
             said = self._ask("Reply with the one word: ready", listens=True)
         except ProviderError as exc:

@@ -119,7 +119,6 @@ class Ids:
     # --- replacing --------------------------------------------------------------------------------
 
     def moved(self, kind: Kind, line: dict[str, Any]) -> dict[str, Any]:
-        """Return a line with all its IDs replaced."""
         if not self.uuids and not any(self.numbers.values()):
             return line
         line = dict(line)

@@ -440,5 +440,4 @@ def forget_owner(owner: User) -> None:
 
 
 def labels() -> dict[str, str]:
-    """Return the label of each kind of record."""
     return {kind.name: str(kind.label) for kind in in_order()}

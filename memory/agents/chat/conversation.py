@@ -191,7 +191,6 @@ def begin(owner: User, text: str, *, key: uuid.UUID | None) -> Session:
 
 
 def checked_title(title: str) -> str:
-    """Return a title as one line, shortened to the limit."""
     return shorten(one_line(clean(title)[0]), LONGEST_TITLE)
 
 

@@ -455,7 +455,6 @@ class ConversationContext:
 
     @property
     def source(self) -> str:
-        """Return the session's name as a source."""
         return source_of(self.session.pk)
 
     @property
@@ -468,7 +467,6 @@ class ConversationContext:
 
 
 def talk_of(answer: Message) -> ConversationContext:
-    """Return the session up to an answer."""
     earlier = list(
         Message.objects.filter(session=answer.session, position__lt=answer.position).order_by(
             "position"

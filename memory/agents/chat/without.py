@@ -58,7 +58,6 @@ class ContextQuery:
         return OWNER_SCOPE, f"agent:{self.agent}"
 
     def topic_of(self, owner: User) -> Topic | None:
-        """Return the chosen topic, if there is one."""
         topics: Any = Topic.objects.of(owner).live()
         return topics.filter(slug=self.topic).first() if self.topic else None
 

@@ -286,7 +286,6 @@ def unreadable_reason(record: Any) -> str:
 
 
 def _was_trashed_with_topic(record: Any) -> bool:
-    """Whether the record went to Trash with its topic."""
     kind = recalled_kind(record)
     if kind is None or not kind.of_topic:
         return False
@@ -299,7 +298,6 @@ def text_of(record: Remembered) -> str:
 
 
 def _about(record: Any) -> dict[str, Any]:
-    """Return a record's metadata."""
     expires = getattr(record, "expires_at", None)
     names = ("path", "key", "kind", "category", "state", "stability", "confidence", "url")
     return {

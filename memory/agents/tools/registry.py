@@ -61,8 +61,6 @@ def answer_of(exc: Exception) -> ToolResult | None:
 
 # --- registry ---
 
-__all__ = ["REGISTRY", "MemoryTool", "ToolContext", "ToolResult", "call_tool", "tools_for"]
-
 logger = structlog.get_logger(__name__)
 
 REGISTRY: dict[str, MemoryTool] = {}

@@ -18,7 +18,6 @@ class Command(BaseCommand):
     help = "Rebuild the search index from the stored records."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Accept the account, or none for all."""
         parser.add_argument(
             "username", nargs="?", help="the account whose index to rebuild (default: all)"
         )

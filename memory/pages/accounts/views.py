@@ -405,7 +405,6 @@ def _done(request: BeaconRequest) -> HttpResponse:
 
 @signed_in("GET", "HEAD")
 def profile_settings(request: BeaconRequest) -> HttpResponse:
-    """Redirect to the first tab."""
     return redirect("memory:profile")
 
 

@@ -141,7 +141,6 @@ class ConnectionForm(forms.Form):
         return self.destination(given) != self.destination(self.stored_fields())
 
     def stored_fields(self) -> dict[str, Any]:
-        """Return what is stored, by the form's field names."""
         return {"base_url": connections.effective(self.row, "base_url")}
 
     def may_have_environment_key(self, given: dict[str, Any]) -> bool:

@@ -370,7 +370,6 @@ def save_connection(request: BeaconRequest, name: str) -> HttpResponse:
 
 
 def _saved(request: BeaconRequest, name: str) -> tuple[ConnectionForm, bool]:
-    """Return the submitted form, and whether it was saved."""
     form = _posted(request, name)
     try:
         if form.is_valid():

@@ -25,7 +25,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.providers.llm.tokens import Size, counted
 from beacon_site.text.canonical_urls import domain_of
-from beacon_site.text.cleaning import clean, in_brief, one_line, shorten, uuids_of
+from beacon_site.text.cleaning import choice_sent, clean, in_brief, one_line, shorten, uuids_of
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import own_or_404, redirect_back, redirect_to, signed_in
@@ -82,16 +82,15 @@ class Filters:
     @classmethod
     def of(cls, query: Any) -> Filters:
         """Read them from a query string."""
-        kind, sort = query.get("type", ""), query.get("sort", "")
         return cls(
             words=_line(query, "q"),
-            type=kind if kind in ContentItem.Type.values else "",
+            type=choice_sent(query, "type", ContentItem.Type.values),
             scope=_line(query, "scope"),
             source=_line(query, "source"),
             tag=_line(query, "tag"),
             first=first_day(query),
             last=first_day(query, "to"),
-            sort=sort if sort in SORTS else "newest",
+            sort=choice_sent(query, "sort", SORTS, "newest"),
         )
 
     @property
@@ -251,7 +250,6 @@ def _listed(values: set[str]) -> list[str]:
 
 
 def scopes_in_words(user: User, names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return each scope with its label."""
     told = origins.of(user, names)
     rows = [(name, told[name].words if name in told else name) for name in names if name]
     return sorted(rows, key=lambda row: (row[0] != "owner", row[0]))

@@ -144,7 +144,6 @@ def undo_change(before: Any, *, by: Actor, state: str) -> int:
 
 
 def list_url(scope: str) -> str:
-    """Return the URL of the list of a scope's items."""
     return f"{reverse('memory:content')}?{urlencode({'scope': scope})}"
 
 
@@ -313,7 +312,6 @@ def _snapshot(request: BeaconRequest, pk: UUID) -> Any:
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def snapshot(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Show what is in a snapshot, with the form to restore it."""
     return _one(request, _snapshot(request, pk), RestoreForm())
 
 

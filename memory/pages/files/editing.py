@@ -282,7 +282,6 @@ class FileRow:
 
     @property
     def name(self) -> str:
-        """Return the file's name without its folder."""
         return self.file.path.rpartition("/")[2]
 
     def says(self, words: Sequence[str]) -> bool:

@@ -92,7 +92,6 @@ def changes_of(file: MemoryFile, ids: Sequence[int]) -> list[Change]:
 
 
 def named_of(file: MemoryFile, revisions: Iterable[Revision]) -> dict[str, origins.Origin]:
-    """Return labels for the actors and sources of revisions."""
     return origins.of(file.owner, {text for one in revisions for text in (one.actor, one.source)})
 
 

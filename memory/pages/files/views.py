@@ -25,7 +25,6 @@ from beacon_site.web.responses import (
     cleaned_of,
     next_of,
     redirect_to,
-    refused,
     report_cleaned,
     signed_in,
 )
@@ -422,10 +421,7 @@ def lock(request: BeaconRequest, path: str) -> HttpResponse:
     file = file_or_404(request, path)
     if request.method == "POST":
         version = file.version
-        try:
-            said = _set(request, file)
-        except MemoryRefused as exc:
-            return refused(request, str(exc))
+        said = _set(request, file)
         file = file_or_404(request, path)
         if file.version == version:
             messages.info(request, _("Nothing changed. This is already the current version."))

@@ -187,12 +187,10 @@ class NoteForm(RecordForm):
         return days
 
     def clean_confidence(self) -> str:
-        """Return the confidence, 1 by default."""
         return self.cleaned_data["confidence"].strip() or "1"
 
 
 def _scope_in_words(owner: User, scope: str) -> str:
-    """Return who can use a note with this scope."""
     kind, _colon, name = scope.partition(":")
     if kind == "agent" and name:
         return _("Only the agent “%(name)s”") % {"name": name}

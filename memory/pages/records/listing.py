@@ -123,7 +123,6 @@ class ListQuery:
 
 
 def query_of(text: str, sort: str = "") -> str:
-    """Return the query string for `text` in this order."""
     return urlencode({name: value for name, value in (("q", text), ("sort", sort)) if value})
 
 
@@ -284,7 +283,6 @@ class Row:
 
     @property
     def inline_url(self) -> str:
-        """Return the URL of the row as a form."""
         return address("memory:record-inline", self.record.pk, self.wanted.listed.type)
 
     @property
@@ -295,7 +293,6 @@ class Row:
 
     @property
     def successor_url(self) -> str:
-        """Return the URL of the note that replaced this one."""
         return self._page_of(self.record.superseded_by_id)
 
     @property
@@ -314,7 +311,6 @@ class Row:
 
     @property
     def stability(self) -> str:
-        """Return the label of a note's stability."""
         return _word(self.record._meta.label, "stability", self.record.stability, get_language())
 
     @property
@@ -365,7 +361,6 @@ def day_of(at: datetime) -> str:
 # A page has a hundred of these but few different ones, and building them takes much of its time.
 @lru_cache(maxsize=1_000)
 def _asking(field: str, value: str) -> str:
-    """Return the query string that filters by this value."""
     return query_of(written(field, [value]))
 
 

@@ -26,7 +26,6 @@ from beacon_site.web.responses import (
     own_or_404,
     redirect_back,
     redirect_to,
-    refused,
     report_cleaned,
     signed_in,
 )
@@ -229,10 +228,7 @@ def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
     record = _record_to_change(request, type, pk, act=act)
     said = str(record_acts.ACTS[act].said(record))
     value, name = request.POST.get("lock", ""), str(record)
-    try:
-        revision = record_acts.perform(act, record, by=request.actor, value=value)
-    except MemoryRefused as exc:
-        return refused(request, str(exc), way=getattr(exc, "way", ""))
+    revision = record_acts.perform(act, record, by=request.actor, value=value)
     if act == "restore" and str(record) != name:
         said = trash_listing.renamed(name, record)
     if revision is not None:
@@ -306,8 +302,6 @@ def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
             record_acts.purge(record, typed=typed, by=request.actor)
         except InvalidValue as exc:
             context |= {"problem": str(exc), "typed": typed}
-        except MemoryRefused as exc:
-            return refused(request, str(exc))
         else:
             messages.success(request, _("Permanently deleted, including its history."))
             return redirect_to(request, context["next"])

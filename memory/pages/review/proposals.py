@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text import diff as text_diff
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import choice_sent, shorten, words_sent
 from beacon_site.text.diff import Piece, Row
 from beacon_site.text.injection import injection_reason, instruction_spans
 from beacon_site.web.http import BeaconRequest
@@ -37,7 +37,7 @@ from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
 from memory.models.proposals import Danger
 from memory.services.review import proposals as review_services
-from memory.services.review.apply import MERGE, TRASH, MergeConflict
+from memory.services.review.apply import MERGE, TRASH, MergeConflict, lines_of
 from memory.services.review.outdated import Outdated, outdated, with_newer_texts
 from memory.services.review.risks import reasons_of
 
@@ -280,11 +280,10 @@ class Filters:
     @classmethod
     def of(cls, query: Any) -> Filters:
         """Read them from a query string."""
-        state, record_type = query.get("state", ""), query.get("type", "")
         return cls(
-            state=state if state in STATES else Proposal.State.WAITING.value,
-            type=record_type if record_type in TYPES else "",
-            by=query.get("by", "").replace("\x00", "")[:200],
+            state=choice_sent(query, "state", STATES, Proposal.State.WAITING.value),
+            type=choice_sent(query, "type", TYPES),
+            by=words_sent(query, "by"),
         )
 
     @property
@@ -484,7 +483,7 @@ def texts_of(proposal: Proposal) -> tuple[str, str]:
     if wanted.get("act") == TRASH:
         new = ""
     if proposal.record_type == "observation":
-        lines = review_services.lines_of(wanted)
+        lines = lines_of(wanted)
         categories = dict(Observation.Category.choices)
         said = (f"{categories.get(line.category, line.category)}: {line.content}" for line in lines)
         old, new = "", "\n".join(said)
@@ -564,7 +563,7 @@ def edit_fields(proposal: Proposal, typed: Mapping[str, str] | None = None) -> l
     else:
         fields = [
             (f"line-{n}", _("Observation %(n)d") % {"n": n + 1}, line.content)
-            for n, line in enumerate(review_services.lines_of(proposal.after))
+            for n, line in enumerate(lines_of(proposal.after))
         ]
     shown = [(name, label, (typed or {}).get(name, text)) for name, label, text in fields]
     return [(name, label, text, _height(text)) for name, label, text in shown]

@@ -391,7 +391,6 @@ class WriterRow:
 
     @property
     def kinds(self) -> list[str]:
-        """Return what it proposed."""
         return [one.kind_words for one in self.records]
 
     @property
@@ -411,7 +410,6 @@ class WriterRow:
 
     @property
     def rejected(self) -> int:
-        """Return how many were rejected."""
         return sum(one.rejected for one in self.records)
 
     @property

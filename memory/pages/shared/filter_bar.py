@@ -159,7 +159,6 @@ class FilterBar:
 
     @property
     def text(self) -> str:
-        """Return the words with their operators."""
         return self.query.get(self.words_param, "")[: self.most]
 
     @property

@@ -27,7 +27,7 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.text.dates import moment_of
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import in_notice, next_of, redirect_back, refused
+from beacon_site.web.responses import in_notice, next_of, redirect_back
 from memory.accounts import agents
 from memory.models import Activity, Agent, Remembered, Revision, Undo, User
 from memory.models.actors import Actor
@@ -60,18 +60,8 @@ def undoes(act: str, *, key: Callable[[str], Any] | None = None) -> Callable[[Re
 
 
 def posted(view: View) -> View:
-    """Allow only POST by people who are signed in, and show the reason of MemoryRefused."""
-
-    @require_POST
-    @login_required
-    @wraps(view)
-    def guarded(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        try:
-            return view(request, *args, **kwargs)
-        except MemoryRefused as exc:
-            return refused(request, str(exc))
-
-    return guarded
+    """Allow only POST by people who are signed in."""
+    return require_POST(login_required(view))
 
 
 def act(name: str) -> Callable[[Reversal], View]:

@@ -317,7 +317,6 @@ def citation_line(item: ContentItem) -> str:
 
 
 def hint(item: ContentItem) -> str:
-    """Return how to get more of the item."""
     words = _(
         'Stored in memory. retrieve_from_memory(id="%(id)s") returns all of it. To get part of it, add a transform: filtered (q), excerpt (q, n), summary, first_n or last_n (n).'
     )

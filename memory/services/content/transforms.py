@@ -40,7 +40,6 @@ class Words:
     pattern: re.Pattern[str]
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Return the first match."""
         return self.pattern.search(text)
 
 
@@ -108,7 +107,6 @@ def _pieces(text: str, patterns: list[Words]) -> Iterator[str]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each line, and its casefolded form."""
     return zip(text.split("\n"), text.casefold().split("\n"), strict=True)
 
 

@@ -117,7 +117,6 @@ class Listing(NamedTuple):
 
 
 def layout_of(names: set[str], name: str) -> str:
-    """Return the layout of a folder, by the names in it and its own."""
     if (
         name == ".claude"
         or {"projects", "CLAUDE.md"} <= names

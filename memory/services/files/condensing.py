@@ -90,7 +90,6 @@ def _words(name: str, n: int) -> str:
 
 
 def _held(sections: Sequence[SectionText], locked: Sequence[tuple[str, ...]]) -> set[int]:
-    """Return the lines that a lock protects."""
     return {
         place
         for one in sections

@@ -68,7 +68,6 @@ class Copy:
             self.found = self.disk.read(self.path, settled=True)
 
     def read_row(self) -> None:
-        """Read the last mirrored state."""
         rows = MirroredFile.objects.of(self.owner).filter(path=self.path)
         self.row = rows.first() or MirroredFile(owner=self.owner, path=self.path)
 

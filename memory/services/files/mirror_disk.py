@@ -192,7 +192,6 @@ class Disk:
         return [f"{beside}/{one}" for one in sorted(names) if one.startswith(f"{name}.conflict")]
 
     def _split(self, path: str) -> tuple[str, str]:
-        """Return the folder and the name of a file on disk."""
         folder, _slash, name = path.removeprefix(self.prefix).rpartition("/")
         return folder, name
 

@@ -517,7 +517,6 @@ def _without_summary(text: str) -> str:
 
 
 def contains_lines(text: str, words: str) -> bool:
-    """Whether the text contains these consecutive lines."""
     return _place_of(text, words) is not None
 
 

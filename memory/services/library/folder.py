@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
@@ -38,18 +37,8 @@ SEARCH_SECONDS = 20.0  # seconds a search waits for a scan; the task does the re
 TASK_SECONDS = 600.0
 UNWATCHED_SECONDS = 86_400.0  # a folder that wasn't scanned for a day is no longer watched
 SOURCE = "import:library-folder"
-
-
-@dataclass(slots=True)
-class ScanResult:
-    """The result of a scan, in files. `left` counts those it had no time for."""
-
-    added: int = 0
-    changed: int = 0
-    unchanged: int = 0
-    gone: int = 0
-    skipped: int = 0
-    left: int = 0
+# The results of a scan, in files. `left` are those it had no time for.
+RESULTS = ("added", "changed", "unchanged", "gone", "skipped", "left")
 
 
 def state() -> LibraryFolder | None:
@@ -77,8 +66,8 @@ def scan_if_due(
         return _look(known, seconds)
 
 
-def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECONDS) -> ScanResult:
-    """Update the owner's documents from the files in `folder`, and return the result.
+def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECONDS) -> Counter[str]:
+    """Update the owner's documents from the files in `folder`, and count the files by result.
 
     A file is read again if its size or time changed, and becomes a new version only if its bytes
     did. At most 20,000 files are read. Hidden files and links out of the folder are ignored. A file
@@ -92,20 +81,20 @@ def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECOND
     ends = time.monotonic() + seconds
     files, skipped, closed = _list(root)
     known = _known(owner)
-    done = ScanResult(skipped=skipped)
+    done = Counter(skipped=skipped)
     fresh: list[LibraryDocument] = []
     seem_changed = [path for path, stat in files.items() if not _is_same(known.get(path), stat)]
-    done.unchanged = len(files) - len(seem_changed)
+    done["unchanged"] = len(files) - len(seem_changed)
     for path, reading in _read_ahead(root, seem_changed, ends):
         if reading is None:
-            done.left += 1
+            done["left"] += 1
             continue
         _take_in(owner, path, files[path], reading, known.get(path), done, fresh)
         if len(fresh) >= BATCH:
             LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
             fresh = []
     LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
-    done.gone = _trash_missing(known, files, closed)
+    done["gone"] = _trash_missing(known, files, closed)
     return done
 
 
@@ -115,7 +104,7 @@ def _take_in(
     stat: os.stat_result,
     reading: DocumentText,
     before: LibraryDocument | None,
-    done: ScanResult,
+    done: Counter[str],
     fresh: list[LibraryDocument],
 ) -> None:
     """Store a file that is new or has changed. New documents are added to `fresh`."""
@@ -129,7 +118,7 @@ def _take_in(
         "problem": reading.problem,
     }
     if before is None:
-        done.added += 1
+        done["added"] += 1
         fresh.append(
             LibraryDocument(owner=owner, path=path, source=SOURCE, trust=Trust.EXTERNAL, **fields)
         )
@@ -140,10 +129,10 @@ def _take_in(
         LibraryDocument.objects.filter(pk=document.pk).update(
             size=stat.st_size, modified_at=_modified(stat)
         )
-        done.unchanged += 1
+        done["unchanged"] += 1
         return
     document.change(by=SYSTEM, why=_("the file changed"), source=SOURCE, trashed_at=None, **fields)
-    done.changed += 1
+    done["changed"] += 1
 
 
 def _trash_missing(
@@ -274,7 +263,7 @@ def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
         return None
     folder = str(settings.BEACON_LIBRARY_DIR)
     problem, started = "", time.monotonic()
-    done = ScanResult()
+    done: Counter[str] = Counter()
     try:
         done = scan_folder(owner, folder, seconds=seconds)
     except OSError as exc:
@@ -282,12 +271,12 @@ def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
     documents = LibraryDocument.objects.of(owner).from_folder().live()
     unreadable = documents.exclude(problem="").count()
     now = known or LibraryFolder(owner=owner)
-    now.folder, now.problem, now.left = folder, problem, done.left
+    now.folder, now.problem, now.left = folder, problem, done["left"]
     now.files, now.unreadable = documents.count() - unreadable, unreadable
     now.checked_at = timezone.now()
     now.save()
     ms = round((time.monotonic() - started) * 1000)
-    counts = {name: getattr(done, name) for name in ScanResult.__slots__}
+    counts = {name: done[name] for name in RESULTS}
     logger.info("library folder imported", problem=problem, ms=ms, **counts)
     return now
 

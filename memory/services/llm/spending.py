@@ -101,7 +101,6 @@ class UsageTotals:
 
     @property
     def tokens(self) -> int:
-        """Return the input and output tokens."""
         return self.asked + self.answered
 
     @property
@@ -184,7 +183,6 @@ def spent_this_month(user: User, topic: Topic | None = None) -> UsageTotals:
 
 
 def calls_of_month(user: User, topic: Topic | None = None) -> Calls:
-    """Return this month's calls of the person, or for one topic."""
     calls = calls_of(user).filter(created__gte=month_began(user))
     return calls if topic is None else calls.filter(topic=topic)
 

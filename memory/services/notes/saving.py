@@ -158,7 +158,6 @@ class NoteChecks:
         return text
 
     def confidence(self, value: Any) -> float:
-        """Check that the confidence is a number from 0 to 1."""
         try:
             number = float("nan" if isinstance(value, bool) else value)
         except (TypeError, ValueError):
@@ -238,7 +237,6 @@ class NoteChecks:
         return text
 
     def one(self, field: str, value: Any) -> Any:
-        """Check one field by its name."""
         choices: dict[str, Iterable[str]] = {
             "kind": Note.Kind.values,
             "stability": Note.Stability.values,
@@ -314,7 +312,6 @@ FIELDS = (
     "kind", "content", "scope", "tags", "confidence", "stability", "ttl_days", "sensitivity",
     "evidence",
 )  # fmt: skip
-MOST_NOTES = 50  # R194
 
 
 def write_note(
@@ -396,25 +393,6 @@ def one_identity(kind: str) -> Iterator[None]:
 def expiry(ttl_days: int | None, at: datetime | None = None) -> datetime | None:
     """Return when a note with this `ttl_days` expires, or None if it doesn't (R192)."""
     return (at or timezone.now()) + timedelta(days=ttl_days) if ttl_days else None
-
-
-def get_notes(
-    owner: User,
-    kind: str | None = None,
-    scope: str | None = None,
-    tags: Iterable[str] = (),
-    limit: int = MOST_NOTES,
-    at: datetime | None = None,
-) -> list[Note]:
-    """Return the owner's active notes, newest first (R194), with any of `tags` (R195)."""
-    found = Note.objects.of(owner).active(at)
-    if kind:
-        found = found.filter(kind=kind)
-    if scope:
-        found = found.filter(scope=scope)
-    if wanted := list(tags):
-        found = found.tagged(*wanted)
-    return list(found.order_by("-created", "-id")[: max(limit, 0)])
 
 
 def edit_note(

@@ -42,7 +42,8 @@ class Act:
 class BulkResult:
     """The result of one action on many rows; `key` identifies the action for an undo.
 
-    There was no time for `left` rows, and `apart` rows need their own decision.
+    There was no time for `left` rows, and `apart` rows need their own decision. `revisions` are those
+    that restored records, and `renamed` says which got new names.
     """
 
     key: Any = None
@@ -50,6 +51,8 @@ class BulkResult:
     left: int = 0
     apart: int = 0
     problems: list[str] = field(default_factory=list)
+    revisions: list[int] = field(default_factory=list)
+    renamed: list[str] = field(default_factory=list)
 
     @property
     def reasons(self) -> list[str]:

@@ -322,7 +322,6 @@ def _now(record: Remembered, names: Iterable[str]) -> dict[str, Any]:
 
 
 def field_words(record: Remembered | type[Remembered], names: list[str]) -> list[str]:
-    """Return the readable names of the fields."""
     named = {field.attname: str(field.verbose_name) for field in record._meta.concrete_fields}
     return [named.get(name, name.replace("_", " ")) for name in names]
 

@@ -121,7 +121,6 @@ class Traces:
         return rf"\m({'|'.join(map(re.escape, self.rare))})\M"
 
     def is_in(self, text: str) -> bool:
-        """Whether a text holds a trace."""
         if any(one in text for one in [*self.ids, *self.probes]) or self._quotes(text):
             return True
         return bool(self.rare) and bool(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -35,7 +35,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.db.errors import retried
 from beacon_site.db.keyset import Page, cursor_of, keyset
-from beacon_site.text.cleaning import one_line, plain, shorten, uuid_of
+from beacon_site.text.cleaning import choice_sent, one_line, plain, shorten, uuid_of, words_sent
 from memory.models import (
     ContentItem,
     LibraryDocument,
@@ -90,12 +90,10 @@ class TrashRow:
 
     @property
     def noun(self) -> str:
-        """Return the name of its kind."""
         return str(kind_of(self.record_type).noun)
 
     @property
     def gone_at(self) -> datetime:
-        """Return when it will be deleted permanently."""
         return self.trashed_at + timedelta(days=TRASH_DAYS)
 
     @property
@@ -118,14 +116,12 @@ class Filters:
     @classmethod
     def of(cls, query: Any) -> Filters:
         """Read them from a query string."""
-        kind, who = query.get("type", ""), query.get("who", "")
-        words = one_line(query.get("q", "").replace("\x00", ""))[:LONGEST_SEARCH]
-        kinds = record_models()
-        return cls(kind if kind in kinds else "", words, who if who in WHO else "")
+        kind = choice_sent(query, "type", record_models())
+        words = one_line(words_sent(query, most=LONGEST_SEARCH))
+        return cls(kind, words, choice_sent(query, "who", WHO))
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether filters can hide records."""
         return bool(self.record_type or self.words or self.who)
 
 
@@ -155,7 +151,6 @@ class SelectedRecords:
         return cls(keys=keys) if keys else None
 
     def rows(self, user: User) -> Iterator[tuple[str, QuerySet[Any]]]:
-        """Yield each kind of record with the user's selected ones."""
         if not self.keys:
             yield from found(user, self.wanted)
             return
@@ -395,15 +390,9 @@ MOST = 1_000  # of one request
 SECONDS = 15.0
 
 
-@dataclass(slots=True)
-class Restored(record_acts.BulkResult):
-    """The result, with the revisions that restored records, and new names."""
-
-    revisions: list[int] = field(default_factory=list)
-    renamed: list[str] = field(default_factory=list)
-
-
-def restore_chosen(user: User, chosen: SelectedRecords, *, seconds: float = SECONDS) -> Restored:
+def restore_chosen(
+    user: User, chosen: SelectedRecords, *, seconds: float = SECONDS
+) -> record_acts.BulkResult:
     """Restore the selected records one by one, within the time limit of a request.
 
     Newest first: a replacement comes before what it replaced.
@@ -414,7 +403,7 @@ def restore_chosen(user: User, chosen: SelectedRecords, *, seconds: float = SECO
         for created, pk in rows.order_by("-created").values_list("created", "pk")[:MOST]
     ]
     ids.sort(key=lambda one: one[0], reverse=True)
-    done = Restored()
+    done = record_acts.BulkResult()
 
     def restore(row: tuple[Any, str, UUID]) -> None:
         _created, record_type, pk = row
@@ -427,7 +416,7 @@ def restore_chosen(user: User, chosen: SelectedRecords, *, seconds: float = SECO
     return done
 
 
-def _restore(user: User, record: Any, done: Restored) -> None:
+def _restore(user: User, record: Any, done: record_acts.BulkResult) -> None:
     record.owner, name = user, str(record)
     try:
         with transaction.atomic():

@@ -177,8 +177,6 @@ def _applied(saved: SaveResult) -> ApplyResult:
 FILES = ProposalHandler(_check, _perform)
 
 
-__all__ = ["APPLY", "ApplyResult", "MergeConflict", "lines_of"]
-
 _MORE = ("stability", "ttl_days", "tags", "confidence", "sensitivity", "evidence", "scope")
 _JOB = "job"
 

@@ -53,12 +53,10 @@ class Choice:
 
     @property
     def value(self) -> str:
-        """Return its value in a form."""
         return f"{self.kind}:{self.name}"
 
     @property
     def words(self) -> str:
-        """Return its label."""
         told = {"name": self.name}
         if self.kind == Kind.AGENT:
             return _("the agent “%(name)s”") % told

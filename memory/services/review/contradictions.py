@@ -81,7 +81,6 @@ class Known:
 
     @property
     def line(self) -> int:
-        """Return the number of its line in the file."""
         lines = self.record.file.content.splitlines()
         return next((n for n, line in enumerate(lines, start=1) if self.said in line), 1)
 
@@ -221,7 +220,6 @@ def _file_pairs(record: Any) -> list[tuple[Any, Pairs]]:
 
 
 def _said(record: Any) -> list[str]:
-    """Return the statements of a record or a section."""
     if isinstance(record, Section):
         return [one.text for one in statements_of(record.content)]
     return texts.statements(record.search_text())

@@ -52,7 +52,6 @@ def keep_found(conflict: Conflict, sides: Iterable[Any]) -> bool:
 
 
 def _digests(record: Any) -> set[str]:
-    """Return the digests of what a record or a file says."""
     if isinstance(record, MemoryFile):
         return {one.digest for one in statements_of(record.content)}
     return {digest_of(one) for one in texts.statements(record.search_text())}

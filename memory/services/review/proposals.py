@@ -37,25 +37,8 @@ from memory.models.history import as_json
 from memory.models.proposals import PROPOSAL_LIFETIME
 from memory.services.notes.saving import LONGEST_SCOPE
 from memory.services.review import risks
-from memory.services.review.apply import APPLY, MERGE, ApplyResult, MergeConflict, lines_of
+from memory.services.review.apply import APPLY, MERGE, ApplyResult, lines_of
 from memory.services.review.risks import HoldReasons, Risk, Write, found_risks
-
-__all__ = [
-    "APPLY",
-    "AlreadyDecided",
-    "MergeConflict",
-    "accept",
-    "expire_due",
-    "held_in",
-    "hold",
-    "lines_of",
-    "perform",
-    "reject",
-    "restore_state",
-    "wait_again",
-    "waiting",
-    "why_held",
-]  # fmt: skip
 
 MOST_WAITING = 1_000  # of one owner
 MOST_WAITING_OF_ONE = 400  # of one agent, so that it can't use up the limit for all others

@@ -87,7 +87,6 @@ class Risk:
 
     @property
     def danger(self) -> Danger:
-        """Return its group in Review."""
         return _DANGER.get(self.code, Danger.OTHER)
 
     @property
@@ -104,7 +103,6 @@ class Risk:
         return (words % self.details).replace(";", ",")
 
     def as_json(self) -> dict[str, Any]:
-        """Return the risk as JSON for a proposal's row."""
         return {"code": self.code, **self.details}
 
     @classmethod
@@ -187,7 +185,6 @@ class Write:
 
     @property
     def new_texts(self) -> list[str]:
-        """Return the new words of this write."""
         if self.file_path:
             return [*added_lines(_content(self.target), self.after), *_but(self.texts, self.after)]
         return [text for text in (*self.texts, self.after) if text]
@@ -540,7 +537,6 @@ _TITLE = re.compile(r"#{1,6}\s+\S+\s*")
 
 
 def are_own(texts: Iterable[str], messages: Sequence[str]) -> bool:
-    """Whether there is text, and each line of it is in one of the messages."""
     said = [match_key(message) for message in messages]
     if not any(said):  # a text can have eight million characters, and nothing could match
         return False

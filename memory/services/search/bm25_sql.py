@@ -488,7 +488,6 @@ def _most_times(lexeme: str, counts: Mapping[str, int]) -> int:
 
 
 def language_of(owner: Any) -> str:
-    """Return the language by which the owner's texts are stemmed."""
     return stemmed_as(getattr(owner, "language", "") or "")
 
 

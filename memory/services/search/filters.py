@@ -378,7 +378,6 @@ def _filters(how: Mapping[str, Any]) -> list[Filter]:
 
 
 def _kinds(filters: Sequence[Filter], types: Sequence[str]) -> list[RecallKind]:
-    """Return the types that can have hits."""
     for name in types:
         if name not in KINDS:
             problem = _("“%(type)s” isn’t a searchable type. Choose one of: %(known)s.") % {

@@ -199,7 +199,6 @@ def records_of(owner: User, rated: Sequence[Rating]) -> dict[UUID, Any]:
 
 
 def rating_of(owner: User, question: str, record: Any) -> Rating | None:
-    """Return the rating of a record for a question, if there is one."""
     _type, key, position = named(record)
     words = key_of_text(parse(question).words, language_of(owner))
     return Rating.objects.of(owner).filter(key=words, record_id=key, position=position).first()

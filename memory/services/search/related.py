@@ -73,7 +73,6 @@ class Related:
 
     @property
     def why(self) -> str:
-        """Return why it is related, in words."""
         shown = self.told
         if not shown:
             return _("Similar meaning")
@@ -97,7 +96,6 @@ class _Found:
     has_vectors: bool = False
 
     def scores(self) -> dict[RecordKey, float]:
-        """Return each candidate's score, 0 to 1."""
         found: dict[RecordKey, float] = {}
         for name in {key[0] for key in (*self.distances, *self.raw)}:
             raw = {key: value for key, value in self.raw.items() if key[0] == name}
@@ -150,7 +148,6 @@ def related_to(
 
 
 def text_of(record: Any) -> str:
-    """Return the text by which a record is compared."""
     return str(record.content if isinstance(record, MemoryFile) else record.search_text())
 
 

@@ -157,7 +157,6 @@ def _has_digit(term: str) -> bool:
 
 
 def marked(text: str, query: str, language: str = ENGLISH) -> SafeString:
-    """Return `text` escaped, with each word of the query in a `<mark>`."""
     pieces: list[str] = []
     at = 0
     for term in _hits(text, query, language):

@@ -162,7 +162,6 @@ def has_table(size: int) -> bool:
 
 
 def has_index(size: int) -> bool:
-    """Whether there is a finished index for them."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid",

@@ -39,7 +39,6 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def cell(text: str) -> str:
-    """Return a text as one cell of a table."""
     return " ".join(str(text).split()).replace("|", "\\|")
 
 
@@ -134,7 +133,6 @@ EVERYWHERE = frozenset(
 
 
 def tools() -> str:
-    """Return the page of the MCP tools."""
     said = (
         "Apps call these tools [over MCP](../how-to/connect-an-agent.md). Ask, and the reflection "
         "after a run, use them too. See also [how a call is "
@@ -226,7 +224,6 @@ def _count(calls: list[str]) -> str:
 
 
 def _call(method: str, path: str, call: Schema, shapes: Schema) -> Iterator[str]:
-    """Yield the Markdown of one call."""
     yield f"### `{method.upper()} {path.removeprefix(PREFIX)}`"
     yield " ".join(str(call.get("description", "")).split())
     given = call.get("parameters", [])

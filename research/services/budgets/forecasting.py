@@ -77,7 +77,6 @@ class Forecast:
 
     @property
     def words(self) -> str:
-        """Return the forecast as one line of text."""
         parts = [
             _("%(range)s min") % {"range": _from_to(*map(str, self.minutes))},
             ngettext("%(range)s search", "%(range)s searches", self.searches[1])
@@ -90,7 +89,6 @@ class Forecast:
 
     @property
     def basis_words(self) -> str:
-        """Return what the forecast is based on."""
         depth = Depth(self.depth).label
         if self.basis == USUAL:
             return _("typical for a %(depth)s run (you haven’t run one yet)") % {"depth": depth}

@@ -51,7 +51,6 @@ class Shown:
 
     @property
     def url(self) -> str:
-        """Return the page of its record."""
         return self.record.get_absolute_url()
 
     @property

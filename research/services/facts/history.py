@@ -127,7 +127,6 @@ class Trail:
 
     @cached_property
     def run(self) -> Run | None:
-        """Return the run that found it."""
         fact = self.fact
         return Run.objects.filter(topic=fact.topic_id, number=fact.first_run or 0).first()
 
@@ -165,7 +164,6 @@ class Trail:
 
     @cached_property
     def observations(self) -> list[Observation]:
-        """Return the observations that repeat it."""
         return list(self._observations.order_by("-created")[:MOST_SHOWN])
 
     @cached_property

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
-from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings as site
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet, Window
@@ -23,6 +22,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from beacon_site.db.errors import LoggedFailure
 from beacon_site.text.cleaning import without_citations
 from beacon_site.text.dates import zone_of
 from memory.models import Activity, Membership, Topic, User
@@ -113,14 +113,9 @@ def make_due(at: datetime | None = None) -> int:
     due = DigestSettings.objects.due(at).select_related("owner").order_by("next_at")
     failure: Exception | None = None
     for chosen in due[:_AT_ONCE]:
-        try:
+        with LoggedFailure("digest failed", owner=chosen.owner_id) as part:
             taken += _take(chosen, at)
-        except SoftTimeLimitExceeded:
-            raise
-        except Exception as exc:
-            # One account with broken rows must not block the digests of others.
-            logger.exception("digest failed", owner=chosen.owner_id)
-            failure = exc
+        failure = part.error or failure
     if failure is not None:
         raise failure
     return taken
@@ -307,12 +302,10 @@ class Content:
 
 
 def run_url(run: Run) -> str:
-    """Return the full URL of a run's page."""
     return f"{site.BEACON_URL}{reverse('research:run', args=[run.topic.slug, run.pk])}"
 
 
 def digest_url(digest: Digest) -> str:
-    """Return the full URL of a digest's page."""
     return f"{site.BEACON_URL}{reverse('research:digest', args=[digest.pk])}"
 
 

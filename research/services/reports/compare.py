@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text import diff as text_diff
-from beacon_site.text.cleaning import match_key, plain
+from beacon_site.text.cleaning import choice_sent, match_key, plain
 from beacon_site.text.diff import Piece, words
 from memory.models import Topic, TopicFact
 from research.models import DeltaItem, Report, Run, TopicSettings
@@ -73,7 +73,6 @@ class Entry:
 
     @property
     def link(self) -> Link:
-        """Return the URL of its source."""
         return link_of(self.fact.url) if self.fact is not None else Link()
 
     @property
@@ -430,11 +429,10 @@ class CompareParams:
     @classmethod
     def of(cls, query: Any) -> CompareParams:
         """Read it from a URL's query. An unknown view becomes the first one."""
-        view = query.get("view", "")
         return cls(
             older=query.get("from", "").strip()[:20],
             newer=query.get("to", "").strip()[:20],
-            view=view if view in VIEWS else "facts",
+            view=choice_sent(query, "view", VIEWS, "facts"),
             is_side_by_side=query.get("layout") == "side",
             is_whole=query.get("show") == "all",
         )

@@ -44,7 +44,6 @@ class Quote:
 
     @property
     def in_words(self) -> str:
-        """Return the quote as a line of text."""
         return in_words(self.quote)
 
     @property

@@ -227,7 +227,6 @@ def sources_of(report: Report) -> list[SourceRow]:
 
 
 def source_rows(sources: Iterable[Any]) -> list[SourceRow]:
-    """Return a report's stored sources as rows."""
     return [
         SourceRow(
             n=stored["n"],

@@ -128,12 +128,10 @@ class Strip:
 
     @property
     def first(self) -> Column:
-        """Return the first selected run."""
         return self.selected[0]
 
     @property
     def last(self) -> Column:
-        """Return the last selected run."""
         return self.selected[-1]
 
     @property
@@ -148,7 +146,6 @@ class Strip:
 
     @property
     def last_read(self) -> Column | None:
-        """Return the last run whose report was read."""
         return next((one for one in reversed(self.columns) if one.is_read), None)
 
     @property
@@ -202,7 +199,6 @@ class Strip:
 
     @property
     def before(self) -> Column | None:
-        """Return the run before the selection."""
         place = self.edges[0]
         return self.columns[place - 1] if place else None
 
@@ -213,7 +209,6 @@ class Strip:
 
     @property
     def after(self) -> Column | None:
-        """Return the run after the selection."""
         place = self.edges[1]
         return self.columns[place] if place < len(self.columns) else None
 
@@ -368,7 +363,6 @@ class Line:
 
     @property
     def is_verified(self) -> bool:
-        """Whether the quote was found in the stored page."""
         return self.quote is not None and self.quote.found and not self.quote.in_snippet
 
     @property
@@ -456,7 +450,6 @@ class SourceBook:
 
     @property
     def rows(self) -> list[SourceRow]:
-        """Return the numbered sources."""
         return [self._rows[n] for n in sorted(self._rows)]
 
 
@@ -546,7 +539,6 @@ class Reading:
 
     @property
     def has_quotes(self) -> bool:
-        """Whether any sentence has a quote."""
         return any(line.quote is not None for line in self.lines)
 
     @property

@@ -219,7 +219,6 @@ def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, Unr
 
 
 def _add_sources(windows: Iterable[Window], runs: Sequence[int]) -> None:
-    """Add the report's sources to each run whose delta is shown."""
     sources = dict(Report.objects.filter(run__in=runs).values_list("run_id", "sources"))
     for window in windows:
         window.runs = [replace(run, sources=sources.get(run.pk, ())) for run in window.runs]

@@ -182,7 +182,6 @@ def _thousandths(moment: datetime) -> int:
 
 
 def rows_of(kept: TrashedRows, name: str) -> list[dict[str, Any]]:
-    """Return the valid rows of one name."""
     found = kept.rows.get(name) if isinstance(kept.rows, dict) else None
     return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 

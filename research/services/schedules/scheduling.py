@@ -8,7 +8,6 @@ from itertools import islice, pairwise, takewhile
 from typing import Any
 
 import structlog
-from celery.exceptions import SoftTimeLimitExceeded
 from cron_descriptor import Options, get_description
 from cronsim import CronSimError
 from django.conf import settings
@@ -18,6 +17,7 @@ from django.db.models.functions import JSONObject
 from django.utils import timezone
 from django.utils.translation import get_language
 
+from beacon_site.db.errors import LoggedFailure
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.dates import zone_of
 from beacon_site.text.messages import gettext as _
@@ -317,16 +317,11 @@ def start_due(at: datetime | None = None) -> list[Run]:
     due = Schedule.objects.due(at).select_related("topic__owner", "topic__settings")
     started: list[Run] = []
     for schedule in due.order_by("next_run_at")[:_AT_ONCE]:
-        try:
+        with LoggedFailure("schedule failed", topic=schedule.topic.slug) as part:
             run = _take(schedule, at)
-        except SoftTimeLimitExceeded:
-            raise
-        except Exception as exc:
-            # One topic with broken rows must not block the others.
-            logger.exception("schedule failed", topic=schedule.topic.slug)
-            _give_up(schedule, f"{type(exc).__name__}: {exc}")
-        else:
             started += [run] if run is not None else []
+        if part.error:
+            _give_up(schedule, f"{type(part.error).__name__}: {part.error}")
     return started
 
 

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.db.keyset import PAGE_SIZE, Page
-from beacon_site.text.cleaning import cell, csv_line
+from beacon_site.text.cleaning import cell, choice_sent, csv_line, words_sent
 from beacon_site.text.messages import from_column
 from memory.models import Activity, RefusedSource, SourceRule, Topic, User
 from memory.models.actors import Actor
@@ -354,22 +354,16 @@ class SourcesFilter:
     @classmethod
     def of(cls, query: Mapping[str, Any]) -> SourcesFilter:
         """Read it from a query string, ignoring invalid values."""
-
-        def said(name: str, most: int) -> str:
-            return str(query.get(name) or "").replace("\x00", "").strip()[:most]
-
-        domain, by = said("domain", 255), said("by", 10)
-        sort = said("sort", 20)
-        by = by if by in BY else ("page" if domain else "domain")
-        state = said("state", 20)
+        domain, sort = words_sent(query, "domain", 255), words_sent(query, "sort", 20)
+        by = choice_sent(query, "by", BY, "page" if domain else "domain")
+        state = words_sent(query, "state", 20)
         state = {"muted": "mute", "blocked": "block", "boosted": "boost"}.get(state, state)
         falling = not sort.startswith("^") if sort else True
         sort = sort.lstrip("^")
         if sort not in SORTS:
             sort, falling = "cited", True
-        return cls(
-            by, said("q", 200), domain, state if state in STATE_LABELS else "", sort, falling
-        )
+        state = state if state in STATE_LABELS else ""
+        return cls(by, words_sent(query), domain, state, sort, falling)
 
     @property
     def query(self) -> str:
@@ -408,7 +402,6 @@ class DeskRow:
 
     @property
     def is_page(self) -> bool:
-        """Whether it is a single page."""
         return self.figures.place != self.figures.domain
 
     @property
@@ -422,12 +415,10 @@ class DeskRow:
 
     @property
     def title(self) -> str:
-        """Return its display name."""
         return (self.figures.title or self.place) if self.is_page else self.host
 
     @property
     def host(self) -> str:
-        """Return its domain for display."""
         return editing.shown(self.figures.domain)
 
     @property

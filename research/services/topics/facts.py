@@ -52,12 +52,10 @@ class FactRow:
 
     @property
     def link(self) -> Link:
-        """Return the link to its source."""
         return link_of(self.fact.url)
 
     @property
     def host(self) -> str:
-        """Return the domain of its source."""
         return host_of(self.fact.url)
 
     @property
@@ -68,12 +66,10 @@ class FactRow:
 
     @property
     def first_run_id(self) -> int | None:
-        """Return the id of the run that found it."""
         return self.runs.get(self.fact.first_run or 0)
 
     @property
     def confirmed_run_id(self) -> int | None:
-        """Return the id of the run that last confirmed it."""
         return self.runs.get(self.fact.confirmed_run or 0)
 
     @property

@@ -47,7 +47,6 @@ class LinesField(CleanTextField):
     longest = 2000
 
     def prepare_value(self, value: Any) -> Any:
-        """Return a stored list as lines."""
         if isinstance(value, list | tuple):
             return "\n".join(self.shown(entry) for entry in value)
         return value

@@ -470,7 +470,6 @@ def _is_private(rule: str) -> bool:
 
 
 def facts_of(topic: Topic) -> list[FactRow]:
-    """Return the current facts in their order."""
     facts = TopicFact.objects.filter(topic=topic, state=TopicFact.State.CURRENT)
     return [FactRow(fact, {}) for fact in facts.live().for_agents().order_by("position", "created")]
 

@@ -635,7 +635,6 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
 
     @property
     def can_choose_model(self) -> bool:
-        """Whether there is more than one model."""
         return len(self.fields["model"].choices) > 1  # type: ignore[attr-defined]
 
     @property

@@ -26,8 +26,6 @@ from research.claims.terms import terms
 from research.models import Hit, Run
 from research.services.runs.context.outputs import CitedSource
 
-__all__ = ["CitedPage", "Pages", "QuoteLocation", "load", "numbers"]
-
 CLOSE = 88.0  # rapidfuzz ratio from which a source's sentence counts as the quoted one
 SLICE = 0.05  # seconds that `PagePreparer` works at a time
 _READ = (Hit.Reading.READ, Hit.Reading.NEAR_DUPLICATE)
@@ -238,7 +236,6 @@ class PagePreparer:
 
 
 def with_text(pages: Iterable[CitedPage]) -> list[CitedPage]:
-    """Return those of the pages that were read."""
     return [page for page in pages if page.read.stored]
 
 

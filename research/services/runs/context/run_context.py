@@ -176,11 +176,9 @@ class RunContext:
                 self._steps[kind.name].save(update_fields=["position"])
 
     def has_begun(self, name: str) -> bool:
-        """Whether the step `name` has stored any output."""
         return bool(self._steps[name].output)
 
     def has(self, name: str) -> bool:
-        """Whether the run has a step of that name."""
         return name in self._steps
 
     @overload

@@ -82,7 +82,6 @@ def steps_of(depth: str, *, judges: bool = False) -> list[StepKind]:
 
 
 def steps_of_run(run: Run, *, judges: bool = False) -> list[StepKind]:
-    """Return the steps of a run, in order."""
     return list(RECHECK) if run.rechecks else steps_of(run.depth, judges=judges)
 
 

@@ -250,7 +250,6 @@ def search_provider(name: str, *, owner: User) -> SearchProvider | None:
 
 
 def label_of(service: str) -> str:
-    """Return a service's display name."""
     return str(BY_NAME[service].label) if service in BY_NAME else service
 
 

@@ -241,7 +241,6 @@ def choose(work: RunContext) -> StepResult:
 
 
 def read_sources(work: RunContext) -> StepResult:
-    """Read the facts' own pages again."""
     versions = fetch_sources(work, facts_of(work))
     return _was_read(work, SearchOutput(asked=[], order=[], versions=versions))
 

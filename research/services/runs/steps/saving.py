@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import structlog
-from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings as site
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
+from beacon_site.db.errors import LoggedFailure
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import match_key, shorten
 from beacon_site.text.messages import gettext as _
@@ -80,8 +79,6 @@ def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[Topi
 
 # --- save ---
 
-logger = structlog.get_logger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class _StepOutputs:
@@ -126,13 +123,8 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
 
 def _note_affected(run: Run, topic: Topic) -> None:
     """Store which lines of the owner's memory the changes affect.  No error here can lose the report."""
-    try:
-        with transaction.atomic():
-            affected.note(run, topic)
-    except SoftTimeLimitExceeded:
-        raise
-    except Exception:  # the report is worth more than its note about the owner's memory
-        logger.exception("affected lines not stored", run=run.pk)
+    with LoggedFailure("affected lines not stored", run=run.pk), transaction.atomic():
+        affected.note(run, topic)
 
 
 def _report(work: RunContext, written: _StepOutputs, number: int, at: datetime) -> Report:
@@ -201,29 +193,24 @@ def _remember(
     not_loaded = work.output("load_memory").get("problem", "")
     if not_loaded:
         return FactChanges(), not_loaded
-    try:
-        with transaction.atomic():
-            facts = topic_memory.save(
-                topic,
-                number=number,
-                source=work.run.source,
-                facts=_with_support(_facts(work, written), written),
-                summary=report_text.first_paragraph(written.verify["body"]),
-                returned=_returned(work),
-                at=at,
-                expires_at=_expiry(work, topic, at),
-            )
-            _keep_versions(work, topic)
-            _mark_facts(written.changes, number, at)
-            note(work.run, topic, written.changes, facts.new)
-            return facts, ""
-    except SoftTimeLimitExceeded:
-        raise
-    except Exception as exc:
-        # No error here can lose the report (R44). Only the savepoint is rolled back, and the run
-        # ends as partial with a warning.
-        logger.exception("topic memory not saved", run=work.run.pk)
-        return FactChanges(), _("Memory not saved: %(why)s") % {"why": shorten(str(exc), 200)}
+    # No error here can lose the report (R44). Only the savepoint is rolled back, and the run ends
+    # as partial with a warning.
+    with LoggedFailure("topic memory not saved", run=work.run.pk) as part, transaction.atomic():
+        facts = topic_memory.save(
+            topic,
+            number=number,
+            source=work.run.source,
+            facts=_with_support(_facts(work, written), written),
+            summary=report_text.first_paragraph(written.verify["body"]),
+            returned=_returned(work),
+            at=at,
+            expires_at=_expiry(work, topic, at),
+        )
+        _keep_versions(work, topic)
+        _mark_facts(written.changes, number, at)
+        note(work.run, topic, written.changes, facts.new)
+        return facts, ""
+    return FactChanges(), _("Memory not saved: %(why)s") % {"why": shorten(str(part.error), 200)}
 
 
 def _expiry(work: RunContext, topic: Topic, at: datetime) -> datetime | None:

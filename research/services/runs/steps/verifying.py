@@ -17,6 +17,7 @@ from beacon_site.text.cleaning import match_key, plain, without_citations
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import ngettext
 from beacon_site.text.sentences import split_sentences
+from beacon_site.text.values import numbers
 from research.services.runs.context import cited_pages
 from research.services.runs.context.cited_pages import CitedPage, Pages
 from research.services.runs.context.outputs import (
@@ -173,7 +174,7 @@ def _numbers_on_page(finding: Finding, pages: Pages) -> bool:
 
     A correct quote doesn't prove a different figure in the sentence.
     """
-    said = cited_pages.numbers(finding["sentence"])
+    said = numbers(finding["sentence"])
     there = [pages.cited[n].numbers for n in finding["citations"] if n in pages.cited]
     return said <= frozenset().union(*there)
 

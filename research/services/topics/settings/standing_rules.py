@@ -136,7 +136,6 @@ def page_from(text: str) -> str:
 
 
 def shown(rule: str) -> str:
-    """Return a rule for display."""
     return rule if is_address(rule) else shown_domain(rule)
 
 
