@@ -1637,6 +1637,106 @@ def test_the_only_statement_in_the_place_of_another_has_replaced_it():
     assert "changed" not in [one.status for one in news(*names)]
 
 
+def test_a_table_without_outer_bars_keeps_its_rows():
+    text = "Trams by line.\nLine | Status\n:--- | :---\nT1 | Planned\nT2 | Open\nBoth end at the\nharbour.\n"
+    rows = parsed(join_file(f"# Trams\n\n{text}"))
+
+    assert [(row.subject, row.fields) for row in rows if row.kind == ROW] == [
+        ("T1", (("Status", "Planned"),)),
+        ("T2", (("Status", "Open"),)),
+    ]
+    assert rows[-1].text == "Both end at the harbour."
+
+
+def test_a_page_with_much_front_matter_is_not_only_data():
+    front = "".join(f"key_{n}: value {n}\n" for n in range(60))
+    entries = parsed(f"---\n{front}intro: |\n  ### Trams\n---\n\n## Lines\n\nTrams run daily.\n")
+
+    assert entries[-1].text == "Trams run daily."
+    assert entries[-1].headings == ("Lines",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("TCP Connections", "TCP and TLS Connections"),
+        ("Traffic Policy Actions", "Traffic Policy Units"),
+    ],
+)
+def test_a_renamed_row_between_the_same_rows_is_changed(before: str, after: str):
+    table = "# Limits\n\n| Limit | Free | Paid |\n|---|---|---|\n| Users | 1 | 3 |\n| {} |\n| Agents | 2 | 9 |\n"
+    old = table.format(f"{before} | 2,000 connections | 5,000 then credit")
+    new = table.format(f"{after} | 5,000 connections | 7,000 per month")
+
+    assert [status for status, _text in said(old, new, "Limits")] == ["changed"]
+    moved = new.replace(f"| {after} | 5,000 connections | 7,000 per month |\n", "")
+    moved += f"| {after} | 5,000 connections | 7,000 per month |\n"
+    assert sorted(status for status, _text in said(old, moved, "Limits")) == ["gone", "new"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Comet", "Orbit"),
+        ("Tram One", "Tram Two"),
+        ("Nova", "Nova Max"),
+        ("Nova 15", "Nova 15 Pro"),
+    ],
+)
+def test_a_row_in_the_place_of_one_with_another_name_is_another_one(before: str, after: str):
+    table = "# Trams\n\n| Tram | Speed | Seats |\n|---|---|---|\n| Ada | 60 | 90 |\n| {} |\n| Zoe | 70 | 80 |\n"
+    old, new = table.format(f"{before} | 50 | 100"), table.format(f"{after} | 55 | 110")
+
+    assert sorted(status for status, _text in said(old, new, "Trams")) == ["gone", "new"]
+
+
+def test_the_only_row_of_a_table_is_changed_not_gone_and_new():
+    table = "# Next\n\n| Tram | Track |\n|---|---|\n| {} |\n\nThe council plans it.\n"
+
+    told = said(table.format("2.42 | 14.x"), table.format("2.43 | 15.x"), "Next")
+    assert [status for status, _text in told] == ["changed"]
+
+
+def test_a_rule_replaced_below_a_new_heading_is_changed():
+    page = "# Rules\n\nTrams start at six.\n\n{}\n\n## Night\n\nTrams stop at one.\n"
+    old = "Drivers explaining the reason of a delay and its consequences should write a report."
+    new = "## Delays\n\nThe council reads all reports.\n\nDrivers explaining the reason of a delay must write a report within two days."
+    told = said(page.format(old), page.format(new), "Rules")
+
+    assert "gone" not in [status for status, _text in told]
+    [text] = [text for status, text in told if status == "changed"]
+    assert text.startswith("Drivers explaining")
+
+
+def test_the_end_of_a_paragraph_that_was_replaced_is_changed():
+    page = "# Fund\n\nSpeakers can get a grant from the fund. {}\n"
+    old, new = (
+        "However, if your journey costs more than 500 €, ask the council for a permit.",
+        "Long journeys count against the account of your club.",
+    )
+
+    [(status, text)] = said(page.format(old), page.format(new), "Fund")
+    assert status == "changed" and text.startswith("Long journeys")
+    other = page.format("Dogs stay outside.")
+    assert "changed" not in [status for status, _text in said(page.format(old), other, "Fund")]
+
+
+def test_statements_that_moved_do_not_mark_a_place():
+    entries = parsed("# Lines\n\n" + "".join(f"- Tram {n} runs daily\n" for n in range(6)))
+    pairs = list(zip(entries, [entries[n] for n in (5, 0, 1, 3, 2, 4)], strict=True))
+
+    kept = page_diff._in_order(pairs)
+    assert [old.order for old, _new in kept] in ([1, 2, 3, 5], [1, 2, 4, 5])
+
+
+def test_the_places_of_a_long_page_are_found_in_one_pass():
+    entries = parsed("# Lines\n\n" + "".join(f"- Tram {n} runs daily\n" for n in range(20_000)))
+    started = time.perf_counter()
+
+    assert page_diff._in_order(list(zip(entries, entries, strict=True)))[-1][0] is entries[-1]
+    assert time.perf_counter() - started < 2
+
+
 # --- tables and lists as other formats write them -------------------------------------------------------
 
 
