@@ -46,6 +46,8 @@ SAME_START = 3  # words at the beginning that two sentences about the same have
 LONG_WORD = 4  # letters from which an added or removed word isn't just a particle
 SHARED = 0.5  # share of the weight of two rows' cells from which they are one edited row
 FEW_SENTENCES = 3  # below a heading, which can be an answer that was replaced
+FEW_NUMBERS = 5  # different ones in a row, by which it is recognized if it was split
+KEPT_IN_SPREAD = 0.8  # share of its long words that the new statements have
 FEW_GAINED = 3  # more rows than this that gain a column are a change of the table
 MOST_ROWS = 2_000  # rows of a table, in each version, that are compared by their cells
 MOST_HOLDING = 50  # rows with a cell that are compared with another row that has it
@@ -183,6 +185,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     _take_rewritten(left, result)
     _take_replaced(left, result)
     _take_in_place(left, result, gained, version, _only_rows(old) & _only_rows(new))
+    _leave_out_spread_rows(left)
     gone = {id(entry) for entry in left.old}
     result.standing = {entry.order for entry in edited if id(entry) not in gone}
     # On a page that was started over (a changelog whose past has moved elsewhere), nothing counts
@@ -567,6 +570,26 @@ def _leave_out_merged_rows(left: _Unmatched) -> None:
         entry
         for entry in left.old
         if entry.kind != ROW or not any(_holds(row, entry) for row in come.get(entry.key, ()))
+    ]
+
+
+def _leave_out_spread_rows(left: _Unmatched) -> None:
+    """Leave out removed rows with many numbers if new statements have all of them and most words.
+
+    For example, the limits of a plan were in one cell and have a row each now.
+    """
+    rows = [(entry, set(values.numbers(entry.text))) for entry in left.old if entry.kind == ROW]
+    wide = {id(entry): numbers for entry, numbers in rows if len(numbers) >= FEW_NUMBERS}
+    if not wide:
+        return
+    come = {number for entry in left.new for number in values.numbers(entry.text)}
+    words = {word for entry in left.new for word in _words_that_tell(entry)}
+    left.old = [
+        entry
+        for entry in left.old
+        if id(entry) not in wide
+        or not wide[id(entry)] <= come
+        or len(_words_that_tell(entry) & words) < KEPT_IN_SPREAD * len(_words_that_tell(entry))
     ]
 
 
@@ -1007,7 +1030,9 @@ def _likeness_in_place(
         return 0.0
     ours, theirs = _words_that_tell(a), _words_that_tell(b)
     shared = len(ours & theirs)
-    if not shared or shared < LONGER_SHARE * max(len(ours), len(theirs)):
+    is_same_start = a.match.split()[:SAME_START] == b.match.split()[:SAME_START]
+    longer = LONGER_SHARE / 2 if is_same_start else LONGER_SHARE
+    if not shared or shared < longer * max(len(ours), len(theirs)):
         return 0.0
     share = shared / min(len(ours), len(theirs))
     weight = FEW_WORDS - 1 if is_wide_text(a.text) else 1  # a word is several pairs of characters
@@ -1180,12 +1205,16 @@ def is_reworded(before: str, after: str) -> bool:
     old, new = match_key(before), match_key(after)
     if old == new:
         return True
-    if fuzz.ratio(old, new) < SAME or values.typed_values(before) != values.typed_values(after):
-        return False
     gone, come = (
         Counter(old.split()) - Counter(new.split()),
         Counter(new.split()) - Counter(old.split()),
     )
+    are_accents = min(map(len, gone), default=0) >= SPELT_WORD and (
+        _without_accents(old) == _without_accents(new)
+    )
+    is_near = are_accents or fuzz.ratio(old, new) >= SAME
+    if not is_near or values.typed_values(before) != values.typed_values(after):
+        return False
     long_gone = [word for word in gone if len(word) >= LONG_WORD]
     long_come = [word for word in come if len(word) >= LONG_WORD]
     return all(

@@ -1737,6 +1737,98 @@ def test_the_places_of_a_long_page_are_found_in_one_pass():
     assert time.perf_counter() - started < 2
 
 
+def test_a_removed_paragraph_is_one_change_that_begins_like_it():
+    sentences = [
+        f"The council of district {n} orders that all trams of line {n} wait for the ferry."
+        for n in range(1, 9)
+    ]
+    page = "# Rules\n\nTrams start at six.\n\n{}\n\nTrams stop at one.\n"
+
+    [gone] = news(page.format(" ".join(sentences)), page.format("").replace("\n\n\n\n", "\n\n"))
+    assert gone.status == "gone" and len(gone.members) == 8
+    assert gone.sentence.startswith(sentences[0]) and len(gone.sentence) <= page_news.LONGEST
+
+
+def test_the_paragraphs_of_a_removed_section_are_one_change_below_its_heading():
+    rules = (
+        "Dogs must wear a muzzle in all trams and ferries that leave the harbour at night.",
+        "Owners must pay half a fare for each dog that sits on a bench beside them.",
+    )
+    section = f"\n## Animals\n\n{rules[0]}\n\n{rules[1]}\n"
+    page = "# Rules\n\nTrams start at six.\n"
+    [gone] = news(page + section, page)
+
+    assert gone.sentence == f"Animals: {rules[0]} {rules[1]}"
+    assert [one.before_quote for one in gone.members] == list(rules)
+    assert gone.before_quote in section
+
+
+@pytest.mark.parametrize(
+    "pointer",
+    [
+        "See the timeline of the harbour lines for all stations that open in the next seasons.",
+        "Detailed information about the offers of the harbour lines for groups can be found here.",
+        "Siehe die Übersicht aller Linien und Stationen für die nächsten Fahrpläne am Hafen.",
+    ],
+)
+def test_a_removed_sentence_that_only_points_to_another_text_is_not_gone(pointer: str):
+    page = "# Rules\n\nTrams start at six.\n\n{}\n\n## Night\n\nTrams stop at one.\n"
+
+    assert said(page.format(pointer), page.format(""), "Rules") == []
+
+
+def test_a_removed_example_is_not_gone():
+    page = "# Rules\n\nDrivers call the yard.\n\n## Example\n\n{}- Yard: Here is the yard of the trams.\n"
+    example = "- Driver: Good morning, this is the tram at the harbour.\n"
+
+    assert said(page.format(example), page.format(""), "Rules") == []
+
+
+def test_a_sentence_merged_into_one_with_the_same_beginning_is_not_gone():
+    page = "# Leave\n\n{} Talk to your manager about longer leave.\n"
+    old = (
+        "You can take ten days of leave for the wedding of a sister or a brother in another country."
+        " You can take three days of leave for the wedding of a cousin, a niece or a close friend of yours."
+    )
+    new = "You can take ten days of leave for the wedding of near family, and three for the wedding of a friend."
+
+    assert "gone" not in [status for status, _text in said(page.format(old), page.format(new))]
+
+
+def test_the_numbers_of_a_row_that_are_in_rows_of_their_own_now_are_not_gone():
+    old = "# Pricing\n\n| Product | Free | Paid |\n|---|---|---|\n| Depot data | 10 depots, 5 million rows read, 100,000 rows written | 50,000 depots, 25 billion rows read |\n| Trams | 1 | 2 |\n| Ferries | 3 | 4 |\n"
+    new = "# Pricing\n\n| Product | Free | Paid |\n|---|---|---|\n| Trams | 1 | 2 |\n| Ferries | 3 | 4 |\n\n## Depot data\n\n| Limit | Free | Paid |\n|---|---|---|\n| Depots | 10 | 50,000 |\n| Rows read | 5 million | 25 billion |\n| Rows written | 100,000 | none |\n"
+
+    assert "gone" not in [status for status, _text in said(old, new, "Pricing")]
+    fewer = new.replace("| Depots | 10 | 50,000 |\n", "")
+    assert "gone" in [status for status, _text in said(old, fewer, "Pricing")]
+
+
+def test_another_wording_says_little_on_a_page_that_was_reworded():
+    old = "# Care\n\n" + "".join(
+        f"- Drivers shall carefully clean bench {name} every evening after work\n"
+        for name in ("Ada", "Bea", "Cleo", "Dora", "Emma", "Faye", "Gina", "Hera")
+    )
+    new = old.replace("shall carefully clean", "should thoroughly wipe down")
+    valued = new.replace("every evening after work", "within 10 days after work")
+
+    assert page_diff.compare(parsed(old), parsed(new)).differences
+    assert said(old, new, "Care") == []
+    assert {status for status, _text in said(old, valued, "Care")} == {"changed"}
+
+
+def test_a_short_sentence_with_other_accents_is_the_same():
+    page = "# Reglas\n\n- Término de su {}\n- Los tranvías esperan\n"
+
+    assert said(page.format("periodo"), page.format("período"), "Reglas") == []
+
+
+def test_a_not_at_the_beginning_of_a_sentence_is_the_same_not():
+    page = "# Rules\n\n- {} building trams from old parts of the yard\n- Trams wait\n"
+
+    assert said(page.format("not"), page.format("Not"), "Rules") == []
+
+
 # --- tables and lists as other formats write them -------------------------------------------------------
 
 
