@@ -751,7 +751,17 @@ def differing_cells(
             pairs = [("", "; ".join(theirs), "; ".join(ours))]
         else:
             pairs += [(b.fields[n][0], theirs[n], ours[n]) for n in range(len(ours))]
-    return tuple(p for p in pairs if not _is_same_value(p[1], p[2], words))
+    found = tuple(p for p in pairs if not _is_same_value(p[1], p[2], words))
+    return () if _is_one_value(found) else found
+
+
+def _is_one_value(cells: Sequence[tuple[str, str, str]]) -> bool:
+    """Whether a value that several fields had is only written once now, or the other way round."""
+    gone = [before for name, before, after in cells if name and before and not after]
+    come = [after for name, before, after in cells if name and after and not before]
+    is_all = len(gone) + len(come) == len(cells) and min(len(gone), len(come)) == 1 < len(cells) - 1
+    said = {match_key(value) for value in (*gone, *come)}
+    return is_all and len(said) == 1 and said != {""}
 
 
 def _is_same_name(a: Entry, b: Entry) -> bool:

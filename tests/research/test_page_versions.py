@@ -1829,6 +1829,17 @@ def test_a_not_at_the_beginning_of_a_sentence_is_the_same_not():
     assert said(page.format("not"), page.format("Not"), "Rules") == []
 
 
+def test_a_value_that_is_written_once_now_is_the_same():
+    page = "rates:\n  - date: 2023-01-01\n    note: by law\n{}  - date: 2024-01-01\n    note: by law\n    rate: 260\n"
+    old = page.format("    first: 250\n    second: 250\n    third: 250\n")
+    new, other = page.format("    rate: 250\n"), page.format("    rate: 255\n")
+
+    assert said(old, new, "Rates") == []
+    assert [status for status, _text in said(old, other, "Rates")] == ["changed"]
+    plans = "# Plans\n\n| Limit | Free | Paid |\n|---|---|---|\n| Users | 1 | 3 |\n| Trams | {} |\n"
+    assert said(plans.format("5 | "), plans.format(" | 5"), "Plans") != []
+
+
 # --- tables and lists as other formats write them -------------------------------------------------------
 
 
