@@ -172,6 +172,28 @@ _REFERRED = re.compile(
     r"|第\s*\d+\s*[条條章节節項项]",
     re.IGNORECASE,
 )
+# On which side of a number a rule applies: "less than 500", "500 or less".
+_BOUNDS = {
+    "<": r"(?:less|fewer) than|under|below|weniger als|unter|moins de|menos de|少于|低于",
+    "<=": r"at most|(?:no|not) more than|up to|höchstens|maximal|bis zu|au plus|jusqu'à|como máximo|hasta|最多|至多|不超过",
+    ">": r"more than|over|above|mehr als|über|plus de|más de|超过",
+    ">=": r"at least|mindestens|wenigstens|au moins|al menos|至少|不少于",
+}
+_BOUNDS_AFTER = {
+    "<": r"未満",
+    "<=": r"or (?:less|fewer)|oder weniger|ou moins|o menos|以下",
+    ">": r"を超える",
+    ">=": r"or more|oder mehr|ou plus|o más|以上",
+}
+_BOUNDED = [
+    (side, re.compile(pattern, re.IGNORECASE))
+    for bounds, form in (
+        (_BOUNDS, r"(?<!\w)(?:{})\s*\d"),
+        (_BOUNDS_AFTER, r"\d\D{{0,12}}?(?:{})(?!\w)"),
+    )
+    for side, words in bounds.items()
+    for pattern in [form.format(words)]
+]
 _WITH_DIGIT = re.compile(r"\w*\d\w*")
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _DIGITS = re.compile(r"\d+")
@@ -643,6 +665,7 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         or (gone and not (is_touched or _are_same_amounts(before, after)))
         or _are_other_amounts(before, after)
         or _are_other_periods(before, after)
+        or _are_other_bounds(before, after)
     ):
         weight = 0.6
     elif _is_new_beside(_left_out(after, before), before):
@@ -776,6 +799,15 @@ def _are_other_periods(before: str, after: str) -> bool:
     """Whether one length of time was replaced by another: "per day", "per month"."""
     old, new = values.periods(before), values.periods(after)
     return bool(old - new and new - old)
+
+
+def _are_other_bounds(before: str, after: str) -> bool:
+    """Whether a number counts itself now, or no longer does: "less than 500", "500 or less"."""
+    old, new = (
+        Counter(side for side, bound in _BOUNDED for _found in bound.findall(text))
+        for text in (before, after)
+    )
+    return bool(old and new) and old != new
 
 
 # --- weight ---

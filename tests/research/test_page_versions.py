@@ -1840,6 +1840,23 @@ def test_a_value_that_is_written_once_now_is_the_same():
     assert said(plans.format("5 | "), plans.format(" | 5"), "Plans") != []
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("A club with less than 500 members", "A club with 500 members or less"),
+        ("A club with more than 500 members", "A club with at least 500 members"),
+        ("Ein Verein mit weniger als 500 Mitgliedern", "Ein Verein mit höchstens 500 Mitgliedern"),
+    ],
+)
+def test_a_number_that_counts_itself_now_is_changed(before: str, after: str):
+    page = "# Rules\n\n{} owns no tram. It must use at most a ferry, or less.\n"
+
+    assert [status for status, _text in said(page.format(before), page.format(after))] == [
+        "changed"
+    ]
+    assert not page_news._are_other_bounds(before, f"{before} in town")
+
+
 # --- tables and lists as other formats write them -------------------------------------------------------
 
 
