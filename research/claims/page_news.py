@@ -504,7 +504,8 @@ def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
     """Whether a removed sentence was only reworded or merged into another one, somewhere on the page."""
     words = entry.match.split()
     opening = " ".join(words[:SAME_OPENING])
-    if len(words) > SAME_OPENING and any(text.startswith(f"{opening} ") for text in come):
+    merged = any(text.startswith(f"{opening} ") for text in come[:MOST_ADDED])
+    if len(words) > SAME_OPENING and merged:
         return True
     best = process.extractOne(
         entry.match, come[:MOST_ADDED], scorer=fuzz.token_sort_ratio, score_cutoff=REWRITTEN
