@@ -33,6 +33,8 @@ TABLE_BORDER = re.compile(r"\s*(?:\+[-=]{2,}(?:\+[-=]{2,})*\+|={2,}(?:\s+={2,})+
 # Front matter has keys, lists, comments and their continued lines, but no prose.
 FRONT_LINE = re.compile(r"[\w\"'.-]+[ \t]*:(?:\s|$)|[ \t]|-\s|[#\]}]")
 LONGEST_FRONT = 2_000  # lines
+# The line below the head of a Markdown table, whose rows can lack the outer bars.
+TABLE_RULE = re.compile(r"(?=[^|]*\|)(?=[^-]*-)[\s|:-]+$")
 FIELD = re.compile(r"[A-Z][\w-]{1,30}(?: [A-Z][\w-]{1,30})?:(?:\s|$)")  # "Status: Final"
 
 
@@ -113,19 +115,29 @@ def _paragraph(lines: list[str]) -> str:
     is_wiki_table = any(line.startswith(("{|", "|-")) for line in lines)
     if is_wiki_table or (lines and (TABLE_BORDER.match(lines[0]) or _are_fields(lines))):
         return "\n".join(lines)
+    table = _table_in(lines)
     groups: list[list[str]] = []
-    for line in lines:
+    for number, line in enumerate(lines):
         is_border = UNDERLINE.fullmatch(line.strip()) is not None
         after_heading = bool(groups) and (
             HEADING.match(groups[-1][-1]) or UNDERLINE.fullmatch(groups[-1][-1].strip())
         )
         # An item's further lines are indented, but aren't code.
         goes_on = bool(groups) and _continues(groups[-1][0], line)
-        if not groups or after_heading or is_border or (OWN_LINE.match(line) and not goes_on):
+        is_own = number in table or number == table.stop or OWN_LINE.match(line)
+        if not groups or after_heading or is_border or (is_own and not goes_on):
             groups.append([line])
         else:
             groups[-1].append(line.strip())
     return "\n".join(_joined(group) for group in groups)
+
+
+def _table_in(lines: list[str]) -> range:
+    """Return the numbers of the lines of a Markdown table. They are empty if there is none."""
+    rules = (n for n, line in enumerate(lines) if n and TABLE_RULE.match(line))
+    start = next((n - 1 for n in rules if "|" in lines[n - 1]), len(lines))
+    end = next((n for n in range(start, len(lines)) if "|" not in lines[n]), len(lines))
+    return range(start, end)
 
 
 def _underlines(line: str, above: str) -> bool:

@@ -242,12 +242,16 @@ def parse(text: str, language: str = "", *, keep_paragraphs: bool = False) -> li
     if _read_data(reader, text):
         return reader.entries
     text = text.expandtabs(4)  # below, because tabs separate the cells of data
-    if line_formats.is_yaml(text):
+    front = _FRONT_MATTER.match(text)
+    body = text[front.end() :] if front else text
+    # The front matter can be most of a page of prose.
+    if line_formats.is_yaml(text) and (not body.strip() or line_formats.is_yaml(body)):
         _read_front_matter(reader, text)
         return reader.entries
     if line_formats.is_latex(text):
         text = latex.as_markdown(text)
-    if front := _FRONT_MATTER.match(text):
+        front = _FRONT_MATTER.match(text)
+    if front:
         _read_front_matter(reader, front.group(2))
         text = text[front.end() :]
     text = tables.with_pipes(_COMMENT.sub("\n", text))

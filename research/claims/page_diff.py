@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,10 +37,17 @@ FEW_WORDS = 3
 SPELT_WORD = 6  # letters from which a word can have another spelling
 REWRITTEN_SHARE = 0.35  # share of long words from which two sentences are about the same
 REPLACED_SHARE = 0.3  # the same for two in the same place
+# The same for two in the same place below different headings: these shared words, with this share.
+# Two in the order of the page are compared with more care, as many can be between two neighbors.
+IN_PLACE = ((3, 0.5), (5, REWRITTEN_SHARE))
+LONGER_SHARE = 0.25  # share of the longer one's words that two of them have
+MOST_IN_PLACE = 40  # statements between two neighbors, in each version, that are compared
 SAME_START = 3  # words at the beginning that two sentences about the same have
 LONG_WORD = 4  # letters from which an added or removed word isn't just a particle
 SHARED = 0.5  # share of the weight of two rows' cells from which they are one edited row
 FEW_SENTENCES = 3  # below a heading, which can be an answer that was replaced
+FEW_NUMBERS = 5  # different ones in a row, by which it is recognized if it was split
+KEPT_IN_SPREAD = 0.8  # share of its long words that the new statements have
 FEW_GAINED = 3  # more rows than this that gain a column are a change of the table
 MOST_ROWS = 2_000  # rows of a table, in each version, that are compared by their cells
 MOST_HOLDING = 50  # rows with a cell that are compared with another row that has it
@@ -176,6 +184,8 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     _take_moved(left, result, version)
     _take_rewritten(left, result)
     _take_replaced(left, result)
+    _take_in_place(left, result, gained, version, _only_rows(old) & _only_rows(new))
+    _leave_out_spread_rows(left)
     gone = {id(entry) for entry in left.old}
     result.standing = {entry.order for entry in edited if id(entry) not in gone}
     # On a page that was started over (a changelog whose past has moved elsewhere), nothing counts
@@ -563,6 +573,26 @@ def _leave_out_merged_rows(left: _Unmatched) -> None:
     ]
 
 
+def _leave_out_spread_rows(left: _Unmatched) -> None:
+    """Leave out removed rows with many numbers if new statements have all of them and most words.
+
+    For example, the limits of a plan were in one cell and have a row each now.
+    """
+    rows = [(entry, set(values.numbers(entry.text))) for entry in left.old if entry.kind == ROW]
+    wide = {id(entry): numbers for entry, numbers in rows if len(numbers) >= FEW_NUMBERS}
+    if not wide:
+        return
+    come = {number for entry in left.new for number in values.numbers(entry.text)}
+    words = {word for entry in left.new for word in _words_that_tell(entry)}
+    left.old = [
+        entry
+        for entry in left.old
+        if id(entry) not in wide
+        or not wide[id(entry)] <= come
+        or len(_words_that_tell(entry) & words) < KEPT_IN_SPREAD * len(_words_that_tell(entry))
+    ]
+
+
 def _holds(row: Entry, other: Entry) -> bool:
     """Whether a row has all cells of another."""
     cells = [(set(match_key(name).split()), _cell_key(value)) for name, value in row.fields]
@@ -721,7 +751,17 @@ def differing_cells(
             pairs = [("", "; ".join(theirs), "; ".join(ours))]
         else:
             pairs += [(b.fields[n][0], theirs[n], ours[n]) for n in range(len(ours))]
-    return tuple(p for p in pairs if not _is_same_value(p[1], p[2], words))
+    found = tuple(p for p in pairs if not _is_same_value(p[1], p[2], words))
+    return () if _is_one_value(found) else found
+
+
+def _is_one_value(cells: Sequence[tuple[str, str, str]]) -> bool:
+    """Whether a value that several fields had is only written once now, or the other way round."""
+    gone = [before for name, before, after in cells if name and before and not after]
+    come = [after for name, before, after in cells if name and after and not before]
+    is_all = len(gone) + len(come) == len(cells) and min(len(gone), len(come)) == 1 < len(cells) - 1
+    said = {match_key(value) for value in (*gone, *come)}
+    return is_all and len(said) == 1 and said != {""}
 
 
 def _is_same_name(a: Entry, b: Entry) -> bool:
@@ -907,6 +947,157 @@ def _replaced(
             yield before[i], after[j]
 
 
+@dataclass(frozen=True)
+class _Gap:
+    """Unmatched statements of both versions between the same two matched ones."""
+
+    old: list[Entry]
+    new: list[Entry]
+    neighbors: Sequence[tuple[Entry, Entry]]
+
+
+def _take_in_place(
+    left: _Unmatched,
+    result: PageDiff,
+    changed_columns: set[str],
+    version: Callable[[tuple[str, ...]], tuple[int, ...]],
+    only_rows: set[tuple[str, ...]],
+) -> None:
+    """Match statements between the same neighbors, below whichever heading.
+
+    Rows of one table need similar names, unless it has no other row. Of sentences and items, most
+    words must be the same. In a paragraph that is otherwise the same, one word is enough.
+    """
+    taken: set[int] = set()
+    for gap in _gaps(left, result.pairs):
+        pairs = [
+            (-score, _place(a), _place(b), a, b)
+            for a in gap.old[:MOST_IN_PLACE]
+            for b in gap.new[:MOST_IN_PLACE]
+            if (score := _likeness_in_place(a, b, result, version, only_rows))
+        ]
+        for _score, _i, _j, a, b in sorted(pairs, key=lambda each: each[:3]):
+            if id(a) not in taken and id(b) not in taken:
+                taken |= {id(a), id(b)}
+                if a.kind == ROW:
+                    _add_changed(result, a, b, changed_columns)
+                else:
+                    _add_edited(result, a, b)
+        for before, after in _replaced_in_paragraph(gap, taken):
+            taken |= {id(entry) for entry in (*before, *after)}
+            a, b = _whole(before), _whole(after)
+            result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
+    left.old = [entry for entry in left.old if id(entry) not in taken]
+    left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _gaps(left: _Unmatched, pairs: Sequence[tuple[Entry, Entry]]) -> Iterable[_Gap]:
+    """Yield what was replaced between neighbors. A statement that moved isn't a neighbor."""
+    neighbors = _in_order(sorted(pairs, key=lambda pair: (_place(pair[0]), _place(pair[1]))))
+    places = [_place(a) for a, _b in neighbors], [_place(b) for _a, b in neighbors]
+    found: defaultdict[int, tuple[list[Entry], list[Entry]]] = defaultdict(lambda: ([], []))
+    for side, entries in enumerate((left.old, left.new)):
+        for entry in entries:
+            found[bisect_left(places[side], _place(entry))][side].append(entry)
+    for number, (old, new) in found.items():
+        if old and new:
+            yield _Gap(old, new, neighbors[max(number - 1, 0) : number + 1])
+
+
+def _in_order(pairs: Sequence[tuple[Entry, Entry]]) -> list[tuple[Entry, Entry]]:
+    """Return the most pairs, sorted by their old places, whose new places also rise."""
+    lasts: list[tuple[int, int]] = []  # the least new place with which so many pairs can end
+    numbers: list[int] = []
+    before: list[int] = []
+    for number, (_a, b) in enumerate(pairs):
+        at = bisect_left(lasts, _place(b))
+        before.append(numbers[at - 1] if at else -1)
+        lasts[at : at + 1], numbers[at : at + 1] = [_place(b)], [number]
+    found: list[tuple[Entry, Entry]] = []
+    number = numbers[-1] if numbers else -1
+    while number >= 0:
+        found.append(pairs[number])
+        number = before[number]
+    return found[::-1]
+
+
+def _place(entry: Entry) -> tuple[int, int]:
+    return entry.order, entry.part
+
+
+def _likeness_in_place(
+    a: Entry,
+    b: Entry,
+    result: PageDiff,
+    version: Callable[[tuple[str, ...]], tuple[int, ...]],
+    only_rows: set[tuple[str, ...]],
+) -> float:
+    """Return the share of words that two statements in the same place have, or 0 if it's too small."""
+    if a.kind == b.kind == ROW:
+        is_same_table = result.renamed.get(a.path, a.path) == b.path
+        return _likeness_of_rows(a, b, b.path in only_rows) if is_same_table else 0.0
+    if not {a.kind, b.kind} <= {SENTENCE, ITEM} or version(a.headings) != version(b.headings):
+        return 0.0
+    ours, theirs = _words_that_tell(a), _words_that_tell(b)
+    shared = len(ours & theirs)
+    is_same_start = a.match.split()[:SAME_START] == b.match.split()[:SAME_START]
+    longer = LONGER_SHARE / 2 if is_same_start else LONGER_SHARE
+    if not shared or shared < longer * max(len(ours), len(theirs)):
+        return 0.0
+    share = shared / min(len(ours), len(theirs))
+    weight = FEW_WORDS - 1 if is_wide_text(a.text) else 1  # a word is several pairs of characters
+    is_alike = any(shared >= weight * words and share >= least for words, least in IN_PLACE)
+    return share if is_alike else 0.0
+
+
+def _likeness_of_rows(a: Entry, b: Entry, is_only_row: bool) -> float:
+    """Return how alike the names of two rows are, or 0 if they are about different things.
+
+    Most words of the shorter name must be the same, and something in one of their columns.
+    """
+    if is_only_row:
+        return 1.0
+    ours, theirs = (
+        set(terms(entry.key) if is_wide_text(entry.key) else entry.key.split()) for entry in (a, b)
+    )
+    shared = ours & theirs
+    if len(shared) <= 1 or not (any(map(_is_long, shared)) or is_wide_text(a.key)):
+        return 0.0  # "Nova Max" isn't "Nova"
+    if 2 * len(shared) <= min(len(ours), len(theirs)) or not _has_same_numbers(a, b):
+        return 0.0
+    if values.numbers(a.subject) and _is_nested(ours, theirs):
+        return 0.0  # "Nova 15 Pro" isn't "Nova 15"
+    before = dict(a.fields)
+    has_same = any(
+        {*match_key(value).split()} & {*match_key(before.get(name, "")).split()}
+        for name, value in b.fields
+    )
+    return len(shared) / len(ours | theirs) if has_same else 0.0
+
+
+def _only_rows(entries: Sequence[Entry]) -> set[tuple[str, ...]]:
+    """Return the paths of the tables with a single row."""
+    counts = Counter(entry.path for entry in entries if entry.kind == ROW)
+    return {path for path, count in counts.items() if count == 1 and path}
+
+
+def _replaced_in_paragraph(
+    gap: _Gap, taken: set[int]
+) -> Iterable[tuple[Sequence[Entry], Sequence[Entry]]]:
+    """Yield the sentences of a paragraph that were replaced by others beside one that was kept."""
+    for a, b in gap.neighbors:
+        old, new = (
+            [e for e in entries if e.order == beside.order and id(e) not in taken]
+            for entries, beside in ((gap.old, a), (gap.new, b))
+        )
+        if not (old and new and a.kind == b.kind == SENTENCE):
+            continue
+        if max(len(old), len(new)) <= FEW_SENTENCES and _words_that_tell(
+            _whole(old)
+        ) & _words_that_tell(_whole(new)):
+            yield old, new
+
+
 def _is_as_long(a: Entry, b: Entry) -> bool:
     return 2 * len(b.match) >= len(a.match)
 
@@ -1024,12 +1215,16 @@ def is_reworded(before: str, after: str) -> bool:
     old, new = match_key(before), match_key(after)
     if old == new:
         return True
-    if fuzz.ratio(old, new) < SAME or values.typed_values(before) != values.typed_values(after):
-        return False
     gone, come = (
         Counter(old.split()) - Counter(new.split()),
         Counter(new.split()) - Counter(old.split()),
     )
+    are_accents = min(map(len, gone), default=0) >= SPELT_WORD and (
+        _without_accents(old) == _without_accents(new)
+    )
+    is_near = are_accents or fuzz.ratio(old, new) >= SAME
+    if not is_near or values.typed_values(before) != values.typed_values(after):
+        return False
     long_gone = [word for word in gone if len(word) >= LONG_WORD]
     long_come = [word for word in come if len(word) >= LONG_WORD]
     return all(

@@ -92,10 +92,13 @@ MOST_JOINED = 12  # rows changed in the same way that are merged into one line
 # rows of one table changed in the same columns before they are merged into one line
 MOST_OF_FRAME = 8
 REWRITTEN = 64  # token_sort_ratio from which an added sentence may replace a removed one
+SAME_OPENING = 8  # words with which a removed sentence and a new one begin if they were merged
 SAME_WORDS = 4  # with which a removed and an added item begin if one has replaced the other
 MOST_ADDED = 1_000  # added statements searched for a replacement
 MOST_LEFT_OUT = 4  # words of a part that an enumeration lost
 FEW_TELLING_WORDS = 18  # a single removed sentence with fewer words can be an edit
+FEW_EDITED = 7  # edited statements of a page, from which it can be reworded as a whole
+MOSTLY_REWORDED = 0.6  # their share from which other words say little
 SLIGHT = 0.06  # share of long words from which an edit is more than a touch
 FEW_ALONE = 12  # with fewer words, a single removed sentence isn't reported
 FEW_WORDS = 6  # removed sentences with fewer words aren't reported
@@ -142,7 +145,8 @@ _LOUD = re.compile(
     re.IGNORECASE,
 )
 _NOT = re.compile(
-    r"\b(?:not|no|never|cannot|without|nicht|kein\w*|ohne|pas|aucun\w*|jamais|sans|ningún\w*|nunca|sin)\b|n't\b|不|没|未|无"
+    r"\b(?:not|no|never|cannot|without|nicht|kein\w*|ohne|pas|aucun\w*|jamais|sans|ningún\w*|nunca|sin)\b|n't\b|不|没|未|无",
+    re.IGNORECASE,
 )
 # A sentence that means nothing without the one before.
 _POINTS_BACK = re.compile(
@@ -158,6 +162,13 @@ _FOLLOWING = re.compile(
     r"|(?:包括|包含|提供|提交|满足|符合)以下|如下",
     re.IGNORECASE,
 )
+# What only says where more is written, or shows what was said.
+_POINTER = re.compile(
+    r"\W*(?:see|refer to|siehe|vgl|voir|cf|véase|ver|consulte)\b.{0,120}$|.{0,120}\b(?:here|hier|ici|aquí)\W*$"
+    r"|(?:参见|请参阅|详见|詳しくは).{0,60}$",
+    re.IGNORECASE,
+)
+_EXAMPLE = re.compile(r"\W*(?:examples?|beispiele?|exemples?|ejemplos?|例|示例)\W*", re.IGNORECASE)
 _CONJUNCTIONS = frozenset("and or und oder et ou y o".split())
 _OR = "|".join(sorted(_CONJUNCTIONS))
 _ENUMERATION = re.compile(rf"[,;、](?:\s+(?:{_OR})(?=\s))?(?:\s|$)|\s(?:{_OR})\s")
@@ -172,6 +183,28 @@ _REFERRED = re.compile(
     r"|第\s*\d+\s*[条條章节節項项]",
     re.IGNORECASE,
 )
+# On which side of a number a rule applies: "less than 500", "500 or less".
+_BOUNDS = {
+    "<": r"(?:less|fewer) than|under|below|weniger als|unter|moins de|menos de|少于|低于",
+    "<=": r"at most|(?:no|not) more than|up to|höchstens|maximal|bis zu|au plus|jusqu'à|como máximo|hasta|最多|至多|不超过",
+    ">": r"more than|over|above|mehr als|über|plus de|más de|超过",
+    ">=": r"at least|mindestens|wenigstens|au moins|al menos|至少|不少于",
+}
+_BOUNDS_AFTER = {
+    "<": r"未満",
+    "<=": r"or (?:less|fewer)|oder weniger|ou moins|o menos|以下",
+    ">": r"を超える",
+    ">=": r"or more|oder mehr|ou plus|o más|以上",
+}
+_BOUNDED = [
+    (side, re.compile(pattern, re.IGNORECASE))
+    for bounds, form in (
+        (_BOUNDS, r"(?<!\w)(?:{})\s*\d"),
+        (_BOUNDS_AFTER, r"\d\D{{0,12}}?(?:{})(?!\w)"),
+    )
+    for side, words in bounds.items()
+    for pattern in [form.format(words)]
+]
 _WITH_DIGIT = re.compile(r"\w*\d\w*")
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _DIGITS = re.compile(r"\d+")
@@ -240,6 +273,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     known.statements.now = _Statements({entry.match for entry in _entries_now(diff)})
     known.statements.count(old, _entries_now(diff))
     known.statements.are_numbered = diff.has_numbered_clauses
+    known.statements.are_reworded = _is_reworded_page(diff)
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
     come = _added(diff)
@@ -259,8 +293,19 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     found = _without_translations(found, diff)
     found = [one for one in found if one.status != NEW or not known.statements.have(one)]
     loud = [one for one in found if one.weight >= ENOUGH and not injection_reason(one.sentence)]
-    joined = _joined_rows(_joined_sentences(_without_candidates(loud)))
+    remain = {entry.path for entry in _entries_now(diff)}
+    joined = _joined_rows(_joined_sections(_joined_sentences(_without_candidates(loud)), remain))
     return sorted(_framed(_capped(joined)), key=lambda one: one.order)
+
+
+def _is_reworded_page(diff: PageDiff) -> bool:
+    """Whether most sentences and items of a page were edited, as after a change of style."""
+    edited = sum(
+        one.kind == CHANGED and one.new is not None and one.new.kind in (SENTENCE, ITEM)
+        for one in diff.differences
+    )
+    kept = sum(entry.kind in (SENTENCE, ITEM, PARAGRAPH) for entry in diff.unchanged)
+    return edited >= FEW_EDITED and edited >= MOSTLY_REWORDED * (edited + kept)
 
 
 def _entries_now(diff: PageDiff) -> list[Entry]:
@@ -387,7 +432,7 @@ def _change(
     if difference.kind == ADDED:
         made = _came(entry, title)
     elif difference.kind == REMOVED or old is None or new is None:
-        made = _went(entry, title, come)
+        made = _went(entry, title, come, said)
     elif difference.kind == MOVED:
         made = _moved(old, new, difference.cells, title, said)
     else:
@@ -417,7 +462,7 @@ def _came(entry: Entry, title: str) -> PageChange:
     )  # fmt: skip
 
 
-def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
+def _went(entry: Entry, title: str, come: Sequence[str], said: _Statements) -> PageChange:
     sentence = words_of(entry, title)
     weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.55}[entry.kind]
     is_pair = entry.kind == PAIR and bool(entry.headings)
@@ -427,7 +472,9 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     is_rewritten = is_prose and (_is_slight(entry) or _is_rewritten(entry, come))
     is_listed_again = entry.kind == ITEM and _is_named_again(entry, come)
     is_lead = is_prose and (_announces(entry) or _is_lead(entry.text))
-    if is_rewritten or is_listed_again or is_lead:
+    if said.are_reworded and entry.kind in (SENTENCE, ITEM):
+        is_rewritten = is_rewritten or not values.typed_values(entry.text)
+    if is_rewritten or is_listed_again or is_lead or _is_aid(entry):
         weight = 0.2
     above = shorten(_context(entry, title), 80)
     if entry.kind == ITEM and match_key(above) not in match_key(sentence):
@@ -476,6 +523,14 @@ def _is_lead(text: str) -> bool:
     return is_short and bool(_FOLLOWING.search(text)) and not _is_telling(text)
 
 
+def _is_aid(entry: Entry) -> bool:
+    """Whether an entry is an example, or only points to another text."""
+    nearest = entry.headings[-1] if entry.headings else ""
+    is_pointer = entry.kind == SENTENCE and _POINTER.match(entry.text)
+    is_example = entry.kind in (SENTENCE, ITEM) and _EXAMPLE.fullmatch(nearest)
+    return bool(is_example or (is_pointer and not values.typed_values(entry.text)))
+
+
 def _is_slight(entry: Entry) -> bool:
     """Whether a sentence means nothing without the one before it, and states no value or rule."""
     if word_count(entry.text) < FEW_WORDS or _POINTS_BACK.match(entry.text):
@@ -485,7 +540,12 @@ def _is_slight(entry: Entry) -> bool:
 
 
 def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
-    """Whether a removed sentence was only reworded, somewhere on the page."""
+    """Whether a removed sentence was only reworded or merged into another one, somewhere on the page."""
+    words = entry.match.split()
+    opening = " ".join(words[:SAME_OPENING])
+    merged = any(text.startswith(f"{opening} ") for text in come[:MOST_ADDED])
+    if len(words) > SAME_OPENING and merged:
+        return True
     best = process.extractOne(
         entry.match, come[:MOST_ADDED], scorer=fuzz.token_sort_ratio, score_cutoff=REWRITTEN
     )
@@ -645,9 +705,14 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         or (gone and not (is_touched or _are_same_amounts(before, after)))
         or _are_other_amounts(before, after)
         or _are_other_periods(before, after)
+        or _are_other_bounds(before, after)
     ):
         weight = 0.6
-    elif _is_new_beside(_left_out(after, before), before) or said.replaced_once(before, after):
+    elif _is_new_beside(_left_out(after, before), before):
+        weight = 0.55
+    elif said.are_reworded:
+        weight = 0.35
+    elif said.replaced_once(before, after):
         weight = 0.55
     elif is_touched and not _is_another_rule(before, after):
         weight = 0.3
@@ -774,6 +839,15 @@ def _are_other_periods(before: str, after: str) -> bool:
     """Whether one length of time was replaced by another: "per day", "per month"."""
     old, new = values.periods(before), values.periods(after)
     return bool(old - new and new - old)
+
+
+def _are_other_bounds(before: str, after: str) -> bool:
+    """Whether a number counts itself now, or no longer does: "less than 500", "500 or less"."""
+    old, new = (
+        Counter(side for side, bound in _BOUNDED for _found in bound.findall(text))
+        for text in (before, after)
+    )
+    return bool(old and new) and old != new
 
 
 # --- weight ---
@@ -967,6 +1041,7 @@ class _Statements:
         self._replaced: set[tuple[frozenset[str], frozenset[str]]] = set()
         self.now: _Statements | None = None
         self.are_numbered = False
+        self.are_reworded = False
         self._fewer: Counter[str] = Counter()
 
     def lost(self, text: str) -> bool:
@@ -1533,7 +1608,8 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
     for members in paragraphs.values():
         run: list[PageChange] = []
         for member in sorted(members, key=lambda one: one.part):
-            if run and sum(len(one.sentence) for one in (*run, member)) > LONGEST:
+            is_long = sum(len(one.sentence) for one in (*run, member)) > LONGEST
+            if run and is_long and member.status != GONE:
                 kept.append(_as_one(run))
                 run = []
             run.append(member)
@@ -1544,6 +1620,36 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
         for one in kept
         if one.members or not ((_leans(one) and id(one) not in led) or _is_short_loss(one))
     ]
+
+
+def _joined_sections(
+    changes: Sequence[PageChange], remain: Collection[tuple[str, ...]]
+) -> list[PageChange]:
+    """Merge the removed paragraphs of a section that is gone, as far as they fit into one change."""
+    runs: dict[tuple[str, ...], list[PageChange]] = {}
+    joined: list[list[PageChange]] = []
+    for change in changes:
+        is_part = change.status == GONE and change.kind == SENTENCE and change.path not in remain
+        run = runs.get(change.path, []) if is_part and change.path else []
+        if run and sum(len(one.sentence) for one in (*run, change)) <= LONGEST:
+            run.append(change)
+        else:
+            joined.append([change])
+            if is_part:
+                runs[change.path] = joined[-1]
+    return [_as_one_section(run) if len(run) > 1 else run[0] for run in joined]
+
+
+def _as_one_section(paragraphs: Sequence[PageChange]) -> PageChange:
+    space = "" if is_wide_text(paragraphs[0].quote) else " "
+    first = paragraphs[0]
+    said = space.join(one.sentence for one in paragraphs)
+    return replace(
+        _below(first.headings[-1], replace(first, sentence=said)),
+        before=space.join(one.before for one in paragraphs),
+        is_typed=any(one.is_typed for one in paragraphs),
+        members=tuple(part for one in paragraphs for part in one.members or [one]),
+    )
 
 
 def _led(changes: Sequence[PageChange]) -> set[int]:
@@ -1576,9 +1682,11 @@ def _as_one(members: Sequence[PageChange]) -> PageChange:
         return first
     row = [one for n, one in enumerate(members) if one.part == first.part + n]
     space = "" if is_wide_text(first.quote) else " "
+    said = space.join(one.sentence for one in members)
     return replace(
         first,
-        sentence=space.join(one.sentence for one in members),
+        # The beginning of a removed paragraph tells what it was about.
+        sentence=shorten(said, LONGEST) if first.status == GONE else said,
         quote=space.join(one.quote for one in row),
         before=space.join(one.before for one in members),
         before_quote=space.join(one.before_quote for one in row),

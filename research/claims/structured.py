@@ -251,7 +251,7 @@ class _Lines:
             found = _node(json.loads(value)).value
         except (ValueError, RecursionError):
             found = value
-            if value[0] == "[" and not re.search(r"[\[{]", value[1:]):
+            if value[:1] == "[" and not re.search(r"[\[{]", value[1:]):
                 parts = [_unquoted(part) for part in value[1:-1].split(",")]
                 found = [Node(part, first, last) for part in parts if part]
         return Node(found, first, last)

@@ -1637,6 +1637,226 @@ def test_the_only_statement_in_the_place_of_another_has_replaced_it():
     assert "changed" not in [one.status for one in news(*names)]
 
 
+def test_a_table_without_outer_bars_keeps_its_rows():
+    text = "Trams by line.\nLine | Status\n:--- | :---\nT1 | Planned\nT2 | Open\nBoth end at the\nharbour.\n"
+    rows = parsed(join_file(f"# Trams\n\n{text}"))
+
+    assert [(row.subject, row.fields) for row in rows if row.kind == ROW] == [
+        ("T1", (("Status", "Planned"),)),
+        ("T2", (("Status", "Open"),)),
+    ]
+    assert rows[-1].text == "Both end at the harbour."
+
+
+def test_a_page_with_much_front_matter_is_not_only_data():
+    front = "".join(f"key_{n}: value {n}\n" for n in range(60))
+    entries = parsed(f"---\n{front}intro: |\n  ### Trams\n---\n\n## Lines\n\nTrams run daily.\n")
+
+    assert entries[-1].text == "Trams run daily."
+    assert entries[-1].headings == ("Lines",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("TCP Connections", "TCP and TLS Connections"),
+        ("Traffic Policy Actions", "Traffic Policy Units"),
+    ],
+)
+def test_a_renamed_row_between_the_same_rows_is_changed(before: str, after: str):
+    table = "# Limits\n\n| Limit | Free | Paid |\n|---|---|---|\n| Users | 1 | 3 |\n| {} |\n| Agents | 2 | 9 |\n"
+    old = table.format(f"{before} | 2,000 connections | 5,000 then credit")
+    new = table.format(f"{after} | 5,000 connections | 7,000 per month")
+
+    assert [status for status, _text in said(old, new, "Limits")] == ["changed"]
+    moved = new.replace(f"| {after} | 5,000 connections | 7,000 per month |\n", "")
+    moved += f"| {after} | 5,000 connections | 7,000 per month |\n"
+    assert sorted(status for status, _text in said(old, moved, "Limits")) == ["gone", "new"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Comet", "Orbit"),
+        ("Tram One", "Tram Two"),
+        ("Nova", "Nova Max"),
+        ("Nova 15", "Nova 15 Pro"),
+    ],
+)
+def test_a_row_in_the_place_of_one_with_another_name_is_another_one(before: str, after: str):
+    table = "# Trams\n\n| Tram | Speed | Seats |\n|---|---|---|\n| Ada | 60 | 90 |\n| {} |\n| Zoe | 70 | 80 |\n"
+    old, new = table.format(f"{before} | 50 | 100"), table.format(f"{after} | 55 | 110")
+
+    assert sorted(status for status, _text in said(old, new, "Trams")) == ["gone", "new"]
+
+
+def test_the_only_row_of_a_table_is_changed_not_gone_and_new():
+    table = "# Next\n\n| Tram | Track |\n|---|---|\n| {} |\n\nThe council plans it.\n"
+
+    told = said(table.format("2.42 | 14.x"), table.format("2.43 | 15.x"), "Next")
+    assert [status for status, _text in told] == ["changed"]
+
+
+def test_a_rule_replaced_below_a_new_heading_is_changed():
+    page = "# Rules\n\nTrams start at six.\n\n{}\n\n## Night\n\nTrams stop at one.\n"
+    old = "Drivers explaining the reason of a delay and its consequences should write a report."
+    new = "## Delays\n\nThe council reads all reports.\n\nDrivers explaining the reason of a delay must write a report within two days."
+    told = said(page.format(old), page.format(new), "Rules")
+
+    assert "gone" not in [status for status, _text in told]
+    [text] = [text for status, text in told if status == "changed"]
+    assert text.startswith("Drivers explaining")
+
+
+def test_the_end_of_a_paragraph_that_was_replaced_is_changed():
+    page = "# Fund\n\nSpeakers can get a grant from the fund. {}\n"
+    old, new = (
+        "However, if your journey costs more than 500 €, ask the council for a permit.",
+        "Long journeys count against the account of your club.",
+    )
+
+    [(status, text)] = said(page.format(old), page.format(new), "Fund")
+    assert status == "changed" and text.startswith("Long journeys")
+    other = page.format("Dogs stay outside.")
+    assert "changed" not in [status for status, _text in said(page.format(old), other, "Fund")]
+
+
+def test_statements_that_moved_do_not_mark_a_place():
+    entries = parsed("# Lines\n\n" + "".join(f"- Tram {n} runs daily\n" for n in range(6)))
+    pairs = list(zip(entries, [entries[n] for n in (5, 0, 1, 3, 2, 4)], strict=True))
+
+    kept = page_diff._in_order(pairs)
+    assert [old.order for old, _new in kept] in ([1, 2, 3, 5], [1, 2, 4, 5])
+
+
+def test_the_places_of_a_long_page_are_found_in_one_pass():
+    entries = parsed("# Lines\n\n" + "".join(f"- Tram {n} runs daily\n" for n in range(20_000)))
+    started = time.perf_counter()
+
+    assert page_diff._in_order(list(zip(entries, entries, strict=True)))[-1][0] is entries[-1]
+    assert time.perf_counter() - started < 2
+
+
+def test_a_removed_paragraph_is_one_change_that_begins_like_it():
+    sentences = [
+        f"The council of district {n} orders that all trams of line {n} wait for the ferry."
+        for n in range(1, 9)
+    ]
+    page = "# Rules\n\nTrams start at six.\n\n{}\n\nTrams stop at one.\n"
+
+    [gone] = news(page.format(" ".join(sentences)), page.format("").replace("\n\n\n\n", "\n\n"))
+    assert gone.status == "gone" and len(gone.members) == 8
+    assert gone.sentence.startswith(sentences[0]) and len(gone.sentence) <= page_news.LONGEST
+
+
+def test_the_paragraphs_of_a_removed_section_are_one_change_below_its_heading():
+    rules = (
+        "Dogs must wear a muzzle in all trams and ferries that leave the harbour at night.",
+        "Owners must pay half a fare for each dog that sits on a bench beside them.",
+    )
+    section = f"\n## Animals\n\n{rules[0]}\n\n{rules[1]}\n"
+    page = "# Rules\n\nTrams start at six.\n"
+    [gone] = news(page + section, page)
+
+    assert gone.sentence == f"Animals: {rules[0]} {rules[1]}"
+    assert [one.before_quote for one in gone.members] == list(rules)
+    assert gone.before_quote in section
+
+
+@pytest.mark.parametrize(
+    "pointer",
+    [
+        "See the timeline of the harbour lines for all stations that open in the next seasons.",
+        "Detailed information about the offers of the harbour lines for groups can be found here.",
+        "Siehe die Übersicht aller Linien und Stationen für die nächsten Fahrpläne am Hafen.",
+    ],
+)
+def test_a_removed_sentence_that_only_points_to_another_text_is_not_gone(pointer: str):
+    page = "# Rules\n\nTrams start at six.\n\n{}\n\n## Night\n\nTrams stop at one.\n"
+
+    assert said(page.format(pointer), page.format(""), "Rules") == []
+
+
+def test_a_removed_example_is_not_gone():
+    page = "# Rules\n\nDrivers call the yard.\n\n## Example\n\n{}- Yard: Here is the yard of the trams.\n"
+    example = "- Driver: Good morning, this is the tram at the harbour.\n"
+
+    assert said(page.format(example), page.format(""), "Rules") == []
+
+
+def test_a_sentence_merged_into_one_with_the_same_beginning_is_not_gone():
+    page = "# Leave\n\n{} Talk to your manager about longer leave.\n"
+    old = (
+        "You can take ten days of leave for the wedding of a sister or a brother in another country."
+        " You can take three days of leave for the wedding of a cousin, a niece or a close friend of yours."
+    )
+    new = "You can take ten days of leave for the wedding of near family, and three for the wedding of a friend."
+
+    assert "gone" not in [status for status, _text in said(page.format(old), page.format(new))]
+
+
+def test_the_numbers_of_a_row_that_are_in_rows_of_their_own_now_are_not_gone():
+    old = "# Pricing\n\n| Product | Free | Paid |\n|---|---|---|\n| Depot data | 10 depots, 5 million rows read, 100,000 rows written | 50,000 depots, 25 billion rows read |\n| Trams | 1 | 2 |\n| Ferries | 3 | 4 |\n"
+    new = "# Pricing\n\n| Product | Free | Paid |\n|---|---|---|\n| Trams | 1 | 2 |\n| Ferries | 3 | 4 |\n\n## Depot data\n\n| Limit | Free | Paid |\n|---|---|---|\n| Depots | 10 | 50,000 |\n| Rows read | 5 million | 25 billion |\n| Rows written | 100,000 | none |\n"
+
+    assert "gone" not in [status for status, _text in said(old, new, "Pricing")]
+    fewer = new.replace("| Depots | 10 | 50,000 |\n", "")
+    assert "gone" in [status for status, _text in said(old, fewer, "Pricing")]
+
+
+def test_another_wording_says_little_on_a_page_that_was_reworded():
+    old = "# Care\n\n" + "".join(
+        f"- Drivers shall carefully clean bench {name} every evening after work\n"
+        for name in ("Ada", "Bea", "Cleo", "Dora", "Emma", "Faye", "Gina", "Hera")
+    )
+    new = old.replace("shall carefully clean", "should thoroughly wipe down")
+    valued = new.replace("every evening after work", "within 10 days after work")
+
+    assert page_diff.compare(parsed(old), parsed(new)).differences
+    assert said(old, new, "Care") == []
+    assert {status for status, _text in said(old, valued, "Care")} == {"changed"}
+
+
+def test_a_short_sentence_with_other_accents_is_the_same():
+    page = "# Reglas\n\n- Término de su {}\n- Los tranvías esperan\n"
+
+    assert said(page.format("periodo"), page.format("período"), "Reglas") == []
+
+
+def test_a_not_at_the_beginning_of_a_sentence_is_the_same_not():
+    page = "# Rules\n\n- {} building trams from old parts of the yard\n- Trams wait\n"
+
+    assert said(page.format("not"), page.format("Not"), "Rules") == []
+
+
+def test_a_value_that_is_written_once_now_is_the_same():
+    page = "rates:\n  - date: 2023-01-01\n    note: by law\n{}  - date: 2024-01-01\n    note: by law\n    rate: 260\n"
+    old = page.format("    first: 250\n    second: 250\n    third: 250\n")
+    new, other = page.format("    rate: 250\n"), page.format("    rate: 255\n")
+
+    assert said(old, new, "Rates") == []
+    assert [status for status, _text in said(old, other, "Rates")] == ["changed"]
+    plans = "# Plans\n\n| Limit | Free | Paid |\n|---|---|---|\n| Users | 1 | 3 |\n| Trams | {} |\n"
+    assert said(plans.format("5 | "), plans.format(" | 5"), "Plans") != []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("A club with less than 500 members", "A club with 500 members or less"),
+        ("A club with more than 500 members", "A club with at least 500 members"),
+        ("Ein Verein mit weniger als 500 Mitgliedern", "Ein Verein mit höchstens 500 Mitgliedern"),
+    ],
+)
+def test_a_number_that_counts_itself_now_is_changed(before: str, after: str):
+    page = "# Rules\n\n{} owns no tram. It must use at most a ferry, or less.\n"
+
+    assert [status for status, _text in said(page.format(before), page.format(after))] == [
+        "changed"
+    ]
+    assert not page_news._are_other_bounds(before, f"{before} in town")
+
+
 # --- tables and lists as other formats write them -------------------------------------------------------
 
 
