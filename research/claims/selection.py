@@ -138,7 +138,8 @@ _CHANGE = re.compile(
     r"|publié\w*|adopté\w*)\b|发布|發布|宣布|达到|首次|推出|公布|上线|启动|下降|上升|增长|提高|推迟|实施|停止|取消|收购|预计|発表|公開|開始|終了|増加|減少|발표|출시|증가|감소",
     re.IGNORECASE,
 )
-_MARKUP = re.compile(r"\{\{|\}\}|:::|<\w[^<>]*=")  # of a template that wasn't rendered
+_MARKUP = re.compile(r"\{\{|\}\}|\{%|:::|<\w[^<>]*=")  # of a template that wasn't rendered
+_TEMPLATE = re.compile(r"\{%")  # braces alone are data in a record
 # Words of a topic that ask for news, and that its pages needn't contain.
 _ASKS = re.compile(
     r"\b(?:latest|news|updates?|neuest\w*|aktuell\w*|neuigkeiten|nachrichten|actualités?|nouvelles|noticias|novedades)\b"
@@ -477,13 +478,14 @@ def _is_statement(entry: Entry, text: str, page: _Page) -> bool:
 
 
 def _is_noise(candidate: _Candidate) -> bool:
-    if candidate.entry.kind == SENTENCE:
-        said = candidate.entry.text
-        # A new page of rules, terms or instructions says its news to the reader.
-        is_litter = is_boilerplate if candidate.page.is_news else is_chatter
-        # Words of the heading aren't boilerplate: a leak of cookies, a change of the terms.
-        return _MARKUP.search(said) is not None or (not candidate.is_of_heading and is_litter(said))
-    return candidate.text.startswith(("http", "!["))
+    markup = _MARKUP if candidate.entry.kind == SENTENCE else _TEMPLATE
+    if markup.search(candidate.text) or candidate.text.startswith(("http", "![")):
+        return True
+    # A new page of rules, terms or instructions says its news to the reader.
+    is_litter = is_boilerplate if candidate.page.is_news else is_chatter
+    # Words of the heading aren't boilerplate: a leak of cookies, a change of the terms.
+    is_exempt = candidate.entry.kind != SENTENCE or candidate.is_of_heading
+    return not is_exempt and is_litter(candidate.entry.text)
 
 
 def _score(candidate: _Candidate) -> float:
