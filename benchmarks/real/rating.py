@@ -47,7 +47,9 @@ class Topic:
             done = subprocess.run(command, capture_output=True, check=False)
             if done.returncode:
                 raise NotFetched(f"{self.repository} isn't in {mirror} with commit {self.commit}.")
-            read.append(Document(path, done.stdout.decode("utf-8", "replace")))
+            # Lines end as in a page that a run has stored.
+            text = done.stdout.decode("utf-8", "replace").replace("\r\n", "\n")
+            read.append(Document(path, text))
         return read
 
 

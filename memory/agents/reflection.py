@@ -29,6 +29,7 @@ from beacon_site.text.cleaning import (
     cut,
     ended,
     for_prompt,
+    match_key,
     one_line,
     plain,
     shorten,
@@ -87,19 +88,22 @@ def findings_in(result: str) -> list[str]:
 def entry_of(told: EntryContent) -> str:
     """Return the entry as Markdown in seed 003's format, without a lesson; "" without findings.
 
-    Sentences with prompt injection are left out.
+    Sentences with prompt injection are left out. Without a summary, the first finding is the summary,
+    in a few words. A finding that the summary says in full isn't repeated, unless it's the only one.
     """
     found = [_line(one, LONGEST_FINDING) for one in told.findings]
     kept = [one for one in dict.fromkeys(found) if one and not injection_reason(one)]
     if not kept:
         return ""
+    summary = in_few_words(told.summary or kept[0])
+    found = [one for one in kept[:MOST_FINDINGS] if match_key(one) != match_key(summary)]
     return "\n".join(
         [
             f"## {_line(told.title, LONGEST_TITLE).lstrip('# ') or '-'}",
-            f"- Summary: {in_few_words(told.summary or kept[0])}",
+            f"- Summary: {summary}",
             f"- Date: {timezone.localdate().isoformat()}",
             f"- Task: {_line(told.task, LONGEST_TASK) or '-'}",
-            f"- Findings: {' '.join(map(ended, kept[:MOST_FINDINGS]))}",
+            f"- Findings: {' '.join(map(ended, found or kept[:1]))}",
         ]
     )
 

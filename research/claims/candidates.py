@@ -146,13 +146,14 @@ def is_chatter(sentence: str) -> bool:
     if _CODE.search(sentence) or _URL.search(sentence) or _TO_READER.search(sentence):
         return True
     bare = sentence.lstrip("\"'“‘([ ")
-    if _SUBJECTLESS.match(bare) or _GLUED.match(bare):
+    if _SUBJECTLESS.match(bare) or _GLUED.match(bare) or _LABELLED.match(sentence):
         return True
-    return (
-        _LABELLED.match(sentence) is not None
-        or _BOILERPLATE.search(sentence) is not None
-        or _is_fragment(sentence)
-    )
+    return is_boilerplate(sentence)
+
+
+def is_boilerplate(sentence: str) -> bool:
+    """Whether a sentence is about the site instead of its subject, or only a list or symbols."""
+    return _BOILERPLATE.search(sentence) is not None or _is_fragment(sentence)
 
 
 def begins_with_reference(sentence: str, language: str = "en") -> bool:
@@ -170,6 +171,6 @@ def _is_fragment(sentence: str) -> bool:
     visible = len(sentence.replace(" ", ""))
     if letters < 0.55 * visible:
         return True
-    words = sentence.split()
-    shouted = sum(word.isupper() and len(word) > 3 for word in words)
-    return shouted > 0.4 * len(words) or bool(_LISTED.search(sentence))
+    # By letters, since a sentence in Chinese has few spaces.
+    shouted = "".join(word for word in sentence.split() if word.isupper() and len(word) > 3)
+    return len(_WORDLIKE.findall(shouted)) > 0.4 * letters or bool(_LISTED.search(sentence))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
+from itertools import takewhile
 from urllib.parse import urlsplit
 
 from rapidfuzz import fuzz
@@ -20,7 +21,7 @@ from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
 from research.claims import blocks, matching, page_news
 from research.claims.blocks import ITEM, PAIR, SENTENCE, STATED, Entry
-from research.claims.candidates import begins_with_reference, is_chatter
+from research.claims.candidates import begins_with_reference, is_boilerplate, is_chatter
 from research.claims.quoting import fold
 from research.claims.terms import is_wide_text, terms
 
@@ -101,7 +102,8 @@ SAME = 85  # token_set_ratio from which two sentences say the same
 MOST_OF_PAGE = 3_000  # statements of a page that are scored
 COMPARED = 150  # the best ones, which are compared with each other
 EMBEDDED = 40  # the best of those, which get vectors: a few milliseconds each
-SHORTEST, LONGEST = 5, 60  # in words
+# In words. A new page of a law or of rules has long sentences.
+SHORTEST, LONGEST, LONGEST_NEWS = 5, 60, 80
 SHORT, SHORT_WEIGHT = 14, 0.008  # what each word that a sentence lacks costs
 FIRST_LEAD = 0.3  # of a page's first statement below its title, if it has a word of the topic
 LEAD = 600  # characters at the top of a page that show its subject
@@ -114,11 +116,12 @@ MOST_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
 # that costs. Fitted on the practice half of `benchmarks.real.rating`.
 ON_TOPIC, OFF_TOPIC = 0.6, 1.5
 # With this many statements on the topic for each one wanted, others are left out. A statement is on the
-# topic if its page is this relevant, or if it or what is around it has this share of the topic's words.
+# topic if its page is news or this relevant, or if it or what is around it has this share of the
+# topic's words.
 ENOUGH_NEAR, RELEVANT, LEAST_NEAR = 3, 0.65, 0.5
 # A page is as close to the topic as another if it has this share of its closeness. That many known
 # pages of a folder are compared, by their first characters.
-AS_CLOSE, MOST_BESIDE, CLOSELY = 0.5, 20, 20_000
+AS_CLOSE, MOST_BESIDE, CLOSELY = 0.4, 20, 20_000
 PASSING = 0.25  # below this relevance, a page mentions the topic only in passing
 # Sites that have pages about everything in one folder.
 _ABOUT_EVERYTHING = ("wikipedia.org", "wikimedia.org", "arxiv.org", "doi.org", "ycombinator.com")
@@ -135,7 +138,8 @@ _CHANGE = re.compile(
     r"|publié\w*|adopté\w*)\b|发布|發布|宣布|达到|首次|推出|公布|上线|启动|下降|上升|增长|提高|推迟|实施|停止|取消|收购|预计|発表|公開|開始|終了|増加|減少|발표|출시|증가|감소",
     re.IGNORECASE,
 )
-_MARKUP = re.compile(r"\{\{|\}\}|:::|<\w[^<>]*=")  # of a template that wasn't rendered
+_MARKUP = re.compile(r"\{\{|\}\}|\{%|:::|<\w[^<>]*=")  # of a template that wasn't rendered
+_TEMPLATE = re.compile(r"\{%")  # braces alone are data in a record
 # Words of a topic that ask for news, and that its pages needn't contain.
 _ASKS = re.compile(
     r"\b(?:latest|news|updates?|neuest\w*|aktuell\w*|neuigkeiten|nachrichten|actualités?|nouvelles|noticias|novedades)\b"
@@ -250,8 +254,8 @@ def find(
     """Return the best statements on `topic`, best first, at most `limit`.
 
     `known_pages` were read by earlier runs. A new page beside one of them, in the same folder of a
-    site, is news by itself: it's announced by its title, and says more. What the known pages said
-    before isn't repeated.
+    site or below it, is news by itself: it's announced by its title, and says more. What the known
+    pages said before isn't repeated.
 
     Leaves out statements that repeat one of `known` or `struck`, and text with prompt injection.
     `narrowed` and `focus` describe the topic further and weigh less. Empty only if no page has a
@@ -279,18 +283,18 @@ def find(
     return _select(best, [*known, *struck], limit, _Before(known_pages))
 
 
-def _folder(url: str) -> str:
-    """Return the site and folder of a page, or "" for a bare host and a site about everything.
+def _folders(url: str) -> tuple[str, ...]:
+    """Return the site and folders of a page, or () for a bare host and a site about everything.
 
     Folders of two years are the same: /2025/11/, /2026/08/.
     """
     try:
         path = urlsplit(url).path
     except ValueError:  # not a URL
-        return ""
+        return ()
     if path in ("", "/") or any(is_in_domain(url, domain) for domain in _ABOUT_EVERYTHING):
-        return ""
-    return f"{domain_of(url)}{_DIGITS.sub('0', path.rpartition('/')[0])}"
+        return ()
+    return domain_of(url), *_DIGITS.sub("0", path.strip("/")).split("/")[:-1]
 
 
 def _page(reading: PageText, place: int) -> _Page:
@@ -333,17 +337,23 @@ def _score_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | N
 
 
 def _mark_news(pages: Sequence[_Page], known_pages: Sequence[PageText]) -> None:
-    """Mark the pages in the folder of known ones that are as close to the topic as one of those.
+    """Mark the pages beside known ones that are as close to the topic as one of those.
 
-    A folder can have pages about everything, as in an encyclopedia or an archive.
+    Pages are beside each other if they're in the same folder of a site, or below the same one: a site
+    also has folders for each year, part or product. The known pages that share the most folders are
+    compared. A folder can have pages about everything, as in an encyclopedia or an archive.
     """
-    beside: defaultdict[str, list[PageText]] = defaultdict(list)
-    for known in known_pages:
-        if folder := _folder(known.url):
-            beside[folder].append(known)
+    known = [(folders, one) for one in known_pages if (folders := _folders(one.url))]
     for page in pages:
-        near = beside.get(_folder(page.reading.url), [])[:MOST_BESIDE]
-        if near:
+        own = _folders(page.reading.url)
+        beside: defaultdict[int, list[PageText]] = defaultdict(list)
+        for folders, one in known:
+            alike = takewhile(lambda two: two[0] == two[1], zip(own, folders, strict=False))
+            shared = sum(1 for _two in alike)
+            if shared > 1 or (own and own == folders):
+                beside[shared].append(one)
+        if beside:
+            near = beside[max(beside)][:MOST_BESIDE]
             least = AS_CLOSE * min(_closeness(one, page.query) for one in near)
             page.is_news = _closeness(page.reading, page.query) >= least
 
@@ -456,24 +466,26 @@ def _mark_templates(candidates: Sequence[_Candidate], pages: int) -> None:
 
 def _is_statement(entry: Entry, text: str, page: _Page) -> bool:
     count = word_count(text)
+    longest = LONGEST_NEWS if page.is_news else LONGEST
     is_plain_item = entry.kind == ITEM and not entry.fields
     if entry.kind == SENTENCE or (is_plain_item and page.is_news):
-        return SHORTEST <= count <= LONGEST and not text.endswith(("?", "？", ":", "："))
+        return SHORTEST <= count <= longest and not text.endswith(("?", "？", ":", "："))
     if entry.kind == PAIR and not entry.headings and entry.order < 12:
         return False  # the head of a page: its author, date, layout
     if not entry.fields or text == entry.subject or text.endswith(f", {entry.subject}"):
         return False  # its values are links or settings
-    return 2 <= count <= LONGEST and page_news.share_of(entry) >= 1.0
+    return 2 <= count <= longest and page_news.share_of(entry) >= 1.0
 
 
 def _is_noise(candidate: _Candidate) -> bool:
-    if candidate.entry.kind == SENTENCE:
-        # Words of the heading aren't boilerplate: a leak of cookies, a change of the terms.
-        said = candidate.entry.text
-        return _MARKUP.search(said) is not None or (
-            not candidate.is_of_heading and is_chatter(said)
-        )
-    return candidate.text.startswith(("http", "!["))
+    markup = _MARKUP if candidate.entry.kind == SENTENCE else _TEMPLATE
+    if markup.search(candidate.text) or candidate.text.startswith(("http", "![")):
+        return True
+    # A new page of rules, terms or instructions says its news to the reader.
+    is_litter = is_boilerplate if candidate.page.is_news else is_chatter
+    # Words of the heading aren't boilerplate: a leak of cookies, a change of the terms.
+    is_exempt = candidate.entry.kind != SENTENCE or candidate.is_of_heading
+    return not is_exempt and is_litter(candidate.entry.text)
 
 
 def _score(candidate: _Candidate) -> float:
@@ -491,7 +503,8 @@ def _score(candidate: _Candidate) -> float:
         said += weight * where
         near += weight * (where > 0)
     local = said / whole if whole else 0.0
-    candidate.is_near = page.relevance >= RELEVANT or near >= LEAST_NEAR * whole
+    is_about = page.is_news or page.relevance >= RELEVANT
+    candidate.is_near = is_about or near >= LEAST_NEAR * whole
     lead = 1 / (1 + entry.order / 4)
     score = 0.4 * page.relevance + 0.3 * local + 0.12 * lead + _bonus(candidate)
     # On a page about other things too, such as a link round-up, most statements aren't on the topic.

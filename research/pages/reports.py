@@ -265,7 +265,7 @@ def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> Htt
         "topic": report.run.topic,
         "rows": [row for row in rows if wanted != "unsupported" or row["is_unsupported"]],
         "all_count": len(rows),
-        "quoted": sum(row["quote"] is not None and row["quote"].found for row in rows),
+        "quoted": sum(row["quote"] is not None and row["quote"].is_verified for row in rows),
         "bad_count": sum(row["is_unsupported"] for row in rows),
         "checked": len(rows) - len(left),
         "next_key": left[0] if left else "",

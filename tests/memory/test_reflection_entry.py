@@ -32,6 +32,13 @@ def test_a_summary_has_under_ten_words(text: str):
     assert 0 < word_count(in_few_words(text)) < 10
 
 
+def test_a_finding_that_is_the_summary_is_not_repeated():
+    entry = entry_of(told(findings=["Night trains run again.", LONG]))
+
+    assert "- Summary: Night trains run again.\n" in entry
+    assert f"- Findings: {LONG}" in entry
+
+
 def test_a_title_with_marks_and_breaks_stays_one_heading():
     [entry] = entries_of(entry_of(told(title="## Flights\n# and trains")))
 
@@ -52,6 +59,7 @@ def test_orders_are_no_findings_and_without_findings_there_is_no_entry():
 
 
 def test_each_finding_ends_before_the_next_begins():
-    entry = entry_of(told(findings=["PostgreSQL 17: Status Available", "Is it supported?", "Yes."]))
+    findings = ["PostgreSQL 17: Status Available", "Is it supported?", "Yes."]
+    entry = entry_of(told(summary="Postgres", findings=findings))
 
     assert "- Findings: PostgreSQL 17: Status Available. Is it supported? Yes." in entry

@@ -138,6 +138,17 @@ def test_it_says_how_many_are_checked_and_leaves_out_what_is_no_claim(browser: C
     assert "1 of 3 checked" in page(browser, sentences)
 
 
+def test_a_quote_from_a_search_result_is_not_counted_as_verified(browser: Client, run: Run):
+    words = "of 3 sentences in this run’s report have a verified quote"
+    assert f"1 {words}" in page(browser, url("report-sentences", run))
+
+    sources = run.report.sources
+    sources[0]["quotes"][0]["in_snippet"] = True
+    type(run.report).objects.filter(pk=run.report.pk).update(sources=sources)
+
+    assert f"0 {words}" in page(browser, url("report-sentences", run))
+
+
 def test_i_checked_it_is_noted_with_name_and_date_and_taken_back(browser: Client, run: Run):
     key = sentence_key(FALSE)
 

@@ -227,6 +227,16 @@ def test_a_column_that_is_removed_takes_its_facts_with_it(site: Site):
     assert "No longer on the source page: " in site.run.report.summary
 
 
+def test_the_summary_begins_with_what_changed_wherever_it_is_on_the_page(site: Site):
+    site.reads(FIRST)
+    site.reads(of_rows([("T0", "Open", "2026-11-01"), *LATER[:3]]))
+
+    assert [status for status, _sentence in site.items()] == ["changed", "new", "gone"]
+    changed, new = site.run.report.summary.split("[1]")[:2]
+    assert "T3" in changed and "2027-11-15" in changed
+    assert "T0" in new
+
+
 # --- a page that shows something else ---------------------------------------------------------------
 
 GERMAN = document(

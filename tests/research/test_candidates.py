@@ -65,3 +65,9 @@ def test_words_in_angle_brackets_stay_and_elements_go():
 def test_references_of_restructuredtext_lose_their_underscore():
     text = "The pytest_ framework makes it easy to write small tests, under the MIT_ license."
     assert sentences(text)[0].text.startswith("The pytest framework")
+
+
+def test_a_chinese_sentence_with_a_name_in_capitals_is_no_list():
+    assert not is_chatter("TUNA 镜像站将不定期检视空间利用情况，并可能在未来继续移除任何内容。")
+    assert not is_chatter("此刻推荐的稳定基线是 2023Q1。")
+    assert is_chatter("HOME DOCS BLOG ABOUT NEWS contact us")

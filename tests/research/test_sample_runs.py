@@ -28,11 +28,13 @@ CHANGED = {
         "PostgreSQL 12 reached its end of life": "PostgreSQL 12 is scheduled to reach",
         "The latest minor releases of PostgreSQL are 17.6": "The latest minor releases of PostgreSQL are 16.4",
         "PostgreSQL 17 was released as a final version": "PostgreSQL 17 is available as Release Candidate 1",
+        "The newest version for production is now PostgreSQL 17": "The newest version for production remains PostgreSQL 16",
     },
     3: {
         f"{ROW}18: Status Available; Forced upgrade 2030-12-03": f"{ROW}18: Status Preview",
         f"{ROW}14: Status Available; Forced upgrade 2026-12-01": f"{ROW}14: Status Available; Forced upgrade 2027-01-19",
         "The latest minor releases of PostgreSQL are 18.1": "The latest minor releases of PostgreSQL are 17.6",
+        "The newest version for production is now PostgreSQL 18": "The newest version for production is now PostgreSQL 17",
     },
 }  # fmt: skip
 

@@ -245,6 +245,43 @@ def test_a_new_page_beside_a_known_one_is_announced_and_says_more():
 
 
 @pytest.mark.parametrize(
+    ("known", "new", "is_news"),
+    [
+        ("/rules/trams/lines", "/rules/buses/night", True),  # below the same folder
+        ("/rules/trams/lines", "/rules/trams/night/harbour", True),
+        ("/2025/11/trams", "/2026/01/buses", True),  # folders of two dates
+        ("/rules/lines", "/shop/buses", False),
+        ("/lines", "/shop/buses", False),  # both are only on the same site
+    ],
+)
+def test_a_page_below_the_folder_of_a_known_one_is_beside_it(known: str, new: str, is_news: bool):
+    site = "https://city.example"
+    lines = PageText(1, f"{site}{known}", "Tram lines", "city.example", TRAMS, previous=TRAMS)
+    text = "You must buy a ticket for the night bus before boarding it at the harbour.\n\n"
+    text += "The first bus leaves the harbour at midnight.\n\n- The last bus waits for the ferry.\n"
+    buses = PageText(2, f"{site}{new}", "Night buses and trams", "city.example", text)
+
+    told = sentences(buses, topic="Tram lines", known_pages=[lines])
+
+    # Rules for the reader are the news of a new page, and so are items of its lists.
+    assert any("You must buy a ticket" in one for one in told) == is_news
+    assert any("The last bus waits" in one for one in told) == is_news
+
+
+def test_a_new_page_of_the_site_does_not_repeat_its_boilerplate():
+    site = "https://city.example/rules/"
+    known = PageText(1, f"{site}lines", "Tram lines", "city.example", TRAMS, previous=TRAMS)
+    text = (
+        "The tram waits for the ferry.\n\nSubscribe to our newsletter and follow us everywhere.\n"
+    )
+    new = PageText(2, f"{site}ferry", "Tram and ferry", "city.example", text)
+
+    told = sentences(new, topic="Tram lines", known_pages=[known])
+
+    assert told == ["The tram waits for the ferry."]
+
+
+@pytest.mark.parametrize(
     "site",
     [
         "https://en.wikipedia.org/wiki/",

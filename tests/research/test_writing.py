@@ -359,3 +359,25 @@ def test_what_is_superseded_above_is_not_told_below_as_if_it_were_still_so(
 
     assert "9,900" in report.delta and f"before: {old}" in report.delta
     assert old not in report.body
+
+
+PLACES = ("Al", "Bor", "Cas", "Dun", "Erl", "Fin", "Gor", "Hol", "Ing")
+
+
+@pytest.mark.parametrize(("page", "known", "most"), [(1, False, 16), (2, True, 24)])
+def test_a_later_run_quotes_more_of_new_pages(
+    topic: Topic, providers: Providers, run_of: RunOf, page: int, known: bool, most: int
+):
+    if known:
+        cast.set_up(providers, 1)
+        run_of(topic)
+    told = "\n\n".join(
+        f"The battery line number {n} in {place} makes {n}00 solid-state cells a month."
+        for n, place in enumerate([f"{a}{b}by" for a in PLACES for b in PLACES], start=1)
+    )
+    cast.set_up(providers, page)
+    providers.pages.pages = {cast.url(page): f"Solid-state batteries\n\n{told}"}
+
+    output = run_of(topic).steps.get(name="write").output
+
+    assert (output["main"], len(output["findings"])) == (10, most)

@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderError
 from beacon_site.providers.llm.base import Message as Said
-from beacon_site.text.cleaning import clean, for_prompt, one_line, plain, shorten
+from beacon_site.text.cleaning import clean, for_prompt, plain, shorten
 from beacon_site.text.dates import zone_of
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.markdown import without_marks
@@ -334,7 +334,7 @@ def _reflect_if_worthwhile(session: Session, row: Reflection) -> None:
         messages=own if session.agent_id is None else (),
         told=EntryContent(
             title=session.title,
-            summary=shorten(one_line(session.title), 60),
+            summary="",  # the title is its heading
             task=shorten(task, LONGEST_REQUEST),
             findings=findings_in(result),
         ),

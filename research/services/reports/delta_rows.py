@@ -43,6 +43,11 @@ class Quote:
     page: str = ""  # its place in the stored page, if it isn't the shown report's
 
     @property
+    def is_verified(self) -> bool:
+        """Whether the quote was found in the stored page, not only in a search result."""
+        return self.found and not self.in_snippet
+
+    @property
     def in_words(self) -> str:
         return in_words(self.quote)
 

@@ -363,7 +363,8 @@ class Line:
 
     @property
     def is_verified(self) -> bool:
-        return self.quote is not None and self.quote.found and not self.quote.in_snippet
+        """Whether the quote was found in the stored page."""
+        return self.quote is not None and self.quote.is_verified
 
     @property
     def waits(self) -> bool:
@@ -543,11 +544,15 @@ class Reading:
 
     @property
     def quotes_in_words(self) -> str:
-        """Return how many sentences have a verified quote. Those that a person wrote have none."""
+        """Return how many sentences have a verified quote. Those that a person wrote have none.
+
+        The page shows all runs selected and facts of earlier runs, so it has more sentences than
+        one run's report.
+        """
         total = len(self.lines)
         if self.verified == total:
             return _("every quote verified ✓")
-        words = _("quotes verified in %(n)d of %(total)d sentences")
+        words = _("quotes verified in %(n)d of %(total)d sentences on this page")
         return words % {"n": self.verified, "total": total}
 
 
