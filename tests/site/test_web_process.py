@@ -42,9 +42,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Signals that were sent."""
+    """Signals that were sent. The real parent is the test run, which they would end."""
     sent: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
     return sent
