@@ -139,7 +139,7 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = re.compile(r"\{\{|\}\}|\{%|:::|<\w[^<>]*=")  # of a template that wasn't rendered
-_TEMPLATE = re.compile(r"\{%")  # braces alone are data in a record
+_TEMPLATE = re.compile(r"\{%")  # braces are also data in a record
 # Words of a topic that ask for news, and that its pages needn't contain.
 _ASKS = re.compile(
     r"\b(?:latest|news|updates?|neuest\w*|aktuell\w*|neuigkeiten|nachrichten|actualités?|nouvelles|noticias|novedades)\b"
