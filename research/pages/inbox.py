@@ -409,6 +409,7 @@ def _groups(items: Iterable[Item]) -> list[dict[str, Any]]:
             "title": str(GROUPS.get(place, "")),
             "place": place,
             "is_grave": place <= Danger.IDENTITY * 10,
+            "is_selectable": place in (Danger.EXTERNAL * 10, Danger.OTHER * 10),
             "items": list(some),
         }
         for place, some in groupby(items, key=lambda item: item.place)

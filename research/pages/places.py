@@ -222,7 +222,8 @@ def navigation(request: HttpRequest, waiting: Mapping[Place, str]) -> dict[str, 
 def _tabs(request: HttpRequest, tabs: tuple[Place, ...]) -> list[tuple[Place, bool, str]]:
     """Return the tabs, each with whether it's open and the number of its items.
 
-    Nothing is returned if this page isn't one of them. The numbers take one query.
+    Nothing is returned if this page isn't one of them. The numbers take one query. A page as of an
+    earlier date has none, since they are today's.
     """
     opened = max(
         (one for one in tabs if one.is_open(request)), key=lambda one: len(one.query), default=None
@@ -230,9 +231,14 @@ def _tabs(request: HttpRequest, tabs: tuple[Place, ...]) -> list[tuple[Place, bo
     if opened is None:
         return []
     user: Any = request.user
-    numbers = counts_of(user) if any(one.counts for one in tabs) else {}
+    date = getattr(request, "date", None)  # of pages that can be shown as of a date
+    is_counted = any(one.counts for one in tabs) and not (date and date.is_past)
+    numbers = counts_of(user) if is_counted else {}
     told = {one: sum(numbers.get(name, 0) for name in one.counts) for one in tabs}
-    return [(one, one is opened, grouped(told[one]) if one.counts else "") for one in tabs]
+    return [
+        (one, one is opened, grouped(told[one]) if is_counted and one.counts else "")
+        for one in tabs
+    ]
 
 
 # --- pinned items ---

@@ -65,9 +65,7 @@ class SentenceForm(AsksAboutSecrets):
         required=False,
         max_length=MOST_WORDS,
         widget=forms.TextInput,
-        help_text=gettext_lazy(
-            "Later runs use your answer when they plan searches and write reports."
-        ),
+        help_text=gettext_lazy("Optional if you correct the sentence. Later runs use your answer."),
     )
 
     def __init__(

@@ -33,11 +33,11 @@
     [...target.form.querySelectorAll(".filter-chip a")].pop()?.click();
   });
 
-  // Opened by a key or a click, a menu has the focus on its chosen value.
+  // Opened by a key or a click, a menu has the focus on its chosen value, or on its date.
   document.addEventListener(
     "toggle",
     ({ target }) => {
-      if (!target.matches?.(".filter-menu") || !target.open || target.contains(document.activeElement?.closest(".menu"))) return;
+      if (!target.matches?.(".filter-menu, .as-of") || !target.open || target.contains(document.activeElement?.closest(".menu"))) return;
       target.querySelector(".menu :checked, .menu a, .menu input:not([type=hidden])")?.focus({ preventScroll: true });
     },
     true,

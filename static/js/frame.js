@@ -43,6 +43,8 @@
       region.querySelector("[aria-invalid=true], [data-focus]") ?? region.querySelector("h1, h2, h3, legend") ?? region;
     if (goal.tabIndex < 0) goal.tabIndex = -1;
     goal.focus();
+    // Most corrections of a sentence are at its end. Browsers start at its beginning.
+    if (goal.matches("textarea[data-focus]")) goal.setSelectionRange(goal.value.length, goal.value.length);
   });
 
   // Tabs that scroll show the selected one in the middle.

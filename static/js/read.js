@@ -47,7 +47,9 @@
   });
 
   document.addEventListener("click", (event) => {
-    const run = event.target.closest?.(".strip-chart a");
+    const day = event.target.closest?.(".strip-days.each > span"); // the label below a run's column
+    const runs = document.querySelectorAll(".strip-chart a");
+    const run = day ? runs[[...day.parentElement.children].indexOf(day)] : event.target.closest?.(".strip-chart a");
     if (!run || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     const place = Number(run.dataset.place);

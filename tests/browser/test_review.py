@@ -47,6 +47,21 @@ def test_proposals_are_rejected_taken_back_edited_and_accepted_by_keyboard(visit
 
 
 @pytest.mark.usefixtures("cast")
+def test_a_group_of_proposals_is_rejected_at_once(visit: Visit) -> None:
+    visitor = visit()
+    visitor.sign_in("vera", then="/inbox/")
+    group = visitor.page.locator("#group-40")
+    keys = [row.get_attribute("id") for row in group.locator(".inbox-row").all()]
+    group.locator("h3 input").check()
+    visitor.page.get_by_role("button", name="Reject selected").click()
+    expect(visitor.page.locator("#toasts")).to_contain_text("rejected")
+    for key in keys:
+        expect(visitor.page.locator(f"#{key}")).to_have_count(0)
+    visitor.page.locator("#toasts").get_by_role("button", name="Undo").click()
+    expect(group.locator(".inbox-row")).to_have_count(len(keys))
+
+
+@pytest.mark.usefixtures("cast")
 def test_text_that_is_typed_is_not_replaced_without_asking(visit: Visit) -> None:
     visitor = visit()
     visitor.sign_in("vera", then="/inbox/?show=proposal")

@@ -48,3 +48,26 @@ def test_a_sentence_is_reached_corrected_and_taken_back_by_keyboard(
     visitor.press("Undo")
 
     expect(page.get_by_text("Correction undone")).to_be_visible()
+
+
+def test_the_text_to_change_and_the_date_to_type_have_the_focus(
+    visit: Callable[..., Visitor], cast: dict[str, str]
+) -> None:
+    visitor = visit()
+    visitor.sign_in("grace", then=f"/topics/{cast['sample']}/")
+    page = visitor.page
+    page.locator(".strip-days.each > span").nth(1).click()
+    expect(page.locator("#strip-title")).to_have_text("Run #2")
+    line = page.locator("li.line").first
+    line.locator(".said").first.click()
+    line.locator("[data-row-edit]").click()
+    text = line.locator("textarea")
+    expect(text).to_be_focused()
+    assert text.evaluate("one => one.selectionStart === one.value.length && one.value.length > 0")
+
+    visitor.goto("/memory/")
+    page.locator(".as-of > summary").click()
+    expect(page.locator("[name=as_of]")).to_be_focused()
+    page.keyboard.type("1 Jan 2020")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("as_of="))

@@ -67,6 +67,13 @@ def test_search_answers_as_of_a_day(browser: Client, note: Note) -> None:
     assert "Back to current view" not in now
 
 
+def test_the_tabs_of_a_day_have_no_counts_of_today(browser: Client, note: Note) -> None:
+    now = browser.get("/memory/").context["nav_tabs"]
+    then = browser.get("/memory/", {"as_of": TEN_DAYS_AGO}).context["nav_tabs"]
+    assert len(now) == len(then) and now[0][2]
+    assert {count for _tab, _is_open, count in then} == {""}
+
+
 def test_a_file_is_read_as_it_was_and_without_buttons(browser: Client, alice: User) -> None:
     make_first_files(alice)
     for file in MemoryFile.objects.of(alice):
