@@ -130,6 +130,10 @@ def _shown(user: User, agent: Agent) -> dict[str, Any]:
         "read": _read(user, agent),
         "rules": rules,
         "levels": LABELS.items(),
+        "counted": {
+            name: any(getattr(one["record"], name, 0) for one in rules)
+            for name in ("waiting", "accepted", "edited", "rejected", "wrong")
+        },
         "has_record": any(one["record"] for one in rules),
         "tokens": active,
         "ended": ended,
