@@ -12,6 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import plain
 from beacon_site.web.http import BeaconRequest
@@ -34,6 +35,14 @@ from memory.services.review.trust import track_records
 
 MOST_LATELY = 6  # rows of each list
 MOST_ENDED = 5  # revoked and expired tokens that are still listed, newest first
+# What a track record counts. Columns without numbers aren't shown.
+COUNTED = {
+    "waiting": gettext_lazy("Pending"),
+    "accepted": gettext_lazy("Accepted"),
+    "edited": gettext_lazy("Edited"),
+    "rejected": gettext_lazy("Rejected"),
+    "wrong": gettext_lazy("Proved wrong"),
+}
 USES_READ = 100  # a run uses a record once for each of its parts, so some name the same one
 
 
@@ -100,6 +109,12 @@ def _rules(user: User, agent: Agent) -> list[dict[str, Any]]:
     ]
 
 
+def _usual_of(rules: list[dict[str, Any]]) -> str:
+    """Return the default if it applies to every kind of write, or ""."""
+    usual = {one["usual"] for one in rules}
+    return usual.pop() if len(usual) == 1 and not any(one["level"] for one in rules) else ""
+
+
 def _tokens(user: User, agent: Agent) -> tuple[list[ApiToken], list[ApiToken]]:
     """Return the agent's active tokens, and the newest ended ones."""
     mine = ApiToken.objects.of(user).filter(agent=agent).connected().select_related("grant__client")
@@ -130,6 +145,12 @@ def _shown(user: User, agent: Agent) -> dict[str, Any]:
         "read": _read(user, agent),
         "rules": rules,
         "levels": LABELS.items(),
+        "usual": _usual_of(rules),
+        "counted": {
+            name: words
+            for name, words in COUNTED.items()
+            if any(getattr(one["record"], name, 0) for one in rules)
+        },
         "has_record": any(one["record"] for one in rules),
         "tokens": active,
         "ended": ended,

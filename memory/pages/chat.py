@@ -62,7 +62,6 @@ SIZE = 20  # sessions per page
 MOST_SHOWN = 60  # messages of a session; earlier ones are behind a link
 MOST_LEFT = 20  # records of each kind that were saved from a session
 EXAMPLES = 3
-ANSWERED = "ask-answered"  # the event after which the sources of a conversation are loaded again
 SHORT = 160  # characters of a passage that can be shown large
 
 
@@ -472,25 +471,9 @@ def _page(request: BeaconRequest, found: Session, form: MessageForm | None = Non
         "form": form or MessageForm(initial={"seen": last}),
         "left": left_by(found),
         "has_model": connections.llm_profile() is not None,
-        "cited": _cited_in(shown),
     }
     over_htmx = request.htmx and request.htmx.target == "session"
-    response = render(request, f"memory/{'_session' if over_htmx else 'session'}.html", context)
-    if over_htmx:
-        response["HX-Trigger"] = ANSWERED
-    return response
-
-
-def _cited_in(rows: Sequence[MessageRow]) -> list[dict[str, Any]]:
-    """Return what the answers cite, each text once, the last one cited first.
-
-    Return nothing if only one answer cites anything, because it lists the same.
-    """
-    answers = [row for row in rows if row.message.role == "assistant" and row.cites]
-    if len(answers) < 2:
-        return []
-    cards = [card for row in reversed(answers) for card in row.cards]
-    return list({(card["url"], card["title"]): card for card in reversed(cards)}.values())[::-1]
+    return render(request, f"memory/{'_session' if over_htmx else 'session'}.html", context)
 
 
 def _is_silent() -> bool:
@@ -585,10 +568,7 @@ def message(request: BeaconRequest, pk: int) -> HttpResponse:
         return HttpResponse(status=204)
     is_silent = shown.is_pending and _is_silent()
     context = {"one": shown, "session": found.session, "is_silent": is_silent}
-    response = render(request, "memory/_message.html", context)
-    if not shown.is_pending:
-        response["HX-Trigger"] = ANSWERED
-    return response
+    return render(request, "memory/_message.html", context)
 
 
 @posted

@@ -26,7 +26,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import cursor_of, keyset
-from beacon_site.text.cleaning import cell, choice_sent, one_line, words_sent
+from beacon_site.text.cleaning import cell, choice_sent, flat, one_line, words_sent
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
@@ -664,6 +664,7 @@ def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
 # --- related memories ---
 
 MOST_RELATED = 30
+LONGEST_SHOWN = 2000  # characters of the record that the others are related to
 
 
 def related_rows(record: Any, limit: int = related.USUAL) -> list[MemoryRow]:
@@ -680,6 +681,8 @@ def related_rows(record: Any, limit: int = related.USUAL) -> list[MemoryRow]:
         row.note = one.why
         if one.told and one.type != "file":  # the passage that shares them
             row.said = _row(one.type, one.record, " ".join(one.told), language, "").said
+            if "<mark>" in row.said:  # shows which words
+                row.note = _("Similar meaning") if one.meaning else ""
     return rows
 
 
@@ -710,6 +713,7 @@ def related_page(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     record = record_of(request.user, type, pk)
     context = {
         "title": record.path if type == "file" else KINDS[type].title(record),
+        "text": "" if type == "file" else flat(KINDS[type].content(record)[:LONGEST_SHOWN]),
         "url": record.get_absolute_url() if type == "file" else KINDS[type].url(record),
         "related": related_rows(record, MOST_RELATED),
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
 from django.urls import reverse
@@ -46,8 +45,6 @@ def waiting_plan(owner: Any) -> dict[str, str]:
         not_before=now + timedelta(hours=23),
         settings=TopicSettings.objects.get(topic=topic).as_json(),
         is_baseline=False,
-        prompt_tokens=1_620,
-        money=Decimal("0.0021"),
     )
     factories.make_steps(run, done=2)
     facts = ("A pilot line in Kyoto made 3,400 cells.", "Cells cost 97 euros per kilowatt hour.")
@@ -55,7 +52,7 @@ def waiting_plan(owner: Any) -> dict[str, str]:
     detail = "2 facts, 14 seen URLs, last run on 14 Nov 2026"
     run.steps.filter(name="load_memory").update(output=memory, detail=detail)
     run.steps.filter(name="plan").update(
-        output={"queries": PLANNED, "by": "model"}, detail="4 queries, planned by the model"
+        output={"queries": PLANNED, "by": "facets"}, detail="4 queries, planned from templates"
     )
     return {
         "waiting": reverse("research:run", args=[topic.slug, run.pk]),

@@ -399,7 +399,8 @@ def _section(request: BeaconRequest, name: str, refused: ConnectionForm | None) 
         )
     if name != connections.MODEL:
         card = _card(name, row, refused or service_form(name, row=row))
-        return render(request, "memory/_connection_service.html", {"card": card, **_usual()})
+        context = {"card": card, "contact": settings.BEACON_CONTACT, **_usual()}
+        return render(request, "memory/_connection_service.html", context)
     context = {
         "model_form": refused or ModelForm(row=row),
         **_model_state(row),

@@ -181,7 +181,7 @@ class SnapshotForm(forms.Form):
         words = dict([(OWNER_SCOPE, ""), *scopes]) | {OWNER_SCOPE: _("the shared scope")}
         asked = str(self["scope"].value() or OWNER_SCOPE)
         if "scope" in self.errors:
-            words = {"": ""} | words  # an invalid scope selects none of the others
+            words = {"": "–"} | words  # an invalid scope selects none of the others
         elif asked not in words:
             words |= dict(content_list.scopes_in_words(user, [asked]))
         field.widget.choices = [(value, capfirst(said)) for value, said in words.items()]
