@@ -219,7 +219,7 @@ class ServiceHttp:
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError):
             # UnicodeError: the resolver rejects the host, such as "a..b".
             failure: Exception = ServiceRefused(
-                _("The base URL of %(name)s isn’t valid. Correct it.") % names
+                _("The base URL for %(name)s isn’t valid. Enter a valid URL.") % names
             )
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
             failure = ServiceUnreachable(

@@ -583,7 +583,7 @@ def test_a_comment_notifies_the_owner_and_earlier_commenters_but_not_its_author(
     for row in rows:
         sending.deliver(row.pk)
     to_owner, to_bob = (mail.get_body(("plain",)).get_content() for mail in server.mails)
-    assert f"admin commented on a report of “{topic}”" in to_owner
+    assert f"admin commented on a report for “{topic}”" in to_owner
     assert "secret thought" not in to_owner + to_bob
     assert f"/topics/{topic.slug}/runs/{discussed.run_id}/#comment-" in to_owner
     assert f"/topics/shared/{topic.pk}/runs/{discussed.run_id}/#comment-" in to_bob

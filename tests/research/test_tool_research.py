@@ -118,7 +118,7 @@ def test_it_waits_no_longer_than_asked_and_says_how_far_the_run_is(alice: User) 
     result = call(alice, "research_topic", topic="Heat pumps", wait_seconds=1)
 
     assert result.data["status"] == "queued"
-    assert "No worker is running now" in result.text
+    assert "No workers are running" in result.text
 
 
 @pytest.mark.django_db(transaction=True)

@@ -129,7 +129,7 @@ def _search(context: ToolContext, asked: SearchArguments) -> ToolResult:
         return ToolResult(text, data={"entries": []})
     lines = [f"{entry.key}: {_brief(entry)}" for entry in shown]
     if len(found) > MOST_LISTED:
-        lines.append(_("… and more. Search for more specific text."))
+        lines.append(_("… and more. To narrow the results, use a more specific search."))
     entries = [{"key": entry.key, "value": _brief(entry)} for entry in shown]
     return ToolResult("\n".join(lines), data={"entries": entries})
 

@@ -229,7 +229,7 @@ def _keep_as_draft(copy: Copy, exc: FileConflict) -> None:
 
 def _log_deleted(copy: Copy) -> None:
     why = _(
-        "%(path)s was deleted on disk, so Beacon wrote it again. To delete a month’s file, move it to Trash in Beacon. Fact files can’t be deleted."
+        "%(path)s was deleted from disk, so Beacon recreated it. To delete a month’s file, move it to Trash in Beacon. Fact files can’t be deleted."
     )
     _log_problem(copy, "disk-file-restored", why % {"path": copy.path})
     copy.mark(digest="", stamp="")

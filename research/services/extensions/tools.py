@@ -166,7 +166,7 @@ def _started(run: Run) -> str:
     if run.waiting_since is not None:
         parts.append(_("The run is waiting for a person to review its plan."))
     if "worker" in health.silent(health.ages()):
-        parts.append(_("No worker is running now. The run will start when one is available."))
+        parts.append(_("No workers are running. The run will start when one is available."))
     return " ".join(parts)
 
 

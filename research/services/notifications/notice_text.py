@@ -145,7 +145,7 @@ def _comment(delivery: Delivery, run: Run) -> Message:
         "author": name,
     }
     subject = _("%(title)s: %(name)s commented (%(run)s)") % told
-    text = _("%(name)s commented on a report of “%(title)s” (%(run)s).") % told
+    text = _("%(name)s commented on a report for “%(title)s” (%(run)s).") % told
     foot = _foot(delivery, COMMENTS)
     return _plain(delivery, subject, text, url, "report.commented", data, foot)
 

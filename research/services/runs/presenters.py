@@ -391,7 +391,7 @@ _MANIFEST = {
     "block_domains": gettext_lazy("Blocked domains"),
     "block_pages": gettext_lazy("Blocked pages"),
     "always_checked": gettext_lazy("Always included"),
-    "left_out": gettext_lazy("Results skipped by your rules"),
+    "left_out": gettext_lazy("Results excluded by your rules"),
     "intent": gettext_lazy("Notify only about"),
     "queries": gettext_lazy("Queries"),
     "planned_by": gettext_lazy("Plan"),

@@ -275,8 +275,8 @@ def uncovered_changes(again: Outcome) -> list[str]:
     if again.left_out:
         said.append(
             ngettext(
-                "%(n)d minor change on known pages isn’t listed",
-                "%(n)d minor changes on known pages aren’t listed",
+                "%(n)d minor change to a known page isn’t listed",
+                "%(n)d minor changes to known pages aren’t listed",
                 again.left_out,
             )
             % {"n": again.left_out}
