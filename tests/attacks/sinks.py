@@ -66,6 +66,7 @@ MADE_SAFE = {
     "beacon_site/text/markdown.py": "report: body, summary, title, delta, citations",
     "memory/pages/records/record.py": "search: hits and snippets",
     "memory/pages/review/proposals.py": "review",
+    "memory/pages/review/views.py": "review",
     "memory/services/search/snippets.py": "search: hits and snippets",
     "memory/pages/chat.py": "Ask: conversations and answers",
     "research/services/reports/compare.py": "two runs compared",
