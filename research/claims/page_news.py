@@ -478,8 +478,8 @@ def _went(entry: Entry, title: str, come: Sequence[str], said: _Statements) -> P
         weight = 0.2
     above = shorten(_context(entry, title), 80)
     if entry.kind == ITEM and match_key(above) not in match_key(sentence):
-        said = sentence.removeprefix(f"{_release(entry)}: ")
-        sentence = f"{above}, {said}"  # the same item may still be below another heading
+        words = sentence.removeprefix(f"{_release(entry)}: ")
+        sentence = f"{above}, {words}"  # the same item may still be below another heading
     return PageChange(
         GONE, sentence, entry.quote, sentence, entry.quote, weight, entry.match, entry.order,
         subject=entry.subject,
