@@ -42,9 +42,10 @@
     const goal =
       region.querySelector("[aria-invalid=true], [data-focus]") ?? region.querySelector("h1, h2, h3, legend") ?? region;
     if (goal.tabIndex < 0) goal.tabIndex = -1;
+    const isInUse = document.activeElement === goal; // a fast person has begun to select or type
     goal.focus();
     // Most corrections of a sentence are at its end. Browsers start at its beginning.
-    if (goal.matches("textarea[data-focus]")) goal.setSelectionRange(goal.value.length, goal.value.length);
+    if (!isInUse && goal.matches("textarea[data-focus]")) goal.setSelectionRange(goal.value.length, goal.value.length);
   });
 
   // Tabs that scroll show the selected one in the middle.
