@@ -92,7 +92,9 @@ def test_long_lists_say_that_there_is_more(alice: Any):
         scratchpad.set_value(alice, f"k{number:03}", "same", by=AGENT)
 
     assert call(alice, "scratchpad_list").text.endswith("Use a longer prefix.")
-    assert call(alice, "scratchpad_search", text="same").text.endswith("use a more specific search.")
+    assert call(alice, "scratchpad_search", text="same").text.endswith(
+        "use a more specific search."
+    )
 
 
 def test_what_is_for_people_only_is_neither_named_nor_written_over(alice: Any):
