@@ -2474,3 +2474,21 @@ def test_another_period_in_a_cell_is_news():
     assert said(table.format("day"), table.format("month")) == [
         ("changed", "Tram lines, Paid: Reads 10 reads / month (was 10 reads / day)")
     ]
+
+
+def test_rows_of_a_new_section_without_a_line_of_their_own_are_told_as_lists():
+    head = "| Change | Software | Version |\n|---|---|---|\n"
+    rows = [f"| Added | Signal {n} | 4.{n} |\n" for n in range(12)]
+    rows += [f"| Removed | Switch {n} | 2.{n} |\n" for n in range(12)]
+    before = (
+        f"# Updates\n\n## 2026-05-01\n\n{head}| Added | Brake | 1.0 |\n| Removed | Bell | 0.9 |\n"
+    )
+    after = before.replace(
+        "## 2026-05-01", f"## 2026-06-01\n\n{head}{''.join(rows)}\n## 2026-05-01"
+    )
+
+    told = said(before, after, "Updates")
+
+    signals = "; ".join(f"Signal {n} 4.{n}" for n in range(12))
+    assert ("new", "Updates, 2026-06-01: 24 entries") in told
+    assert ("new", f"2026-06-01, Added: {signals}") in told

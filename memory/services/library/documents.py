@@ -45,7 +45,7 @@ logger = structlog.get_logger(__name__)
 SERVICE = "library"
 # A document is off topic if no passage contains more than half of what the query is about.
 LEAST_NEARNESS = 0.5
-# If titles or folders say all of it, other documents must contain most of it.
+# If a document's title or folder contains all words of the topic, others must contain most of them.
 LEAST_BESIDE_NAMED = 0.7
 # Pages that one process fetches at a time. A slow one holds a web thread for half a minute, so an agent
 # could stop the site with a dozen.
