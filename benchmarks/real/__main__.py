@@ -1,7 +1,7 @@
 """How well real changes are reported: `python -m benchmarks.real --mirror DIR`.
 
-Reads the documents that manifest.toml names from a folder of fetched repositories, gives each topic's
-dated versions to an engine, and prints the shares of true changes told and of told items that are true.
+Reads the documents in manifest.toml from a folder of fetched repositories, and gives each topic's dated
+versions to an engine. Prints how many of the true changes are reported, and how many reported items are true.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.real import documents, engines
 from benchmarks.real.scoring import Score, replay
 
-COLUMNS = "| | true changes | told | in place | on new pages | right status | late | items | words an item | true news | old | repeated | silent steps |"
+COLUMNS = "| | true changes | reported | in place | on new pages | right status | late | items | words per item | true news | old | repeated | silent steps |"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,12 +75,14 @@ def _details(name: str, score: Score, seconds: float, *, shows_misses: bool) -> 
         f"{status} {right} of {all_}" for status, (right, all_) in sorted(score.by_status.items())
     )
     per_step = 1000 * seconds / max(score.steps, 1)
-    print(f"{name}: items right by status: {by_status}; {per_step:.0f} ms a step", file=sys.stderr)
+    print(
+        f"{name}: items right by status: {by_status}; {per_step:.0f} ms per step", file=sys.stderr
+    )
     if score.gone:
         off = f"{score.gone_from_pages} of {score.gone}"
         print(f"{name}: quotes of gone items that no page contains: {off}", file=sys.stderr)
     if shows_misses:
-        for heading, found in (("Not told", score.missed), ("Told, not news", score.noise)):
+        for heading, found in (("Not reported", score.missed), ("Reported, not news", score.noise)):
             print(f"\n{name}: {heading} ({len(found)})\n", file=sys.stderr)
             print("\n".join(f"- {line}" for line in found), file=sys.stderr)
 
@@ -94,8 +96,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--mirror", type=Path, required=True, help="folder of OWNER+NAME/repo")
     parser.add_argument("--half", choices=(*documents.HALVES, "all"), default="practice")
     parser.add_argument("--topic", help="only this topic")
-    parser.add_argument("--by-topic", action="store_true", help="a line for each topic")
-    parser.add_argument("--misses", action="store_true", help="list what isn't told, and noise")
+    parser.add_argument("--by-topic", action="store_true", help="one line per topic")
+    parser.add_argument("--misses", action="store_true", help="list what isn't reported, and noise")
     parser.add_argument(
         "--engine", action="append", help="beacon, lines, blocks or MODULE:FUNCTION; repeatable"
     )

@@ -77,8 +77,8 @@ def machine() -> str:
     """Return when and on which machine the figures were measured."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return (
-        f"on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC with {os.cpu_count()} cores "
-        f"({platform.system()} {platform.machine()}, Python {platform.python_version()}, load {load})"
+        f"on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC, on a machine with {os.cpu_count()} cores "
+        f"({platform.system()} {platform.machine()}, Python {platform.python_version()}, load averages {load})"
     )
 
 

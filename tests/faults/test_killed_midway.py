@@ -121,7 +121,7 @@ def test_a_backup_that_finds_no_room_leaves_the_one_before(beacon: Site, tmp_pat
     say(
         "a full disk in the middle of a backup",
         "an error that says why; the previous backup is kept; no partial file",
-        f"“{said.replace(str(file), 'beacon.backup')}”; the previous one "
+        f"“{said.replace(str(file), 'beacon.backup').rpartition('. ')[2]}”; the previous one "
         f"{'is kept' if is_as_before else 'is gone'}, {len(list(tmp_path.iterdir()))} file there",
     )
 

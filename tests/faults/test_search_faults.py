@@ -68,7 +68,7 @@ def test_what_a_search_answers_ends_in_a_report_or_leaves_all_as_it_was(
     say(
         f"a search that {name}",
         "a “nothing new” report or a failed run; seen URLs unchanged on failure",
-        f"{run.status}, asked {asked} times in all: “{said[:100]}”",
+        f"{run.status}, asked {asked} times in all: “{said.split('. ')[0][:100]}”",
     )
 
     assert run.status == ends, said

@@ -63,15 +63,15 @@ QUERY = "postgres logical replication news"
 SERPAPI_KEY = "serpapi-secret-0123456789"
 
 MEANING = {
-    "ok": "answers with three results",
-    "empty": "answers without results",
-    "unauthorized": "rejects the key; if a service has no keys, a proxy requires a sign-in (401)",
-    "rate": "too many requests (429, with `Retry-After: 7` if the vendor sends it)",
-    "quota": "the plan is used up; if a service has no plans, a proxy blocks the request (403)",
-    "html": "a web page with status 200",
-    "slow": "no answer within the time limit",
-    "cut": "the connection closes in the middle of the answer",
-    "500 then ok": "a server error, then an answer",
+    "ok": "the service returns three results",
+    "empty": "the service returns no results",
+    "unauthorized": "the service rejects the key; if a service has no keys, a proxy requires a sign-in (401)",
+    "rate": "the service reports too many requests (429, with `Retry-After: 7` if the vendor sends this header)",
+    "quota": "the plan's quota is used up; if a service has no plans, a proxy blocks the request (403)",
+    "html": "the service returns a web page with status 200",
+    "slow": "the service doesn't respond within the time limit",
+    "cut": "the connection is closed in the middle of the response",
+    "500 then ok": "the service returns a server error first, and results at the second attempt",
 }
 FEED_PATIENCE = Limits().whole_seconds
 ENGINES_SILENT = {"results": [], "unresponsive_engines": [["google", "timeout"]]}
