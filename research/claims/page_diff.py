@@ -54,6 +54,7 @@ MOST_HOLDING = 50  # rows with a cell that are compared with another row that ha
 MOST_ALIKE = 300  # statements under a heading, in each version, that are compared for similarity
 # A page that keeps less than this of a version with at least this many statements is another page.
 LEAST_KEPT = 0.1
+FEW_LONG_WORDS, KEPT_IF_SHORTENED = 12, 0.7
 KEPT_WORDS = 0.6  # share of a version's long words with which a page is still the same
 FEW = 8
 FEW_VERSIONS = 3
@@ -100,9 +101,18 @@ class Words:
 
     def are_mostly_kept(self) -> bool:
         """Whether both versions have most long words of each other, so one was only rearranged."""
-        old, new = (set(filter(_is_long, words)) for words in (self.old, self.new))
+        old, new = self._long()
         kept = len(old & new)
         return kept >= KEPT_WORDS * max(len(old), 1) and 2 * kept >= KEPT_WORDS * len(new)
+
+    def are_fewer(self) -> bool:
+        """Whether nearly all long words of the new version are in the old one: it was shortened."""
+        old, new = self._long()
+        return len(new) >= FEW_LONG_WORDS and len(old & new) >= KEPT_IF_SHORTENED * len(new)
+
+    def _long(self) -> tuple[set[str], set[str]]:
+        old, new = (set(filter(_is_long, words)) for words in (self.old, self.new))
+        return old, new
 
 
 def _words_of(entries: Iterable[Entry]) -> frozenset[str]:
@@ -159,6 +169,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     compared = kept + len(left.old)  # paragraphs without sentences are dropped
     result.kept = kept / compared if compared else 1.0
     is_little = len(old) >= FEW and result.kept < LEAST_KEPT and not _shares_subjects(left)
+    is_little = is_little and not result.words.are_fewer()
     if is_little and not (_is_same_page(old, new) or result.words.are_mostly_kept()):
         result.is_replaced = True
         return result

@@ -88,6 +88,7 @@ MOST_LISTS = 6  # of other rows of an entirely new section
 MOST_IN_SECTION = 12  # entries below each heading of an entirely new section
 MOST_OF_HEADING = {SENTENCE: 9, ITEM: 12}  # per heading and kind, by weight
 MORE_WITHOUT_HEADING = 3  # times as many: most of a web page's text has no marked heading
+MOST_LATE_VERSIONS = 3  # earlier versions of a changelog that gain news at once
 MOST_JOINED = 12  # rows changed in the same way that are merged into one line
 # rows of one table changed in the same columns before they are merged into one line
 MOST_OF_FRAME = 8
@@ -137,7 +138,12 @@ _TECHNICAL = re.compile(
     r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|topics|categories|keywords|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last ?review(?:ed)?(?: (?:date|on|at))?|modified|auto|regex|identifiers|alternate)\b",
     re.IGNORECASE,
 )
-_SUMMARY = re.compile(r"description|excerpt|summary|abstract", re.IGNORECASE)
+_SUMMARY = re.compile(r"description|excerpt|summary|abstract", re.IGNORECASE)  # of the page itself
+# How and where a page is shown.
+_DISPLAY = re.compile(
+    r"(?:side ?bar|nav(?:igation)?|toc|menu)\b.*|mode|position|order|thumbnail|cover|banner|width|colou?r|theme|css ?class\w*",
+    re.IGNORECASE,
+)
 _IMAGE = re.compile(r"\.(?:jpe?g|png|gif|svg|webp|ico)$", re.IGNORECASE)
 _LOUD = re.compile(
     r"\b(?:breaking|security|vulnerab\w+|CVE-\d+|deprecat\w+|unrecommended|discouraged|obsolete|superseded|withdrawn|remov\w+|drop\w*|no longer|end of life|stabili[sz]\w+|stable"
@@ -288,7 +294,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
         found += _section(root, members, title, known)
     found += _gained_columns(diff, title)
     if known.latest:
-        found = [_past(one, known.latest) for one in found]
+        found = _with_less_past(found, known)
     found = _collapse_removed_sections(found, diff)
     found = _without_translations(found, diff)
     found = [one for one in found if one.status != NEW or not known.statements.have(one)]
@@ -316,6 +322,11 @@ def words_of(entry: Entry, title: str) -> str:
     """Return an entry as a plain statement that says what it is about."""
     said = _in_context(entry) if entry.kind == SENTENCE else _named(entry, title, _fields(entry))
     return shorten(said, LONGEST)
+
+
+def is_stated(heading: str) -> bool:
+    """Whether a heading has enough words to be a statement by itself."""
+    return word_count(heading) >= STATED or (is_wide_text(heading) and len(heading) > 6)
 
 
 # --- wording ---
@@ -991,7 +1002,7 @@ def _is_setting(entry: Entry) -> bool:
     """Whether a pair describes the page or its display: `latestColumn: false`, `stale_after: 8`."""
     if entry.kind != PAIR or entry.headings:
         return False
-    if _SUMMARY.fullmatch(entry.subject):  # of the page itself
+    if _SUMMARY.fullmatch(entry.subject) or _DISPLAY.fullmatch(attribute(entry.subject)):
         return True
     if not _CAMEL.search(entry.subject):
         return False
@@ -1011,6 +1022,15 @@ class _KnownHeadings:
     versions: frozenset[tuple[int, ...]]
     latest: tuple[int, ...]  # empty if fewer than three headings name a version
     kept: frozenset[tuple[str, ...]]  # paths of this version with statements of the last one
+    texts: frozenset[str] = frozenset()
+
+    def is_latest_of_branch(self, version: tuple[int, ...]) -> bool:
+        """Whether a version follows all others of its branch, such as 1.26.9 of 1.26 or of 1."""
+        branches = (
+            [one for one in self.versions if one[:depth] == version[:depth]]
+            for depth in range(1, len(version))
+        )
+        return any(branch and version > max(branch) for branch in branches)
 
     @classmethod
     def of(cls, old: Sequence[Entry], diff: PageDiff) -> _KnownHeadings:
@@ -1024,7 +1044,13 @@ class _KnownHeadings:
         stayed = [*diff.unchanged, *(one.new for one in diff.differences if one.new and one.old)]
         kept = {entry.path[:n] for entry in stayed for n in range(1, len(entry.path) + 1)}
         return cls(
-            frozenset(prefixes), counts, statements, frozenset(versions), latest, frozenset(kept)
+            frozenset(prefixes),
+            counts,
+            statements,
+            frozenset(versions),
+            latest,
+            frozenset(kept),
+            frozenset(heading for entry in old for heading in entry.headings),
         )
 
 
@@ -1203,8 +1229,7 @@ def _section(
         if path != below[0].path[: len(path)]:
             changes.append(_placed(_came(below[0], title), below[0]))
             continue
-        # In a changelog the title of a change is enough.
-        first_part, *rest = [below] if known.latest else _chunks(below)
+        first_part, *rest = _chunks(below)
         changes.append(_part(path, first_part, title))
         rest_parts = [_part(path, some, title) for some in rest]
         # References and thanks weigh even less.
@@ -1542,8 +1567,7 @@ def _stated_heading(entry: Entry, depth: int, known: _KnownHeadings) -> tuple[st
     """
     for at in range(depth + 1, len(entry.path)):
         heading = entry.path[at]
-        is_long = word_count(heading) >= STATED or (is_wide_text(heading) and len(heading) > 6)
-        if is_long and known.counts[heading] < 2:
+        if is_stated(heading) and known.counts[heading] < 2:
             return entry.path[: at + 1]
     return ()
 
@@ -1586,16 +1610,37 @@ def _begun_paragraph(entries: Sequence[Entry]) -> list[Entry]:
     return lead
 
 
-def _past(change: PageChange, latest: tuple[int, ...]) -> PageChange:
-    """Return a change with little weight if it is below the heading of an earlier version.
+def _with_less_past(found: Sequence[PageChange], known: _KnownHeadings) -> list[PageChange]:
+    """Give what is below the headings of earlier versions of a changelog little weight.
 
-    What was removed from a changelog happened anyway.
+    A release that is the latest of its branch isn't past, and neither is a part with a heading of its
+    own that was added to an earlier version. But if many earlier versions have gained such text, the
+    history was rewritten. What was removed from a changelog happened anyway.
     """
+    late: defaultdict[tuple[int, ...], list[PageChange]] = defaultdict(list)
+    for one in found:
+        version = version_of(one.headings)
+        is_late = one.status == NEW and version and version < known.latest
+        if is_late and (known.is_latest_of_branch(version) or _is_late_part(one, known)):
+            late[version].append(one)
+    is_history = len(late) > MOST_LATE_VERSIONS
+    kept = set() if is_history else {id(one) for some in late.values() for one in some}
+    return [one if id(one) in kept else _past(one, known.latest) for one in found]
+
+
+def _past(change: PageChange, latest: tuple[int, ...]) -> PageChange:
     version = version_of(change.headings)
     is_past = version and (version < latest or change.status == GONE)
     if change.status == CHANGED and (change.is_typed or _is_over(change.before, change.sentence)):
         return change  # such as the date on which the support of a version ends
     return replace(change, weight=0.3 * change.weight) if is_past else change
+
+
+def _is_late_part(change: PageChange, known: _KnownHeadings) -> bool:
+    """Whether a change is below a new heading that is a statement, in the part of a known version."""
+    heading = change.headings[-1]
+    is_new = heading not in known.texts and not version_of((heading,))
+    return is_new and version_of(change.headings) in known.versions and is_stated(heading)
 
 
 def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:

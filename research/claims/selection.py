@@ -20,7 +20,7 @@ from beacon_site.text.cleaning import match_key, one_line, shorten
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
 from research.claims import blocks, matching, page_news
-from research.claims.blocks import ITEM, PAIR, SENTENCE, STATED, Entry
+from research.claims.blocks import ITEM, PAIR, SENTENCE, Entry
 from research.claims.candidates import begins_with_reference, is_boilerplate, is_chatter
 from research.claims.quoting import fold
 from research.claims.terms import is_wide_text, terms
@@ -121,10 +121,15 @@ ON_TOPIC, OFF_TOPIC = 0.6, 1.5
 ENOUGH_NEAR, RELEVANT, LEAST_NEAR = 3, 0.65, 0.5
 # A page is as close to the topic as another if it has this share of its closeness. That many known
 # pages of a folder are compared, by their first characters.
-AS_CLOSE, MOST_BESIDE, CLOSELY = 0.4, 20, 20_000
+AS_CLOSE, AS_CLOSE_ON_SITE, MOST_BESIDE, CLOSELY = 0.4, 0.7, 20, 20_000
 PASSING = 0.25  # below this relevance, a page mentions the topic only in passing
 # Sites that have pages about everything in one folder.
 _ABOUT_EVERYTHING = ("wikipedia.org", "wikimedia.org", "arxiv.org", "doi.org", "ycombinator.com")
+# Sites whose first folder is an owner, a forum or a channel.
+_MANY_OWNERS = (
+    "github.com", "gitlab.com", "codeberg.org", "bitbucket.org", "huggingface.co", "npmjs.com",
+    "pypi.org", "reddit.com", "medium.com", "youtube.com", "linkedin.com", "facebook.com", "x.com",
+)  # fmt: skip
 _NUMBER = re.compile(r"\d")
 _DIGITS = re.compile(r"\d+")
 _NAME = re.compile(r"[^\W\d_]*[A-Z][\w-]*")
@@ -248,10 +253,11 @@ def find(
     known: Sequence[str] = (),
     struck: Sequence[str] = (),
     limit: int = 10,
+    more_news: int = 0,
     embed: Embed | None = None,
     known_pages: Sequence[PageText] = (),
 ) -> list[Finding]:
-    """Return the best statements on `topic`, best first, at most `limit`.
+    """Return the best statements on `topic`, best first, at most `limit`, and `more_news` of new pages.
 
     `known_pages` were read by earlier runs. A new page beside one of them, in the same folder of a
     site or below it, is news by itself: it's announced by its title, and says more. What the known
@@ -280,7 +286,7 @@ def find(
     if embed:
         _add_meaning(best, f"{topic}. {narrowed} {focus}".strip(), embed)
     best.sort(key=_rank)
-    return _select(best, [*known, *struck], limit, _Before(known_pages))
+    return _select(best, [*known, *struck], limit, more_news, _Before(known_pages))
 
 
 def _folders(url: str) -> tuple[str, ...]:
@@ -341,20 +347,24 @@ def _mark_news(pages: Sequence[_Page], known_pages: Sequence[PageText]) -> None:
 
     Pages are beside each other if they're in the same folder of a site, or below the same one: a site
     also has folders for each year, part or product. The known pages that share the most folders are
-    compared. A folder can have pages about everything, as in an encyclopedia or an archive.
+    compared. Pages that share only the site, or the library, must be closer to the topic. A folder can
+    have pages about everything, as in an encyclopedia or an archive.
     """
     known = [(folders, one) for one in known_pages if (folders := _folders(one.url))]
     for page in pages:
         own = _folders(page.reading.url)
+        has_many_owners = any(is_in_domain(page.reading.url, one) for one in _MANY_OWNERS)
+        least_shared = 2 if has_many_owners else 1
         beside: defaultdict[int, list[PageText]] = defaultdict(list)
         for folders, one in known:
             alike = takewhile(lambda two: two[0] == two[1], zip(own, folders, strict=False))
             shared = sum(1 for _two in alike)
-            if shared > 1 or (own and own == folders):
+            if shared >= least_shared or (own and own == folders):
                 beside[shared].append(one)
         if beside:
             near = beside[max(beside)][:MOST_BESIDE]
-            least = AS_CLOSE * min(_closeness(one, page.query) for one in near)
+            share = AS_CLOSE if max(beside) > 1 or len(own) == 1 else AS_CLOSE_ON_SITE
+            least = share * min(_closeness(one, page.query) for one in near)
             page.is_news = _closeness(page.reading, page.query) >= least
 
 
@@ -427,8 +437,7 @@ def _candidates(page: _Page) -> list[_Candidate]:
 def _stated_path(entry: Entry) -> tuple[str, ...]:
     """Return the path to the nearest heading that is meaningful by itself."""
     for depth in range(len(entry.path), 0, -1):
-        heading = entry.headings[depth - 1]
-        if len(heading.split()) >= STATED or (is_wide_text(heading) and len(heading) > 6):
+        if page_news.is_stated(entry.headings[depth - 1]):
             return entry.path[:depth]
     return ()
 
@@ -574,7 +583,11 @@ class _Before:
 
 
 def _select(
-    candidates: list[_Candidate], excluded: Sequence[str], limit: int, before: _Before
+    candidates: list[_Candidate],
+    excluded: Sequence[str],
+    limit: int,
+    more_news: int,
+    before: _Before,
 ) -> list[Finding]:
     """Take the best repeatedly, lowering the score of what resembles those already taken.
 
@@ -594,7 +607,11 @@ def _select(
     told: Counter[int] = Counter()  # sentences taken from each page
     keys = set(map(match_key, excluded))
     orders: dict[tuple[int, int], bool] = {}
-    while left and len(taken) < limit:
+    while left and len(taken) < limit + more_news:
+        if len(taken) == limit:
+            left = {n for n in left if candidates[n].page.is_news}
+            if not left:
+                break
         worth = {
             n: candidates[n].score - 0.25 * alike[n] - 0.08 * per_page[candidates[n].page.place]
             - 0.03 * per_group[candidates[n].page.place, candidates[n].entry.group]
@@ -606,17 +623,16 @@ def _select(
         page = candidate.page
         is_owed = page.place in owed and not per_page[page.place]
         is_sentence = candidate.entry.kind == SENTENCE
-        if per_page[page.place] >= _most_of(page, len(sizes), limit):
+        most = _most_of(page, len(sizes), limit + more_news * page.is_news)
+        if per_page[page.place] >= most:
             continue
         if not page.is_news:
-            most = max(2, round(MOST_OF_PROSE * prose[page.place]))
-            if is_sentence and told[page.place] >= most:
+            most_prose = max(2, round(MOST_OF_PROSE * prose[page.place]))
+            is_weak = candidate.score < LEAST_OF_BEST * top and not is_owed
+            if is_weak or (is_sentence and told[page.place] >= most_prose):
                 continue
-            if candidate.score < LEAST_OF_BEST * top and not is_owed:
-                continue
-        if candidate.key in keys or not _is_wanted(candidate, taken, excluded):
-            continue
-        if before.said(candidate.entry.quote):
+        is_known = candidate.key in keys or before.said(candidate.entry.quote)
+        if is_known or not _is_wanted(candidate, taken, excluded):
             continue
         group = page.place, candidate.entry.group
         if group not in orders:

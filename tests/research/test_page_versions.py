@@ -2492,3 +2492,67 @@ def test_rows_of_a_new_section_without_a_line_of_their_own_are_told_as_lists():
     signals = "; ".join(f"Signal {n} 4.{n}" for n in range(12))
     assert ("new", "Updates, 2026-06-01: 24 entries") in told
     assert ("new", f"2026-06-01, Added: {signals}") in told
+
+
+RELEASES = "".join(
+    f"## {v}\n\n- The tram calls at stop {v}.\n\n" for v in ("2.1.0", "1.9.4", "1.9.3")
+)
+
+
+def test_a_release_of_an_older_branch_is_news_and_a_rewritten_history_is_not():
+    new = "## 1.9.5\n\n- Fixed: the brake of old trams failed in rain.\n\n"
+    before = f"# Releases\n\n{RELEASES}"
+    after = before.replace("## 1.9.4", f"{new}## 1.9.4")
+    told = said(before, after, "Releases")
+    assert [one for one in told if "the brake of old trams" in one[1]]
+
+    # An unknown version that isn't the latest of its branch is history.
+    assert said(before, before + new.replace("1.9.5", "1.9.1"), "Releases") == []
+    # So are many at once.
+    majors = "".join(f"## {n}.9.9\n\n- Fixed: the brake of tram {n}.\n\n" for n in range(3, 8))
+    old = before.replace("## 2.1.0", "## 9.0.0").replace(
+        "## 1.9.4",
+        "## 7.1.0\n\n- A.\n\n## 6.1.0\n\n- A.\n\n## 5.1.0\n\n- A.\n\n## 4.1.0\n\n- A.\n\n## 3.1.0\n\n- A.\n\n## 1.9.4",
+    )
+    assert said(old, old + majors, "Releases") == []
+
+
+def test_a_part_that_an_earlier_release_gained_is_news_if_its_heading_is_a_statement():
+    before = f"# Releases\n\n{RELEASES}"
+    part = "### The brakes have another interface\n\n`Brake.hold` replaces `Brake.stop` from now on.\n\n"
+    told = said(before, before.replace("## 1.9.3", f"{part}## 1.9.3"), "Releases")
+    assert any("replaces Brake.stop" in text for _status, text in told)
+
+    touch = "### Fixed\n\n- The old bell rings.\n\n"
+    assert said(before, before.replace("## 1.9.3", f"{touch}## 1.9.3"), "Releases") == []
+
+
+def test_the_paragraphs_below_the_title_of_a_change_are_told():
+    new = (
+        "## 2.2.0\n\n### Trams have another kind of brake\n\nThe brake of all trams is electric.\n\n"
+        "The old brakes must be removed before 2.4.0.\n\n"
+    )
+    before = f"# Releases\n\n{RELEASES}"
+    told = said(before, before.replace("## 2.1.0", f"{new}## 2.1.0"), "Releases")
+
+    assert any("must be removed before 2.4.0" in text for _status, text in told)
+
+
+def test_a_page_cut_to_a_few_of_its_statements_is_the_same_page():
+    names = ["harbour", "museum", "garden", "market", "library", "station", "theatre", "castle"]
+    old = "# How billing works\n\n" + "\n\n".join(
+        f"Tickets for the {name} cost twelve crowns, and children travel without paying anything."
+        for name in names
+    )
+    short = "# Prices\n\nChildren travel without paying. Tickets for the harbour, museum, garden and market cost twelve crowns.\n\nTickets for the library and station are twelve crowns."
+    login = "# Sign in\n\nPlease enter your email address and password to continue reading this page.\n\nForgot your password? Create an account instead with another provider."
+
+    assert not page_diff.compare(parsed(old), parsed(short)).is_replaced
+    assert page_diff.compare(parsed(old), parsed(login)).is_replaced
+
+
+@pytest.mark.parametrize("name", ["mode", "sidebarTitle", "nav_order", "thumbnail", "position"])
+def test_how_a_page_is_shown_is_not_news(name: str):
+    text = "---\ntitle: Lines\n{}---\n\nThe trams end at the harbour in the evening.\n"
+
+    assert said(text.format(""), text.format(f"{name}: wide 12\n")) == []

@@ -204,7 +204,7 @@ def test_beacon_compares_known_documents_and_searches_new_ones(monkeypatch: pyte
             changes=[SimpleNamespace(status="gone", sentence="Pears", quote="p")]
         )
 
-    def find(readings, *, topic, known_pages, limit):
+    def find(readings, *, topic, known_pages, limit, more_news):
         asked["beside"] = [page.text for page in known_pages]
         asked["added"] = [(page.text, page.previous, str(page.published_at)) for page in readings]
         return [SimpleNamespace(sentence=f"{topic}: a shop opened.", quote="A shop opened.")]

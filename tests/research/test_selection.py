@@ -251,7 +251,7 @@ def test_a_new_page_beside_a_known_one_is_announced_and_says_more():
         ("/rules/trams/lines", "/rules/trams/night/harbour", True),
         ("/2025/11/trams", "/2026/01/buses", True),  # folders of two dates
         ("/rules/lines", "/shop/buses", False),
-        ("/lines", "/shop/buses", False),  # both are only on the same site
+        ("/lines", "/shop/buses", False),  # only on the same site, and less close to the topic
     ],
 )
 def test_a_page_below_the_folder_of_a_known_one_is_beside_it(known: str, new: str, is_news: bool):
@@ -266,6 +266,47 @@ def test_a_page_below_the_folder_of_a_known_one_is_beside_it(known: str, new: st
     # Rules for the reader are the news of a new page, and so are items of its lists.
     assert any("You must buy a ticket" in one for one in told) == is_news
     assert any("The last bus waits" in one for one in told) == is_news
+
+
+@pytest.mark.parametrize(
+    ("known", "new", "is_news"),
+    [
+        ("https://city.example/rules/lines", "https://city.example/news/night", True),
+        ("library:1/1", "library:2/1", True),
+        ("https://city.example/rules/lines", "https://town.example/news/night", False),
+        ("https://github.com/city/lines", "https://github.com/town/night", False),
+    ],
+)
+def test_a_page_of_the_same_site_is_news_if_it_is_close_to_the_topic(
+    known: str, new: str, is_news: bool
+):
+    lines = PageText(1, known, "Tram lines", "city.example", TRAMS, previous=TRAMS)
+    text = "The tram lines run all night.\n\n- You must buy a ticket before midnight.\n"
+
+    told = sentences(PageText(2, new, "Tram lines at night", "city.example", text),
+                     topic="Tram lines", known_pages=[lines])  # fmt: skip
+
+    assert any("You must buy a ticket" in one for one in told) == is_news
+
+
+def test_news_of_new_pages_comes_on_top_of_the_limit():
+    known = PageText(1, "https://city.example/a/1", "Trams", "city.example", TRAMS, previous=TRAMS)
+    stops = """
+- The tram stops at the harbour from May on.
+- Dogs travel on every tram without a muzzle.
+- Tickets are sold by machines instead of drivers.
+- A night tram leaves the castle hourly.
+- Bicycles belong into the last wagon only.
+- The depot moves beyond the river this summer.
+"""
+    news = PageText(2, "https://city.example/a/2", "Tram stops", "city.example", stops)
+    other = PageText(3, "https://blog.example/b", "Tram stops", "blog.example", stops)
+
+    def count(new: PageText) -> int:
+        return len(find([new], topic="Trams", known_pages=[known], limit=2, more_news=3))
+
+    assert count(news) == 5
+    assert count(other) <= 2
 
 
 def test_a_new_page_of_the_site_does_not_repeat_its_boilerplate():
