@@ -101,6 +101,11 @@ _HTML_HEADING = re.compile(
     re.IGNORECASE,
 )
 _IMAGE = re.compile(r"!\[([^\]]{0,300})\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
+# Inline macros of AsciiDoc: xref:page.adoc#part[the words], https://example.org[the words^].
+_MACRO = re.compile(
+    r"(?<![\w/])(?:(?:xref|link|mailto):|(?=https?://)|(?P<term>glossterm:)(?=[^\[\]\n]{1,200}\[))"
+    r"(?P<target>(?(term)[^\[\]\n]|[^\s\[\]]){1,200})\[(?P<text>(?!\d+\])[^\[\]\n]{0,200})\](?!\()"
+)
 _CROSS_REFERENCE = re.compile(r"<<[^<>,]{1,200}(?:,([^<>]{1,200}))?>>")  # of AsciiDoc
 _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
 _FOOTNOTE = re.compile(r"(?<=\S)\[\^[^\[\]\s]{1,60}\](?!:)")
@@ -302,6 +307,15 @@ def plain_words(text: str) -> str:
     return put_back_code(_without_markup(text), code)
 
 
+def _macro_words(macro: re.Match[str]) -> str:
+    """Return the text of a link or term of AsciiDoc, or else the name of its target."""
+    if macro["term"]:
+        return macro["text"] or macro["target"].rpartition(",")[2]
+    said = re.split(r",\s*\w+=", macro["text"])[0].rstrip("^")
+    name = re.split(r"[:/]", macro["target"].partition("#")[0])[-1]
+    return said or name.removesuffix(".adoc").replace("-", " ")
+
+
 def _without_markup(text: str) -> str:
     if text.count(":") > 1:
         text = _EMOJI.sub("", text)
@@ -314,7 +328,7 @@ def _without_markup(text: str) -> str:
     if "[^" in text:
         text = _FOOTNOTE.sub("", text)
     if "[" in text:
-        text = _REFERENCE.sub(r"\1", text)
+        text = _REFERENCE.sub(r"\1", _MACRO.sub(_macro_words, text))
     if "<<" in text:
         text = _CROSS_REFERENCE.sub(r"\1", text)
     if "<" in text:

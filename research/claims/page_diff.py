@@ -54,6 +54,7 @@ MOST_HOLDING = 50  # rows with a cell that are compared with another row that ha
 MOST_ALIKE = 300  # statements under a heading, in each version, that are compared for similarity
 # A page that keeps less than this of a version with at least this many statements is another page.
 LEAST_KEPT = 0.1
+# But one with at least this many long words, of which the last version had this share, was shortened.
 FEW_LONG_WORDS, KEPT_IF_SHORTENED = 12, 0.7
 KEPT_WORDS = 0.6  # share of a version's long words with which a page is still the same
 FEW = 8
@@ -162,6 +163,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
         result.pairs += left.take(
             lambda e: (e.kind, e.path, match_key(unnumbered(e.text)), e.signs)
         )
+    result.pairs += left.take(_squeezed)
     result.unchanged = [b for _a, b in result.pairs]
     moved = left.take(lambda e: (e.kind, e.match, e.signs) if e.match else None)
     result.pairs += moved
@@ -206,6 +208,16 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     result.differences += [Difference(ADDED, new=entry) for entry in left.new]
     result.differences.sort(key=lambda d: d.new.order if d.new else d.old.order if d.old else 0)
     return result
+
+
+ZEROS_OF_DAY = re.compile(r"(?<!\d)0+(?=\d+\s?[月日])")
+
+
+def _squeezed(entry: Entry) -> Hashable | None:
+    """Return a key without spaces: "Central US" and "centralus", "2 月 1 日" and "2月01日"."""
+    text = ZEROS_OF_DAY.sub("", entry.match.replace(" ", ""))
+    numbers = tuple(re.findall(r"\d+(?:[.,:/]\d+)*", ZEROS_OF_DAY.sub("", entry.text)))
+    return (entry.kind, entry.path, text, entry.signs, numbers) if text else None
 
 
 @dataclass

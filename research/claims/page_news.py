@@ -43,6 +43,7 @@ from research.claims.page_diff import (
     MOVED,
     REMOVED,
     SPELT,
+    ZEROS_OF_DAY,
     Difference,
     PageDiff,
     unnumbered,
@@ -88,6 +89,9 @@ MOST_LISTS = 6  # of other rows of an entirely new section
 MOST_IN_SECTION = 12  # entries below each heading of an entirely new section
 MOST_OF_HEADING = {SENTENCE: 9, ITEM: 12}  # per heading and kind, by weight
 MORE_WITHOUT_HEADING = 3  # times as many: most of a web page's text has no marked heading
+MORE_FOR_SECTION = 0.1  # weight of a removed section with several statements
+FEW_RENAMED, LONGEST_RENAMED = 3, 8  # statements in which the same was replaced, and its characters
+MOST_EDITS = 500  # edited statements searched for that
 MOST_LATE_VERSIONS = 3  # earlier versions of a changelog that gain news at once
 MOST_JOINED = 12  # rows changed in the same way that are merged into one line
 # rows of one table changed in the same columns before they are merged into one line
@@ -128,6 +132,11 @@ _APPENDIX = re.compile(
     r"|inhalt|inhaltsverzeichnis|inhaltsübersicht|sommaire|índice|indice|目录|目錄|目次|weblinks|einzelnachweise|autor\w*)\b",
     re.IGNORECASE,
 )
+_CONTENTS = re.compile(
+    r"\W*(?:(?:table of )?contents|on this page|inhalt|inhaltsverzeichnis|inhaltsübersicht|sommaire"
+    r"|table des matières|índice|indice|目录|目錄|目次)\W*",
+    re.IGNORECASE,
+)
 # Thanks for an image. On a price list, credits are a currency.
 _CREDITS = re.compile(r"\W*(?:\w+ )?credits?\W*", re.IGNORECASE)
 # Authors of a page or of a cited work: "Doe J, Roe A, Poe B", "Doe, J., Roe, A.".
@@ -150,6 +159,7 @@ _LOUD = re.compile(
     r"|introduc\w+|add(?:s|ed)? support|new|price|rais\w+|reduc\w+|requir\w+|must|shall|prohibit\w*|allow\w*)\b",
     re.IGNORECASE,
 )
+_DIGIT = re.compile(r"\d")
 _NOT = re.compile(
     r"\b(?:not|no|never|cannot|without|nicht|kein\w*|ohne|pas|aucun\w*|jamais|sans|ningún\w*|nunca|sin)\b|n't\b|不|没|未|无",
     re.IGNORECASE,
@@ -280,15 +290,17 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     known.statements.count(old, _entries_now(diff))
     known.statements.are_numbered = diff.has_numbered_clauses
     known.statements.are_reworded = _is_reworded_page(diff)
+    edits = [(one.old.text, one.new.text) for one in diff.differences if one.old and one.new]
+    known.statements.note_renamed([pair for pair in edits if is_wide_text(pair[1])])
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
     come = _added(diff)
-    edits = _edits_of_paragraphs(diff)
+    of_paragraphs = _edits_of_paragraphs(diff)
     for difference in diff.differences:
         root = _new_root(difference, known, diff)
         if root:
             sections[root].append(difference)
-        elif id(difference) not in edits:
+        elif id(difference) not in of_paragraphs:
             found.append(_change(difference, title, come, known.statements))
     for root, members in sections.items():
         found += _section(root, members, title, known)
@@ -706,7 +718,7 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
     are_counts = {kind for kind, _v in come + gone} <= {values.NUMBER}
     is_touched = are_counts and _is_slight_edit(before, after) and not said.lost(before)
     denied = bool(_NOT.search(before)) != bool(_NOT.search(after))
-    if _is_renumbered(before, after):
+    if _is_renumbered(before, after) or said.are_only_renamed(before, after):
         weight = 0.3
     elif kinds or denied:
         weight = 0.85
@@ -874,6 +886,8 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     name, before, after = cell
     if name and _is_aside_column(name):
         return 0.2
+    if said.are_only_renamed(before, after):
+        return 0.3
     kinds = {values.kind_of(before), values.kind_of(after)} - {values.NONE}
     if values.LINK in kinds and kinds <= {values.LINK, values.STATUS, values.TEXT}:
         return LINKS  # another address, or a name for it
@@ -969,6 +983,8 @@ def share_of(entry: Entry) -> float:
     if any(_TECHNICAL.fullmatch(attribute(heading)) for heading in entry.headings):
         share = 0.3
     if _IMAGE.search(entry.subject):
+        share = 0.3
+    if entry.kind == ITEM and any(_CONTENTS.fullmatch(heading) for heading in entry.headings):
         share = 0.3
     if entry.kind == SENTENCE and _is_byline(entry.text):
         share = 0.5
@@ -1070,6 +1086,23 @@ class _Statements:
         self.are_numbered = False
         self.are_reworded = False
         self._fewer: Counter[str] = Counter()
+        self._renamed: list[tuple[str, str]] = []
+
+    def note_renamed(self, edits: Sequence[tuple[str, str]]) -> None:
+        """Find what was replaced by the same throughout a text without spaces: 帐号 by 账号."""
+        replaced: Counter[tuple[str, str]] = Counter()
+        for before, after in edits[:MOST_EDITS]:
+            replaced.update(set(_replaced_parts(before, after)))
+        self._renamed = [pair for pair, times in replaced.items() if times >= FEW_RENAMED]
+
+    def are_only_renamed(self, before: str, after: str) -> bool:
+        """Whether two texts without spaces differ only by what was replaced throughout the page."""
+        if not is_wide_text(after):
+            return False
+        old, new = _squeezed(before), _squeezed(after)
+        for was, now in self._renamed:
+            old, new = old.replace(was, now), new.replace(was, now)
+        return old == new
 
     def lost(self, text: str) -> bool:
         """Whether the page now lacks a longer word that a text of the last version has."""
@@ -1145,6 +1178,25 @@ class _Statements:
             for number in numbers
             for n in self._holding.get(number, ())[:MOST_HOLDING]
         )
+
+
+def _squeezed(text: str) -> str:
+    """Return a text without spaces and punctuation, and without the zeros of 08 日."""
+    return ZEROS_OF_DAY.sub("", match_key(text).replace(" ", ""))
+
+
+def _replaced_parts(before: str, after: str) -> Iterator[tuple[str, str]]:
+    old, new = _squeezed(before), _squeezed(after)
+    if max(len(old), len(new)) > MOST_WORDS_COMPARED:
+        return
+    for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        was, now = old[a:b], new[c:d]
+        if (
+            tag == "replace"
+            and max(len(was), len(now)) <= LONGEST_RENAMED
+            and not (_DIGIT.search(was) or _DIGIT.search(now))
+        ):
+            yield was, now
 
 
 def _columns_of_choices(entries: Sequence[Entry]) -> set[str]:
@@ -1357,8 +1409,8 @@ def _below(heading: str, change: PageChange) -> PageChange:
     """Return a change whose sentence has a heading in front."""
     if match_key(heading) in match_key(change.sentence):
         return change
-    sentence = shorten(f"{shorten(heading, 80)}: {change.sentence}", LONGEST)
-    return replace(change, sentence=sentence)
+    named = shorten(heading, 80).rstrip(":：")
+    return replace(change, sentence=shorten(f"{named}: {change.sentence}", LONGEST))
 
 
 def _chunks(entries: Sequence[Entry]) -> list[list[Entry]]:
@@ -1671,30 +1723,36 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
 def _joined_sections(
     changes: Sequence[PageChange], remain: Collection[tuple[str, ...]]
 ) -> list[PageChange]:
-    """Merge the removed paragraphs of a section that is gone, as far as they fit into one change."""
-    runs: dict[tuple[str, ...], list[PageChange]] = {}
+    """Merge the removed paragraphs, or list items, of a section that is gone, as far as they fit."""
+    runs: dict[tuple[tuple[str, ...], str], list[PageChange]] = {}
     joined: list[list[PageChange]] = []
     for change in changes:
-        is_part = change.status == GONE and change.kind == SENTENCE and change.path not in remain
-        run = runs.get(change.path, []) if is_part and change.path else []
+        is_text = change.kind in (SENTENCE, ITEM) and change.path not in remain
+        is_part = bool(change.path) and change.status == GONE and is_text
+        run = runs.get((change.path, change.kind), []) if is_part else []
         if run and sum(len(one.sentence) for one in (*run, change)) <= LONGEST:
             run.append(change)
         else:
             joined.append([change])
             if is_part:
-                runs[change.path] = joined[-1]
+                runs[change.path, change.kind] = joined[-1]
     return [_as_one_section(run) if len(run) > 1 else run[0] for run in joined]
 
 
-def _as_one_section(paragraphs: Sequence[PageChange]) -> PageChange:
-    space = "" if is_wide_text(paragraphs[0].quote) else " "
-    first = paragraphs[0]
-    said = space.join(one.sentence for one in paragraphs)
+def _as_one_section(parts: Sequence[PageChange]) -> PageChange:
+    first = parts[0]
+    if first.kind == ITEM:
+        between, above = "; ", f"{shorten(first.headings[-1], 80)}, "
+        texts = [one.sentence.removeprefix(above).rstrip(".;") for one in parts]
+    else:
+        between = "" if is_wide_text(first.quote) else " "
+        texts = [one.sentence for one in parts]
     return replace(
-        _below(first.headings[-1], replace(first, sentence=said)),
-        before=space.join(one.before for one in paragraphs),
-        is_typed=any(one.is_typed for one in paragraphs),
-        members=tuple(part for one in paragraphs for part in one.members or [one]),
+        _below(first.headings[-1], replace(first, sentence=between.join(texts))),
+        before=between.join(texts),
+        is_typed=any(one.is_typed for one in parts),
+        weight=max(one.weight for one in parts) + MORE_FOR_SECTION,
+        members=tuple(part for one in parts for part in one.members or [one]),
     )
 
 

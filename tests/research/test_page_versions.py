@@ -2556,3 +2556,66 @@ def test_how_a_page_is_shown_is_not_news(name: str):
     text = "---\ntitle: Lines\n{}---\n\nThe trams end at the harbour in the evening.\n"
 
     assert said(text.format(""), text.format(f"{name}: wide 12\n")) == []
+
+
+def test_what_was_replaced_throughout_a_text_without_spaces_is_not_news():
+    names = ["計算", "停止", "削除", "登録", "変更"]
+    before = "# 利用規約\n\n" + "".join(
+        f"- お客様は自己の責任で{name}を行います。\n" for name in names
+    )
+    after = before.replace("お客様", "ユーザー")
+    assert said(before, after, "利用規約") == []
+
+    # Beside it, another word is still news.
+    told = said(before, after.replace("責任で削除", "費用で九十日以内に返金"), "利用規約")
+    assert [status for status, _text in told] == ["changed"]
+
+
+def test_the_spaces_and_zeros_of_a_date_are_not_news():
+    before = "# 規約\n\n2019年11月8日 制定\n\n本規約は全ての利用者に適用されます。\n"
+    assert said(before, before.replace("2019年11月8日", "2019 年 11 月 08 日"), "規約") == []
+    assert said(before, before.replace("11月8日", "11 月 09 日"), "規約") != []
+
+
+def test_names_that_differ_only_in_spaces_and_case_are_the_same():
+    before = "# Regions\n\n- Central US\n- North Europe\n- Zone 1 2\n"
+    assert said(before, before.replace("Central US", "centralus"), "Regions") == []
+    assert said(before, before.replace("Zone 1 2", "Zone 12"), "Regions") != []
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("See xref:billing:page.adoc#part[the bill].", "See the bill."),
+        ("See xref:billing:aws-commit.adoc[].", "See aws commit."),
+        ("In the https://example.org[console^], open it.", "In the console, open it."),
+        ("link:/x[Here,window=_blank] it is.", "Here it is."),
+        ("Stored in glossterm:Tiered Storage[] only.", "Stored in Tiered Storage only."),
+        ("With glossterm:ACL,access lists[] only.", "With access lists only."),
+        ("See https://example.org [note] and https://example.org[2].",
+         "See https://example.org note and https://example.org2."),
+    ],
+)  # fmt: skip
+def test_links_and_terms_of_asciidoc_are_read_as_their_words(text: str, plain: str):
+    assert blocks.plain_words(text) == plain
+
+
+def test_the_items_of_a_section_that_is_gone_are_one_line():
+    stay = "# Rules\n\n## Lines\n\n- The tram ends at the harbour.\n"
+    colors = "\n## Colors:\n\n- Primary: #0072BC for links.\n- Secondary: #00B9F1 for icons.\n"
+
+    assert said(stay + colors, stay, "Rules") == [
+        ("gone", "Colors: Primary: #0072BC for links; Secondary: #00B9F1 for icons")
+    ]
+    # A list that only lost some items isn't a section that is gone.
+    shorter = stay + "\n## Colors:\n\n- Neutral: #111111 for text.\n"
+    told = said(
+        shorter + "- Primary: #0072BC for links.\n- Second: #00B9F1 for icons.\n", shorter, "Rules"
+    )
+    assert [status for status, _text in told] == ["gone", "gone"]
+
+
+def test_a_shorter_table_of_contents_is_not_news():
+    text = "# Rules\n\n## Contents\n\n- Lines\n{}- Stops\n\n## Lines\n\nThe tram ends at the harbour.\n"
+
+    assert said(text.format("- Colors\n"), text.format(""), "Rules") == []
