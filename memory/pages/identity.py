@@ -201,7 +201,7 @@ def _undo_soul(request: BeaconRequest, soul: str) -> HttpResponse:
     if before is None or standing is None or standing.pk != new.pk:
         raise MemoryRefused(
             _(
-                "The soul has changed since then, so your change couldn’t be undone. You can find all versions in Settings."
+                "The soul has changed since then, so your change couldn’t be undone. You can find all versions under Agents → Identity."
             )
         )
     _say(request, identity.restore_soul(request.user, before, by=request.actor), new)

@@ -163,7 +163,7 @@ class TopicNoticesForm(forms.Form):
     own = forms.TypedChoiceField(
         label=_REPORTS,
         choices=[
-            ("", gettext_lazy("As set for each channel")),
+            ("", gettext_lazy("Use each channel’s setting")),
             ("1", gettext_lazy("Choose for this topic")),
         ],
         coerce=bool,

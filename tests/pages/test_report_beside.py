@@ -246,7 +246,7 @@ def test_the_panel_and_the_list_count_the_same_pages(browser: Client, topic: Top
     shown = page(browser, run)
     words = " ".join(strip_tags(shown.replace("<", " <")).split())
 
-    assert "Results 3 New pages 1 Known pages 2 Read 4 pages, including 3 read again" in words
+    assert "Results 3 New pages 1 Known pages 2 Read 4 pages (3 read again)" in words
     assert "Pages in this run 5" in words
     known = "Known 3 1 found by search · 2 not found this time · 2 read again"
     assert f"{known} · 1 couldn’t be read" in words

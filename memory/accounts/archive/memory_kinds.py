@@ -573,7 +573,7 @@ MEMORY_KINDS = [
     ),
     Kind(
         "put-away",
-        gettext_lazy("parts of runs in Trash"),
+        gettext_lazy("data from runs in Trash"),
         memory.TrashedRows,
         key=("record_id",),
     ),

@@ -260,7 +260,7 @@ class ServiceForm(ConnectionForm):
 def _about_address(service: SearchService) -> str:
     if service.needs == ADDRESS:
         return _(
-            "Such as http://127.0.0.1:8888. In SearXNG’s settings.yml, add json to search.formats."
+            "For example, http://127.0.0.1:8888. In SearXNG’s settings.yml, add json to search.formats."
         )
     if service.name == "wikipedia":
         return _(

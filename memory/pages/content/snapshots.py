@@ -167,7 +167,7 @@ class SnapshotForm(forms.Form):
         label=gettext_lazy("Name"),
         max_length=200,
         required=False,
-        help_text=gettext_lazy("Optional. By default, the scope and the time."),
+        help_text=gettext_lazy("Leave empty to use the scope and the time."),
     )
 
     def offer(self, user: User) -> None:

@@ -438,7 +438,7 @@ class EpisodeForm(AsksAboutSecrets):
         label=gettext_lazy("Summary"),
         max_length=300,
         error_messages={"required": gettext_lazy("Enter a one-line summary.")},
-        help_text=gettext_lazy("Fewer than 10 words. They appear in the file’s index line."),
+        help_text=gettext_lazy("Use fewer than 10 words. They appear in the file’s index line."),
     )
     date = DayField(
         label=gettext_lazy("Date"),

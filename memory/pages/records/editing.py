@@ -157,7 +157,7 @@ class NoteForm(RecordForm):
         required=False,
         initial="owner",
         widget=forms.Select,
-        help_text=gettext_lazy("Who can use this note."),
+        help_text=gettext_lazy("Choose who can use this note."),
     )
 
     def offer_scopes(self, owner: User) -> None:
@@ -277,7 +277,9 @@ class EditNoteForm(_Editing, NoteForm):
         if record.kind in Note.IDENTITY:
             choices = [(Note.Kind(record.kind), Note.Kind(record.kind).label)]
             self.fields["content"].disabled = True
-            self.fields["content"].help_text = gettext_lazy("Edit the text in Settings.")
+            self.fields["content"].help_text = gettext_lazy(
+                "Edit this text under Agents or Settings."
+            )
         self.fields["kind"].choices = choices  # type: ignore[attr-defined]
         self.fields["stability"].required = True
         self.fields["stability"].choices = Note.Stability.choices  # type: ignore[attr-defined]
