@@ -50,7 +50,7 @@ _ADDRESSES = {
     Channel.Kind.EMAIL: (
         gettext_lazy("Email address"),
         gettext_lazy(
-            "One email address, such as desk@example.org. Every email has an unsubscribe link."
+            "Enter one email address, such as desk@example.org. Every email has an unsubscribe link."
         ),
     ),
     Channel.Kind.WEBHOOK: (

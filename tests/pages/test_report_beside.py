@@ -62,7 +62,7 @@ def test_a_memory_change_tells_what_became_of_it_since(browser: Client, topic: T
     fact = make_fact(topic, "Version 18 was released in September 2025.", run)
     fact.strike(by=alice.actor)
 
-    assert "marked as wrong since then" in section(page(browser, run), "memory-changes")
+    assert "since marked as wrong" in section(page(browser, run), "memory-changes")
 
 
 def test_the_trace_shows_prompts_answers_and_what_steps_left(browser: Client, run: Run):

@@ -192,9 +192,9 @@ def reflection_problem(reflection: Reflection) -> str:
     """Return why a row can't be a reflection, or ""."""
     calls, changes = reflection.calls, reflection.changes
     if not isinstance(calls, list) or not all(map(_is_call, calls)):
-        return _("“calls” isn’t a list of calls")
+        return _("“calls” isn’t a valid list of calls")
     if not isinstance(changes, list) or not all(map(_is_change, changes)):
-        return _("“changes” isn’t a list of changes")
+        return _("“changes” isn’t a valid list of changes")
     return ""
 
 

@@ -432,7 +432,7 @@ class EpisodeForm(AsksAboutSecrets):
         label=gettext_lazy("Title"),
         max_length=200,
         error_messages={"required": gettext_lazy("Enter a short title.")},
-        help_text=gettext_lazy("The subject, such as Tokyo flights."),
+        help_text=gettext_lazy("Enter the subject, such as Tokyo flights."),
     )
     summary = CleanTextField(
         label=gettext_lazy("Summary"),
@@ -448,7 +448,7 @@ class EpisodeForm(AsksAboutSecrets):
         label=gettext_lazy("Task"),
         widget=forms.Textarea(attrs={"rows": 2}),
         error_messages={"required": gettext_lazy("Enter the task.")},
-        help_text=gettext_lazy("The goal of the task."),
+        help_text=gettext_lazy("Describe the goal of the task."),
     )
     findings = CleanTextField(
         label=gettext_lazy("Findings"), required=False, widget=forms.Textarea(attrs={"rows": 3})
