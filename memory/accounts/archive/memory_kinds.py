@@ -79,9 +79,9 @@ def end_strangers(session: Session, taking_in: Any) -> None:
 def message_problem(message: Message) -> str:
     """Return why a row can't be a message, or ""."""
     if message.role not in _ROLES:
-        return _("its role is unknown")
+        return _("the message’s role is unknown")
     if not isinstance(message.cites, list) or not isinstance(message.tool_calls, list):
-        return _("its citations or tool calls aren’t a list")
+        return _("the message’s citations or tool calls aren’t a list")
     return ""
 
 
