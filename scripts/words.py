@@ -437,8 +437,10 @@ TEMPLATE_PART = re.compile(
 )
 TRANSLATED = re.compile(r"""\b(?:trans(?:late)?\s+|_\()(?:"(?P<a>[^"]*)"|'(?P<b>[^']*)')""")
 PLURAL = re.compile(r"\{% *plural *%\}")
+# Not a CSS selector, such as [data-rows].
 ATTRIBUTE = re.compile(
-    r"""\b(?:title|aria-label|placeholder|alt|data-[a-z-]+)="([^"<>{}]* [^"<>{}]*)\""""
+    r"""\b(?:title|aria-label|placeholder|alt|data-[a-z-]+)="(?![^"]*\[[a-z-]+[]=])"""
+    r"""([^"<>{}]* [^"<>{}]*)\""""
 )
 
 
@@ -511,6 +513,8 @@ def markdown_texts(name: str, content: str) -> Iterator[Text]:
     kind = "templates" if name.startswith("templates/") else kind
     content = FENCE.sub(lambda m: "\n" * m[0].count("\n"), content)
     content = LINK.sub("", content)
+    if kind == "templates":
+        content = re.sub(r"\{%.*?%\}", "", content)
     block: list[str] = []
     begin = 1
     for number, line in enumerate([*content.splitlines(), ""], start=1):

@@ -190,7 +190,7 @@ class NewAccountForm(ListsTimeZones, _NewUser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.order_fields(["username", "display_name", "password1", "password2", "time_zone"])
-        self.fields["username"].help_text = _("Only letters, digits and @ . + - _")
+        self.fields["username"].help_text = _("Use only letters, digits and @ . + - _")
         self.fields["display_name"].label = _("Your name")
         self.fields["display_name"].widget.attrs["autocomplete"] = "name"
         self.fields["password1"].help_text = " ".join(
@@ -225,7 +225,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
     page_language = forms.ChoiceField(
         label=gettext_lazy("Page language"),
         required=False,
-        help_text=gettext_lazy("Also used for messages from Beacon."),
+        help_text=gettext_lazy("Beacon also uses this language in its messages."),
     )
     language = forms.ChoiceField(
         label=gettext_lazy("Language you write in"),
@@ -245,13 +245,13 @@ class ProfileForm(ListsTimeZones, _OfUser):
             "shortcuts": gettext_lazy("Keyboard shortcuts"),
         }
         help_texts: ClassVar[dict[str, Any]] = {
-            "display_name": gettext_lazy("By default, your username."),
+            "display_name": gettext_lazy("Leave empty to use your username."),
             "email": gettext_lazy(
                 "Lets your admin contact you. To get reports by email, add a channel."
             ),
-            "interests": gettext_lazy("Subjects you follow."),
+            "interests": gettext_lazy("List subjects you follow."),
             "shortcuts": gettext_lazy(
-                "Keyboard shortcuts without modifier keys, such as / and g t. Press ? for a list."
+                "Use keyboard shortcuts without modifier keys, such as / and g t. Press ? for a list."
             ),
         }
         widgets: ClassVar[dict[str, Any]] = {
@@ -466,10 +466,10 @@ class AgentForm(_OfAgent, TakesRefusals):
                 "Otherwise, each sub-agent has its own results, which the agent can’t see."
             ),
             "use_model_compaction": gettext_lazy(
-                "This costs tokens. Otherwise, Beacon shortens results itself, instantly and for free."
+                "Using a model costs tokens. Without one, Beacon shortens results itself, instantly and for free."
             ),
             "compaction_prompt": gettext_lazy(
-                "Up to 4,000 characters. Leave empty to use Beacon’s default instructions."
+                "Use up to 4,000 characters. Leave empty to use Beacon’s default instructions."
             ),
         }
         widgets: ClassVar[dict[str, Any]] = {

@@ -103,7 +103,7 @@ def in_openais_form(problem: Problem) -> HttpResponse:
 
 def not_found(what: str = "") -> Problem:
     """Return the problem for a record that doesn't exist or belongs to another owner."""
-    return Problem(404, what or _("Not found, or not yours."))
+    return Problem(404, what or _("This item doesn’t exist, or it isn’t yours."))
 
 
 def of_refusal(exc: Exception, *, is_conditional: bool = False) -> Problem | None:

@@ -324,8 +324,10 @@ def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:
             "words": shorten(str(asked.get("query", "")), 80)
         }
     if tool == "recall":
-        words = ngettext("recalled %(n)d memory for", "recalled %(n)d memories for", n) % told
-        return f"{words} “{shorten(str(asked.get('query', '')), 80)}”"
+        words = ngettext(
+            "recalled %(n)d memory for “%(words)s”", "recalled %(n)d memories for “%(words)s”", n
+        )
+        return words % {"n": n, "words": shorten(str(asked.get("query", "")), 80)}
     if tool == "update_memory" and asked.get("rating"):
         return _("rated a result")
     plain = {

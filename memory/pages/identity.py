@@ -55,13 +55,13 @@ class PersonaForm(_NoteForm):
     personality = CleanTextField(
         label=gettext_lazy("Personality"),
         required=False,
-        help_text=gettext_lazy("The agent’s values, and how it handles uncertainty."),
+        help_text=gettext_lazy("Describe the agent’s values, and how it handles uncertainty."),
         widget=forms.Textarea(attrs={"rows": 3}),
     )
     style = CleanTextField(
         label=gettext_lazy("Speaking style"),
         required=False,
-        help_text=gettext_lazy("How the agent writes: length, tone and language."),
+        help_text=gettext_lazy("Describe how the agent writes: length, tone and language."),
         widget=forms.Textarea(attrs={"rows": 3}),
     )
 
@@ -92,7 +92,7 @@ class SoulForm(_NoteForm):
         label=gettext_lazy("Soul"),
         error_messages={"required": gettext_lazy("Enter at least one sentence.")},
         help_text=gettext_lazy(
-            "Markdown, at most 64 KiB. The previous soul stays in the list below."
+            "Use Markdown (at most 64 KiB). The previous soul stays in the list below."
         ),
         widget=forms.Textarea(attrs={"rows": 16, "spellcheck": "true"}),
     )
@@ -201,7 +201,7 @@ def _undo_soul(request: BeaconRequest, soul: str) -> HttpResponse:
     if before is None or standing is None or standing.pk != new.pk:
         raise MemoryRefused(
             _(
-                "The soul has changed since then, so your change couldn’t be undone. You can find all versions in Settings."
+                "The soul has changed since then, so your change couldn’t be undone. You can find all versions under Agents → Identity."
             )
         )
     _say(request, identity.restore_soul(request.user, before, by=request.actor), new)

@@ -88,7 +88,7 @@ class AddDocumentForm(AsksAboutSecrets):
         label=gettext_lazy("Title"),
         max_length=LONGEST_TITLE,
         required=False,
-        help_text=gettext_lazy("By default, the document’s own title."),
+        help_text=gettext_lazy("Leave empty to use the document’s own title."),
     )
     text = CleanTextField(
         label=gettext_lazy("Text"),
@@ -97,14 +97,14 @@ class AddDocumentForm(AsksAboutSecrets):
         strip=False,
         # The placeholder lets CSS find out whether the field is empty.
         widget=forms.Textarea(attrs={"rows": 12, "placeholder": " "}),
-        help_text=gettext_lazy("Markdown or plain text."),
+        help_text=gettext_lazy("Use Markdown or plain text."),
     )
     url = CleanTextField(
         label=gettext_lazy("URL"),
         required=False,
         max_length=LONGEST_URL,
         widget=forms.URLInput(attrs={"placeholder": "https://…", "autocomplete": "off"}),
-        help_text=gettext_lazy("The page to save, or where the text comes from."),
+        help_text=gettext_lazy("Enter the URL of the page to save, or of the text’s source."),
     )
     file = ManyFilesField(
         label=gettext_lazy("Files"),

@@ -457,7 +457,7 @@ def examples() -> list[tuple[str, str, str]]:
         ("battery prices", _("words in any form, in any order")),
         ('"pilot line"', _("an exact phrase")),
         ("category:lesson", _("lessons, newest first (no search words needed)")),
-        ("kind:rule after:2026-01-01", _("rules created since a date")),
+        ("kind:rule after:2026-01-01", _("rules created since a given date")),
         ("tag:energy -source:import:*", _("items with a tag, except imported ones")),
         ("is:pinned", _("pinned items (also paused, locked, edited, used, unused…)")),
     )

@@ -369,7 +369,7 @@ def _saved(request: BeaconRequest, selected: int, new: Sequence[Observation]) ->
     said = ngettext("Saved %(n)d observation.", "Saved %(n)d observations.", len(new))
     said %= {"n": len(new)}
     if len(new) < selected:
-        said += " " + _("The others were already stored.")
+        said += " " + _("The other observations were already stored.")
     undo = offer(request, "observations-new", ids=[str(one.pk) for one in new]) if new else ""
     messages.success(request, said, extra_tags=undo)
     return redirect_to(request, reverse("memory:observations"))

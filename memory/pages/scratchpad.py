@@ -50,7 +50,7 @@ class EntryForm(AsksAboutSecrets, TakesRefusals):
         label=gettext_lazy("Key"),
         error_messages={"required": gettext_lazy("Enter a key, such as plan/next.")},
         help_text=gettext_lazy(
-            "One line of at most 200 characters. Use / : or . to group keys, such as plan/next."
+            "Enter one line of at most 200 characters. Use / : or . to group keys, such as plan/next."
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )

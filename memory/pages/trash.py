@@ -196,7 +196,9 @@ def trash_restore(request: BeaconRequest) -> HttpResponse:
         undo = offer(request, "trash-restored", revisions=done.revisions)
         messages.success(request, words, extra_tags=undo)
     if stay := len(done.problems):
-        words = ngettext("%(n)d is still in Trash.", "%(n)d are still in Trash.", stay)
+        words = ngettext(
+            "%(n)d record is still in Trash.", "%(n)d records are still in Trash.", stay
+        )
         messages.warning(request, " ".join([words % {"n": stay}, *done.reasons]))
     if done.left:
         words = ngettext(
@@ -273,8 +275,8 @@ def _say(request: BeaconRequest, done: Counter[str]) -> None:
         words += " " + more % {"n": done["left"]}
     if done["kept"]:
         more = ngettext(
-            "%(n)d is still in Trash because a record outside Trash depends on it.",
-            "%(n)d are still in Trash because records outside Trash depend on them.",
+            "%(n)d record is still in Trash because a record outside Trash depends on it.",
+            "%(n)d records are still in Trash because records outside Trash depend on them.",
             done["kept"],
         )
         words += " " + more % {"n": done["kept"]}

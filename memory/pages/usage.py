@@ -43,7 +43,7 @@ class LimitsForm(_OfUser):
         required=False,
         min_value=0,
         max_value=MOST_TOKENS,
-        help_text=gettext_lazy("Input and output together. Leave empty for no limit."),
+        help_text=gettext_lazy("Counts input and output. Leave empty for no limit."),
         error_messages={
             "invalid": gettext_lazy("Enter a whole number of tokens, such as 2000000."),
             "min_value": _NEGATIVE,

@@ -471,7 +471,7 @@ LOG_WORDS = {
     "run-saved": _lazy("saved"),
     "schedule-skipped": _lazy("skipped"),
     "run-tried-now": _lazy("retried immediately"),
-    "run-stop-asked": _lazy("early stop requested, report will be written"),
+    "run-stop-asked": _lazy("early stop requested, so the report will be written"),
     "schedule-paused": _lazy("schedule paused"),
     "schedule-resumed": _lazy("schedule resumed"),
     "schedule-set": _lazy("schedule set"),

@@ -50,7 +50,7 @@ _ADDRESSES = {
     Channel.Kind.EMAIL: (
         gettext_lazy("Email address"),
         gettext_lazy(
-            "One email address, such as desk@example.org. Every email has an unsubscribe link."
+            "Enter one email address, such as desk@example.org. Every email has an unsubscribe link."
         ),
     ),
     Channel.Kind.WEBHOOK: (
@@ -163,7 +163,7 @@ class TopicNoticesForm(forms.Form):
     own = forms.TypedChoiceField(
         label=_REPORTS,
         choices=[
-            ("", gettext_lazy("As set for each channel")),
+            ("", gettext_lazy("Use each channel’s setting")),
             ("1", gettext_lazy("Choose for this topic")),
         ],
         coerce=bool,

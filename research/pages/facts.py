@@ -67,7 +67,7 @@ class FactForm(AsksAboutSecrets):
     text = CleanTextField(
         label=gettext_lazy("Fact"),
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=gettext_lazy("One complete statement that can be checked."),
+        help_text=gettext_lazy("Enter one complete statement that can be checked."),
         error_messages={"required": _NO_FACT},
     )
     url = CleanTextField(
@@ -111,7 +111,7 @@ class CorrectionForm(FactForm):
     text = CleanTextField(
         label=gettext_lazy("Fact"),
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
-        help_text=gettext_lazy("One complete statement that can be checked."),
+        help_text=gettext_lazy("Enter one complete statement that can be checked."),
         error_messages={"required": _NO_FACT},
     )
     true_from = DayField(

@@ -65,7 +65,9 @@ class SentenceForm(AsksAboutSecrets):
         required=False,
         max_length=MOST_WORDS,
         widget=forms.TextInput,
-        help_text=gettext_lazy("Optional if you correct the sentence. Later runs use your answer."),
+        help_text=gettext_lazy(
+            "Optional if you correct the sentence. Later runs use your explanation."
+        ),
     )
 
     def __init__(

@@ -346,11 +346,11 @@ def _in_the_way(run: Run, exc: RunAlreadyActive) -> Any:
         return str(exc)
     page = reverse("research:run", args=[run.topic.slug, exc.run.pk])
     return format_html(
-        '{} <a href="{}">{}</a> {}',
+        '{} {} <a href="{}">{}</a>',
         exc,
+        _("Wait until it ends, or cancel it before you start this one."),
         page,
         _("Open that run"),
-        _("and either wait until it ends or cancel it before you start this one."),
     )
 
 

@@ -55,7 +55,7 @@ _WORDS: dict[Kind, tuple[Promise, Promise, Promise]] = {
     ),
     STOP: (
         gettext_lazy("A domain or page URL"),
-        gettext_lazy("A domain such as example.org. Subdomains are skipped too."),
+        gettext_lazy("Enter a domain such as example.org. Subdomains are also skipped."),
         gettext_lazy("Enter a domain, such as example.org, or a page URL."),
     ),
 }
@@ -246,7 +246,7 @@ def source_forget_url(request: BeaconRequest, slug: str) -> str:
     """Forget that a URL was seen, so a search can return it as new."""
     line = trash.forget_url(_topic(request, slug), request.POST.get("url", ""), by=request.actor)
     undo = offer(request, "url-forgotten", slug=slug, line=line.pk)
-    words = _("Forgotten. %(url)s can appear as new again. Facts from it are kept.")
+    words = _("URL forgotten. %(url)s can appear as new again. Facts from this page are kept.")
     messages.success(request, words % {"url": shorten(line.label, 120)}, extra_tags=undo)
     return _desk(slug)
 

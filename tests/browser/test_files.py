@@ -145,7 +145,7 @@ def test_of_two_tabs_the_second_merges_and_is_asked_where_both_changed(
     fill(second, TEXT.replace("Tue", "Sat"))
     second.press("Save")
     expect(second.page.locator(".merge-hunk").first).to_contain_text("Fri 10:00")
-    second.page.get_by_label("Both, current first").first.check()
+    second.page.get_by_label("Keep both, current text first").first.check()
     second.press("Merge with these choices")
     expect(second.page.get_by_role("heading", name="Merge again")).to_be_visible()
     second.press("Replace version")

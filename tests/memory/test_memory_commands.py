@@ -280,7 +280,7 @@ def test_a_persons_line_is_not_deleted_unasked(alice: Any) -> None:
     renamed = do(alice, "rename", old_path=NOTES, new_path="/memories/old.txt")
     replaced = do(alice, "str_replace", path=NOTES, old_str="42", new_str="41")
 
-    assert answer.is_error and "Only the user can delete" in answer.text
+    assert answer.is_error and "You can’t delete" in answer.text
     assert renamed.data["error"] == "refused" and "the answer is 42" in renamed.text
     assert "proposal" in replaced.data
     assert "42" in text_at(alice)

@@ -91,7 +91,7 @@ def test_long_lists_say_that_there_is_more(alice: Any):
     for number in range(201):
         scratchpad.set_value(alice, f"k{number:03}", "same", by=AGENT)
 
-    assert call(alice, "scratchpad_list").text.endswith("Use a longer prefix.")
+    assert call(alice, "scratchpad_list").text.endswith("use a longer prefix.")
     assert call(alice, "scratchpad_search", text="same").text.endswith(
         "use a more specific search."
     )

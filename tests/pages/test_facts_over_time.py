@@ -244,7 +244,7 @@ def test_a_history_leads_from_the_page_to_the_prompts(
     ).content.decode()
     wanted = [
         "came with version 18", "example.org", "PostgreSQL 18", "Run #1", "Created",
-        "Where this fact was used", "used it in a prompt", "Report for Run #2", "Observation",
+        "Where this fact was used", "used this fact in a prompt", "Report for Run #2", "Observation",
     ]  # fmt: skip
     places = [text.index(words) for words in wanted]
     assert text.index("Where this fact was used") < text.index("Report for Run #2")

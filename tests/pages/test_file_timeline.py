@@ -47,7 +47,7 @@ def test_what_is_amiss_with_an_entry_is_told(browser: Client, alice: Any):
     html = text_of(browser.get(TIMELINE))
 
     assert "Without a date" in html and "“Undated” has no Date line." in html
-    assert "1 not in the standard format" in html
+    assert "1 entry isn’t in the standard format" in html
 
 
 def test_a_file_without_entries_says_how_one_begins(browser: Client, alice: Any):

@@ -103,7 +103,7 @@ def test_large_texts_that_changed_on_every_line_stay_a_page(browser: Client, ali
     response = browser.get(history(one), {"from": "1", "to": "2", "show": "all"})
     assert len(response.content) < 2_500_000
     html = text_of(response)
-    assert "Too long to show in full here:" in html
+    assert "This change is too long to show in full here:" in html
     assert "more lines aren’t shown" in html
 
 

@@ -384,4 +384,4 @@ def test_the_folded_row_of_a_reflection_says_how_many_writes_wait(
 
     row = page(browser, run).partition('<h3 id="reflection-title">')[2].partition("</summary>")[0]
 
-    assert '<span class="tag info">2 waiting for you</span>' in row
+    assert '<span class="tag info">2 writes waiting for you</span>' in row

@@ -157,7 +157,7 @@ def test_i_checked_it_is_noted_with_name_and_date_and_taken_back(browser: Client
     browser.post(url("sentence-uncheck", run, key))
 
     assert "✓ verified by you" in marked
-    assert "0 you haven’t reviewed" in marked
+    assert "0 not reviewed yet" in marked
     assert "✓ verified by you" not in page(browser, url("run", run))
     assert CheckedSentence.objects.get().by == "human:alice"
 

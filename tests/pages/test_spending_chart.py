@@ -100,5 +100,5 @@ def test_a_dashed_line_is_explained_only_if_there_is_one_and_has_words(
     page = browser.get(URL).content.decode()
 
     assert re.findall(r'<path class="limit" role="img" aria-label="([^"]+)"', page) == lines
-    assert ("A dashed line is your current limit." in page) == bool(lines)
+    assert ("The dashed line is your current limit." in page) == bool(lines)
     assert "Outlined boxes show calls with an unknown price." in page

@@ -181,7 +181,7 @@ def test_set_on_the_page_the_next_run_obeys_and_its_page_says_so(
 
     page = text_of(browser.get(f"{TOPIC}runs/{run.pk}/"))
 
-    assert "1 result from site2.example blocked by your rule" in page
+    assert "1 result from site2.example was blocked by your rule" in page
     assert "Always included" in page
     assert "End of life dates" in providers.search.asked
 

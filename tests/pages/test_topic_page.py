@@ -258,7 +258,7 @@ def test_the_seen_addresses_are_counted(browser: Client, topic: Topic):
         topic=topic, url="https://a.org/", returned_in=1, returned_at=timezone.now()
     )
 
-    assert "1 URL already seen" in body_of(browser, HOME + "sources/")
+    assert "1 known URL" in body_of(browser, HOME + "sources/")
 
 
 # --- runs ----------------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ def test_ticked_topics_are_paused_and_undo_resumes_those_alone(browser: Client, 
     scheduling.set_paused(two, paused=True, by=alice.actor)
 
     page = bulk(browser, "pause", one, two)
-    assert "Paused 1 topic. 1 wasn’t changed." in text_of(page)
+    assert "Paused 1 topic. 1 topic wasn’t changed." in text_of(page)
     undone(browser, page)
 
     paused = Schedule.objects.filter(paused=True)

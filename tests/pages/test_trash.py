@@ -262,7 +262,7 @@ def test_what_cannot_come_back_is_told_and_keeps_none_of_the_others(browser: Cli
     page = browser.post(reverse("memory:trash-restore"), {"record": ticked}, follow=True)
     html = page.content.decode()
     assert "1 record restored" in html
-    assert "1 is still in Trash" in html
+    assert "1 record is still in Trash" in html
     assert "another record has taken its place" in html
 
 

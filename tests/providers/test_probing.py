@@ -207,4 +207,4 @@ def test_a_page_of_html_is_told_from_a_model(chat):
     result = probe(LlmProfile(chat.base_url, "tiny"))
 
     assert not result.ok
-    assert "it doesn’t seem to be a model: “Sign in Please sign in”" in result.message
+    assert "it doesn’t seem to be a model server: “Sign in Please sign in”" in result.message

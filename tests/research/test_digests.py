@@ -90,7 +90,7 @@ def test_it_tells_of_changes_quiet_topics_and_failures(alice: User, chosen: Dige
     assert [(p.topic.title, p.failed.error) for p in said.failed if p.failed] == [
         ("Ferries", "no service answered")
     ]
-    assert said.line == "2 changes in 1 topic · 1 with nothing new · 1 failed"
+    assert said.line == "2 changes in 1 topic · 1 topic with nothing new · 1 failed"
 
 
 def test_what_was_withheld_is_counted_and_not_told(alice: User, chosen: DigestSettings):

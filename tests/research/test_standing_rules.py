@@ -178,7 +178,7 @@ def test_hits_from_where_it_does_not_look_are_dropped_counted_and_named(
 
     assert providers.pages.history == [cast.url(3)]
     assert run.manifest["left_out"] == {"site1.example": 2, cast.url(2): 1}
-    assert "2 results from site1.example blocked by your rule" in detail(run, "filter_seen")
+    assert "2 results from site1.example were blocked by your rule" in detail(run, "filter_seen")
     assert "never read: site1.example" in detail(run, "plan")
 
 
@@ -226,5 +226,5 @@ def test_a_struck_fact_and_a_place_not_looked_at_are_obeyed_by_the_next_run(
     assert run.hits.get(url=cast.url(3)).state == "blocked"
     assert cast.url(3) not in providers.pages.history
     assert not TopicFact.objects.filter(topic=topic, key=fact.key).current().exists()
-    assert "1 result from site3.example blocked by your rule" in detail(run, "filter_seen")
+    assert "1 result from site3.example was blocked by your rule" in detail(run, "filter_seen")
     assert planning.in_words(run.steps.get(name="plan").output) == detail(run, "plan")

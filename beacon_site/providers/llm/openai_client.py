@@ -452,7 +452,7 @@ class ChatWire:
 
     def _no_completion(self, text: str) -> CallFailed:
         words = _(
-            "%(host)s responded, but it doesn’t seem to be a model: “%(start)s”. Check the base URL, which usually ends in /v1."
+            "%(host)s responded, but it doesn’t seem to be a model server: “%(start)s”. Check the base URL, which usually ends in /v1."
         )
         told = words % {"host": self._host, "start": self._clean(text)[:80]}
         return CallFailed(ProviderRejected(told), status=200)

@@ -275,7 +275,7 @@ def _fetch_pages(row: Archive) -> None:
     stored = library.stored_pages(row.owner)
     while row.pages_left:
         if row.result["bytes"] >= MOST_BYTES:
-            why = _("The pages contain more than %(most)d MiB of text, which is the limit.")
+            why = _("The pages contain too much text. The limit is %(most)d MiB.")
             row.end(
                 Archive.State.STOPPED,
                 problem=why % {"most": MOST_BYTES // 1024**2},

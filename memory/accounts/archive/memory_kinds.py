@@ -79,9 +79,9 @@ def end_strangers(session: Session, taking_in: Any) -> None:
 def message_problem(message: Message) -> str:
     """Return why a row can't be a message, or ""."""
     if message.role not in _ROLES:
-        return _("its role is unknown")
+        return _("the message’s role is unknown")
     if not isinstance(message.cites, list) or not isinstance(message.tool_calls, list):
-        return _("its citations or tool calls aren’t a list")
+        return _("the message’s citations or tool calls aren’t a list")
     return ""
 
 
@@ -192,9 +192,9 @@ def reflection_problem(reflection: Reflection) -> str:
     """Return why a row can't be a reflection, or ""."""
     calls, changes = reflection.calls, reflection.changes
     if not isinstance(calls, list) or not all(map(_is_call, calls)):
-        return _("“calls” isn’t a list of calls")
+        return _("“calls” isn’t a valid list of calls")
     if not isinstance(changes, list) or not all(map(_is_change, changes)):
-        return _("“changes” isn’t a list of changes")
+        return _("“changes” isn’t a valid list of changes")
     return ""
 
 
@@ -573,7 +573,7 @@ MEMORY_KINDS = [
     ),
     Kind(
         "put-away",
-        gettext_lazy("parts of runs in Trash"),
+        gettext_lazy("data from runs in Trash"),
         memory.TrashedRows,
         key=("record_id",),
     ),

@@ -295,7 +295,7 @@ def _delete(context: ToolContext, folder: Folder, asked: CommandArguments) -> To
     files = _files(context, folder, place)
     if held := _why_held(context, files):
         words = _(
-            "Error: Only the user can delete %(path)s: %(why)s. Nothing was deleted. Ask the user to delete it on the Files page."
+            "Error: You can’t delete %(path)s: %(why)s. Nothing was deleted. Ask the user to delete it on the Files page."
         )
         raise CommandRefused("refused", words % {"path": place.shown, "why": held})
     folder.delete(files, by=context.by, source=context.source)

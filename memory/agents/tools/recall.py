@@ -62,7 +62,7 @@ def _context_of(context: ToolContext, asked: ContextArguments) -> ToolResult:
         topics = Topic.objects.of(context.owner).live()
         topic = topics.filter(named_topic(clean(asked.topic)[0].strip())).first()
         if topic is None:
-            text = _("There is no topic “%(topic)s”. Leave it out, or use its exact name.")
+            text = _("There is no topic “%(topic)s”. Use a topic’s exact name, or omit the topic.")
             return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
     built = build_context(context.owner, message=asked.message, topic=topic, scopes=context.scopes)
     context.read(built.records)

@@ -114,7 +114,7 @@ def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
         return ToolResult(text, data={"keys": []})
     text = "\n".join(keys[:MOST_LISTED])
     if len(keys) > MOST_LISTED:
-        text += "\n" + _("… and more. Use a longer prefix.")
+        text += "\n" + _("… and more. To narrow the results, use a longer prefix.")
     return ToolResult(text, data={"keys": keys[:MOST_LISTED]})
 
 

@@ -364,7 +364,7 @@ class PasskeyForm(forms.Form):
         label=gettext_lazy("Name"),
         max_length=60,
         help_text=gettext_lazy(
-            "A name that helps you recognize the passkey, such as the device or password manager."
+            "Enter a name that helps you recognize the passkey, such as the device or password manager."
         ),
         error_messages={"required": gettext_lazy("Enter a name, such as “Laptop”.")},
         widget=forms.TextInput(attrs={"autocomplete": "off"}),

@@ -260,7 +260,7 @@ class ServiceForm(ConnectionForm):
 def _about_address(service: SearchService) -> str:
     if service.needs == ADDRESS:
         return _(
-            "Such as http://127.0.0.1:8888. In SearXNG’s settings.yml, add json to search.formats."
+            "For example, http://127.0.0.1:8888. In SearXNG’s settings.yml, add json to search.formats."
         )
     if service.name == "wikipedia":
         return _(
@@ -335,7 +335,7 @@ class EmbeddingsForm(ConnectionForm):
         super().__init__(connections.EMBEDDINGS, data, row=row)
         if "base_url" not in self.fixed:
             self.fields["base_url"].help_text = gettext_lazy(
-                "By default, the language model’s endpoint or the small local model."
+                "Leave empty to use the language model’s endpoint or the small local model."
             )
         self.order_fields(["base_url", "model", "secret", "remove_secret"])
 
@@ -441,7 +441,9 @@ class ModelForm(ConnectionForm):
         label=gettext_lazy("Model"),
         required=False,
         max_length=200,
-        help_text=gettext_lazy("The model’s name on the server. Leave empty to use no model."),
+        help_text=gettext_lazy(
+            "Enter the model’s name on the server. Leave empty to use no model."
+        ),
         widget=forms.TextInput(
             attrs={"autocomplete": "off", "spellcheck": "false", "list": "model-names"}
         ),

@@ -387,7 +387,7 @@ def _kept(item: Any) -> str:
         "for %(n)d more days, then moved to Trash",
         left,
     )
-    return words % {"n": left} if left else _("until maintenance moves it to Trash today")
+    return words % {"n": left} if left else _("until maintenance moves it to Trash later today")
 
 
 def _neighbours(items: Any) -> list[Any]:

@@ -139,7 +139,7 @@ def undo_change(before: Any, *, by: Actor, state: str) -> int:
             )
             raise InvalidValue(problem % {"scope": before.scope, "name": named(before)})
         items = restore_snapshot(before, by=by)
-        before.trash(by=by, why=_("its items were restored"))
+        before.trash(by=by, why=_("the snapshot’s items were restored"))
     return len(items)
 
 
@@ -167,7 +167,7 @@ class SnapshotForm(forms.Form):
         label=gettext_lazy("Name"),
         max_length=200,
         required=False,
-        help_text=gettext_lazy("Optional. By default, the scope and the time."),
+        help_text=gettext_lazy("Leave empty to use the scope and the time."),
     )
 
     def offer(self, user: User) -> None:
@@ -207,7 +207,7 @@ class UploadSnapshotForm(forms.Form):
         label=gettext_lazy("File"),
         allow_empty_file=True,  # the reader reports an empty file
         widget=forms.FileInput(attrs={"accept": ".json,application/json"}),
-        help_text=gettext_lazy("JSON from Beacon, at most 64 MiB."),
+        help_text=gettext_lazy("Select a JSON file from Beacon (at most 64 MiB)."),
     )
 
     def clean_file(self) -> UploadedFile[bytes]:

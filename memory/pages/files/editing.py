@@ -432,13 +432,13 @@ class EpisodeForm(AsksAboutSecrets):
         label=gettext_lazy("Title"),
         max_length=200,
         error_messages={"required": gettext_lazy("Enter a short title.")},
-        help_text=gettext_lazy("The subject, such as Tokyo flights."),
+        help_text=gettext_lazy("Enter the subject, such as Tokyo flights."),
     )
     summary = CleanTextField(
         label=gettext_lazy("Summary"),
         max_length=300,
         error_messages={"required": gettext_lazy("Enter a one-line summary.")},
-        help_text=gettext_lazy("Fewer than 10 words. They appear in the file’s index line."),
+        help_text=gettext_lazy("Use fewer than 10 words. They appear in the file’s index line."),
     )
     date = DayField(
         label=gettext_lazy("Date"),
@@ -448,7 +448,7 @@ class EpisodeForm(AsksAboutSecrets):
         label=gettext_lazy("Task"),
         widget=forms.Textarea(attrs={"rows": 2}),
         error_messages={"required": gettext_lazy("Enter the task.")},
-        help_text=gettext_lazy("The goal of the task."),
+        help_text=gettext_lazy("Describe the goal of the task."),
     )
     findings = CleanTextField(
         label=gettext_lazy("Findings"), required=False, widget=forms.Textarea(attrs={"rows": 3})

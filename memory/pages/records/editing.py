@@ -142,14 +142,14 @@ class NoteForm(RecordForm):
         required=False,
         initial="1",
         widget=forms.NumberInput(attrs={"min": "0", "max": "1", "step": "any"}),
-        help_text=gettext_lazy("From 0 to 1. A rule needs at least 0.8."),
+        help_text=gettext_lazy("Enter a number from 0 to 1. A rule needs at least 0.8."),
     )
     evidence = _RawField(
         label=gettext_lazy("Evidence"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text=gettext_lazy(
-            "Reasons, quotes or sources, one per line. Optional for rules you write."
+            "Enter reasons, quotes or sources, one per line. Optional for rules you write."
         ),
     )
     scope = _RawField(
@@ -157,7 +157,7 @@ class NoteForm(RecordForm):
         required=False,
         initial="owner",
         widget=forms.Select,
-        help_text=gettext_lazy("Who can use this note."),
+        help_text=gettext_lazy("Choose who can use this note."),
     )
 
     def offer_scopes(self, owner: User) -> None:
@@ -258,7 +258,7 @@ class _Editing(RecordForm):
         label=gettext_lazy("Reason"),
         max_length=300,
         required=False,
-        help_text=gettext_lazy("Shown in the history."),
+        help_text=gettext_lazy("This text is shown in the history."),
     )
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
@@ -277,7 +277,9 @@ class EditNoteForm(_Editing, NoteForm):
         if record.kind in Note.IDENTITY:
             choices = [(Note.Kind(record.kind), Note.Kind(record.kind).label)]
             self.fields["content"].disabled = True
-            self.fields["content"].help_text = gettext_lazy("Edit the text in Settings.")
+            self.fields["content"].help_text = gettext_lazy(
+                "Edit this text under Agents or Settings."
+            )
         self.fields["kind"].choices = choices  # type: ignore[attr-defined]
         self.fields["stability"].required = True
         self.fields["stability"].choices = Note.Stability.choices  # type: ignore[attr-defined]

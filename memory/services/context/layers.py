@@ -221,7 +221,7 @@ LONGEST_NOTE = 2_000  # characters of a rule or a summary
 _TITLES = {
     "agent": _lazy("Who you are"),
     "soul": _lazy("How you think and act"),
-    "environment": _lazy("Where you run"),
+    "environment": _lazy("Where you’re running"),
     "user": _lazy("Who you work for"),
     "rules": _lazy("Rules to follow"),
     "summaries": _lazy("Recent work"),

@@ -73,7 +73,7 @@ class Upkeep:
         more = {"n": grouped(self.merged), "sums": sums % {"n": grouped(self.summaries)}}
         words = f"{pruned % told}; {merged % more}."
         if self.is_unfinished:
-            words += " " + _("The rest will be merged next time.")
+            words += " " + _("The remaining notes will be merged next time.")
         return words
 
 

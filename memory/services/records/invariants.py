@@ -321,7 +321,7 @@ INVARIANTS: list[Invariant] = [
     ),
     Invariant(
         "search-entries", _wrong_entries, REPAIR, _rebuild,
-        sentence=_("Each record has one entry in the search index, with its trust and sensitivity."),
+        sentence=_("Each record has one entry in the search index, with the record’s trust level and sensitivity."),
     ),
     Invariant(
         "search-counts", _WRONG_FIGURES, REPAIR, _rebuild,

@@ -302,7 +302,7 @@ def deletion_summary(record: Remembered) -> list[str]:
     ]
     if uses:
         words = ngettext(
-            "the record of its use in %(n)d prompt", "the record of its use in %(n)d prompts", uses
+            "the usage record from %(n)d prompt", "the usage records from %(n)d prompts", uses
         )
         told.append(words % {"n": uses})
     return told

@@ -84,15 +84,15 @@ def in_words(act: str, result: BulkResult) -> str:
     said = [words % {"n": result.done}] if result.done or not result.apart else []
     if result.apart:
         apart = ngettext(
-            "%(n)d needs a separate decision, because it’s dangerous or out of date.",
+            "%(n)d proposal needs a separate decision because it’s dangerous or out of date.",
             "%(n)d proposals need separate decisions because they’re dangerous or out of date.",
             result.apart,
         )
         said.append(apart % {"n": result.apart})
     if result.problems:
         stay = ngettext(
-            "1 failed and is still pending: %(why)s",
-            "%(n)d failed and are still pending: %(why)s",
+            "1 proposal failed and is still pending: %(why)s",
+            "%(n)d proposals failed and are still pending: %(why)s",
             len(result.problems),
         )
         said.append(stay % {"n": len(result.problems), "why": result.why})
@@ -103,7 +103,9 @@ def in_words(act: str, result: BulkResult) -> str:
 
 def left_in_words(result: BulkResult) -> str:
     words = ngettext(
-        "%(n)d left. Repeat to continue.", "%(n)d left. Repeat to continue.", result.left
+        "%(n)d left. Repeat the action to continue.",
+        "%(n)d left. Repeat the action to continue.",
+        result.left,
     )
     return words % {"n": result.left}
 

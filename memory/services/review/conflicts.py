@@ -429,7 +429,9 @@ def in_words(result: BulkResult) -> str:
     said = [words % {"n": result.done}] if result.done else []
     if result.problems:
         left = ngettext(
-            "One is still open: %(why)s", "%(n)d are still open: %(why)s", len(result.problems)
+            "%(n)d conflict is still open: %(why)s",
+            "%(n)d conflicts are still open: %(why)s",
+            len(result.problems),
         )
         said.append(left % {"n": len(result.problems), "why": result.why})
     if result.left:

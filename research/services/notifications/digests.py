@@ -281,7 +281,7 @@ class Content:
 
     @property
     def line(self) -> str:
-        """Return a one-line summary: “3 changes in 2 topics · 4 with nothing new · 1 failed”."""
+        """Return a one-line summary: “3 changes in 2 topics · 4 topics with nothing new · 1 failed”."""
         said = []
         topics = sum(bool(part.items) for part in self.parts)
         if topics:
@@ -292,7 +292,10 @@ class Content:
         if first := len(self.parts) - topics:
             said.append(ngettext("%(n)d first report", "%(n)d first reports", first) % {"n": first})
         if self.quiet:
-            said.append(_("%(n)d with nothing new") % {"n": len(self.quiet)})
+            words = ngettext(
+                "%(n)d topic with nothing new", "%(n)d topics with nothing new", len(self.quiet)
+            )
+            said.append(words % {"n": len(self.quiet)})
         if self.failed:
             said.append(_("%(n)d failed") % {"n": len(self.failed)})
         if unread := sum(len(part.runs) for part in self.shared):

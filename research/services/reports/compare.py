@@ -41,7 +41,7 @@ KINDS = {
     "changed": gettext_lazy("Changed"),
     "new": gettext_lazy("New"),
     "gone": gettext_lazy("No longer a fact"),
-    "passing": gettext_lazy("Found and removed in between"),
+    "passing": gettext_lazy("Found and removed between the runs"),
     "confirmed": gettext_lazy("Confirmed"),
     "quiet": gettext_lazy("Not mentioned"),
     "same": gettext_lazy("Unchanged"),
@@ -213,7 +213,9 @@ class _Comparison:
                 continue
             entry = entries.setdefault(key, Entry("new", now=item.sentence, quote=item.quote))
             entry.happened.append(
-                format_html(_("listed in {} but not kept as a fact"), self._run(item.run.number))
+                format_html(
+                    _("listed in {run} but not kept as a fact"), run=self._run(item.run.number)
+                )
             )
         return list(entries.values())
 
@@ -232,10 +234,10 @@ class _Comparison:
                 told += [(turn.place, said)] if said else []
                 previous = turn
         for status, line in (
-            (Status.CONFIRMED, _("confirmed in {}")),
-            (Status.CONTRADICTED, _("contradicted in {}")),
+            (Status.CONFIRMED, _("confirmed in {run}")),
+            (Status.CONTRADICTED, _("contradicted in {run}")),
         ):
-            told += [(n, format_html(line, self._run(n))) for n in _numbers(items, status)]
+            told += [(n, format_html(line, run=self._run(n))) for n in _numbers(items, status)]
         quiet = _numbers(items, Status.GONE_QUIET)
         if quiet and quiet[-1] == self.last:
             told.append((self.last, self._silent_since(quiet)))
@@ -247,9 +249,9 @@ class _Comparison:
         while since - 1 in numbers:
             since -= 1
         if since == self.last:
-            return format_html(_("not mentioned in {}"), self._run(since))
-        line = _("not mentioned from {} to {}")
-        return format_html(line, self._run(since), self._run(self.last))
+            return format_html(_("not mentioned in {run}"), run=self._run(since))
+        line = _("not mentioned from {first} to {last}")
+        return format_html(line, first=self._run(since), last=self._run(self.last))
 
     def _said(
         self, turn: Turn, previous: Turn | None, *, is_later: bool, goes_on: bool
@@ -258,21 +260,26 @@ class _Comparison:
         place = self._place(turn)
         if previous is None:
             if turn.by_hand:
-                return format_html(_("added by you {}"), place)
-            return format_html(_("changed in {}") if is_later else _("new in {}"), place)
+                return format_html(_("added by you {when}"), when=place)
+            line = _("changed in {run}") if is_later else _("new in {run}")
+            return format_html(line, run=place)
         if turn.is_known and not previous.is_known:
-            return format_html(_("restored by you {}") if turn.by_hand else _("back in {}"), place)
+            if turn.by_hand:
+                return format_html(_("restored by you {when}"), when=place)
+            return format_html(_("back in {run}"), run=place)
         if turn.is_known:
             is_edit = turn.text != previous.text
-            return format_html(_("edited by you {}"), place) if is_edit else None
+            return format_html(_("edited by you {when}"), when=place) if is_edit else None
         if not previous.is_known or goes_on:
             return None
         if turn.is_trashed:
-            return format_html(_("moved to Trash {}"), place)
+            return format_html(_("moved to Trash {when}"), when=place)
         if turn.state == TopicFact.State.STRUCK:
-            return format_html(_("marked as wrong {}"), place)
-        line = _("replaced to make room {}") if turn.by_hand else _("left out in {}")
-        said = format_html(line, place)
+            return format_html(_("marked as wrong {when}"), when=place)
+        if turn.by_hand:
+            said = format_html(_("removed to make room {when}"), when=place)
+        else:
+            said = format_html(_("left out in {run}"), run=place)
         plainly = _("not among the facts in Run #%(number)d") % {"number": int(turn.place)}
         return said if turn.why == plainly else format_html("{}: {}", said, turn.why)
 
@@ -280,7 +287,7 @@ class _Comparison:
         """Return the place of a turn: its run, or the run before a person's edit."""
         if not turn.by_hand:
             return self._run(int(turn.place))
-        return format_html(_("after {}"), self._run(int(turn.place)))
+        return format_html(_("after {run}"), run=self._run(int(turn.place)))
 
     def _run(self, number: int | None) -> SafeString:
         """Return a run's name as a link to its changes."""

@@ -779,11 +779,11 @@ def _in_brief(quote: Quote) -> Quote:
 def _trail(topic: Topic, one: Merged, runs: Mapping[int, Column]) -> list[SafeString]:
     """Return the runs that mentioned a fact, as links, each with what it said last."""
     words = {
-        Status.NEW: _("new in {}"),
-        Status.CHANGED: _("changed in {}"),
-        Status.CONTRADICTED: _("disputed in {}"),
-        Status.CONFIRMED: _("confirmed in {}"),
-        Status.GONE: _("gone in {}"),
+        Status.NEW: _("new in {run}"),
+        Status.CHANGED: _("changed in {run}"),
+        Status.CONTRADICTED: _("disputed in {run}"),
+        Status.CONFIRMED: _("confirmed in {run}"),
+        Status.GONE: _("gone in {run}"),
     }
     said: dict[str, dict[int, SafeString]] = {}
     for item in sorted(one.items, key=lambda item: item.status == Status.CONFIRMED):
@@ -798,7 +798,7 @@ def _trail(topic: Topic, one: Merged, runs: Mapping[int, Column]) -> list[SafeSt
         return []
     return [
         format_html(
-            words[Status(status)], format_html_join(", ", "{}", ((x,) for x in of.values()))
+            words[Status(status)], run=format_html_join(", ", "{}", ((x,) for x in of.values()))
         )
         for status, of in said.items()
     ]

@@ -217,7 +217,7 @@ def _became(hit: Hit, *, is_over: bool) -> str:
     if not is_over:
         return _("waiting to be read")
     if hit.cited_as:
-        return _("not read: its snippet was used")
+        return _("not read, but its snippet was used")
     return _("not read")
 
 
@@ -559,7 +559,7 @@ def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> dict
     if fact.trashed_at is not None:
         return {"text": text, "note": _("now in Trash")}
     if fact.state == TopicFact.State.STRUCK:
-        note = _("marked as wrong since then")
+        note = _("since marked as wrong")
     elif fact.state == TopicFact.State.RETIRED and kind == "retired":
         note = fact.state_words
     elif fact.state == TopicFact.State.RETIRED:

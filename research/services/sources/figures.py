@@ -317,7 +317,7 @@ COLUMNS = {
     "cited": (gettext_lazy("Cited"), gettext_lazy("number of reports that cite this source")),
     "facts": (
         gettext_lazy("New facts"),
-        gettext_lazy("facts that this source was first to report"),
+        gettext_lazy("facts first reported by this source"),
     ),
     "confirmed": (
         gettext_lazy("Confirmed"),

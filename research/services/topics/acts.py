@@ -172,9 +172,9 @@ def in_words(act: str, outcome: Outcome, asked: int) -> str:
     words = str(ACTS[act].many % {"n": done})
     left = asked - done
     if left:
-        words += " " + ngettext("%(left)d wasn’t changed.", "%(left)d weren’t changed.", left) % {
-            "left": left
-        }
+        words += " " + ngettext(
+            "%(left)d topic wasn’t changed.", "%(left)d topics weren’t changed.", left
+        ) % {"left": left}
     if outcome.reasons:
         words += " " + " ".join(outcome.reasons[:3])
     elif left and act in ("pause", "resume"):

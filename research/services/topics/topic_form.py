@@ -247,15 +247,17 @@ class IntentFields(forms.Form):
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
         help_text=gettext_lazy(
-            "For example, prices or a new competitor. Other changes are saved and listed in the "
-            "report, with the reason. Leave empty to be notified about every change."
+            "For example, prices or a new competitor. Other changes are saved, and the report says "
+            "why they were filtered out. Leave empty to be notified about every change."
         ),
     )
     tell_also = AlsoField(
         label=gettext_lazy("Also notify me about"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
-        help_text=gettext_lazy("Filtered-out changes that you want to see anyway, one per line."),
+        help_text=gettext_lazy(
+            "Enter filtered-out changes that you want to see anyway, one per line."
+        ),
     )
 
 
@@ -274,7 +276,9 @@ class MonthFields(forms.Form):
         min_value=0,
         max_value=MOST_TOKENS,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
-        help_text=gettext_lazy("For all runs of this topic combined. Leave empty for no limit."),
+        help_text=gettext_lazy(
+            "Applies to all runs of this topic combined. Leave empty for no limit."
+        ),
     )
     month_money = forms.DecimalField(
         label=gettext_lazy("USD per month"),
@@ -298,7 +302,7 @@ class MonthFields(forms.Form):
         max_value=LONGEST_DAYS,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
         help_text=gettext_lazy(
-            "Days without a check. The default is 30 days, or 3 times the interval between runs "
+            "Number of days without a check. The default is 30 days, or 3 times the interval between runs "
             "if that’s longer."
         ),
     )
@@ -477,14 +481,14 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         required=False,
         max_length=_LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
-        help_text=gettext_lazy("The question to answer, and why it matters."),
+        help_text=gettext_lazy("Describe the question to answer, and why it matters."),
     )
     focus = CleanTextField(
         label=gettext_lazy("Focus"),
         required=False,
         max_length=_LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
-        help_text=gettext_lazy("Names, versions or places to focus on."),
+        help_text=gettext_lazy("Enter names, versions or places to focus on."),
     )
     labels = LabelsField(
         label=gettext_lazy("Labels"),
@@ -505,7 +509,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         label=gettext_lazy("Languages"),
         required=False,
         help_text=gettext_lazy(
-            "Main language first, such as “English, 中文”. Leave empty for any language."
+            "Enter the main language first, such as “English, 中文”. Leave empty for any language."
         ),
     )
     services = forms.MultipleChoiceField(
@@ -521,28 +525,30 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     feeds = FeedsField(
         label=gettext_lazy("Feeds"),
         required=False,
-        help_text=gettext_lazy("URLs of RSS or Atom feeds, one per line."),
+        help_text=gettext_lazy("Enter URLs of RSS or Atom feeds, one per line."),
     )
     allow_domains = DomainsField(
         label=gettext_lazy("Allowed domains"),
         required=False,
-        help_text=gettext_lazy("One per line, such as example.org. Leave empty for all domains."),
+        help_text=gettext_lazy(
+            "Enter one domain per line, such as example.org. Leave empty for all domains."
+        ),
     )
     block_domains = DomainsField(
         label=gettext_lazy("Blocked domains"),
         required=False,
-        help_text=gettext_lazy("One per line. Subdomains are blocked too."),
+        help_text=gettext_lazy("Enter one domain per line. Subdomains are also blocked."),
     )
     block_pages = PagesField(
         label=gettext_lazy("Blocked pages"),
         required=False,
-        help_text=gettext_lazy("URLs of individual pages, one per line."),
+        help_text=gettext_lazy("Enter URLs of individual pages, one per line."),
     )
     always_check = ChecksField(
         label=gettext_lazy("Always include"),
         required=False,
         help_text=gettext_lazy(
-            "Words to search for, or URLs to read, on every run. One per line, up to 5. To read only part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
+            "Enter words to search for, or URLs to read, on every run. One per line, up to 5. To read only part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
         ),
     )
     depth = UsualChoiceField(
@@ -579,7 +585,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         required=False,
         max_length=200,
         widget=forms.TextInput(attrs={"dir": "auto"}),
-        help_text=gettext_lazy("Instructions for the model, such as “plain, for engineers”."),
+        help_text=gettext_lazy("Enter instructions for the model, such as “plain, for engineers”."),
     )
     reading = UsualChoiceField(
         label=gettext_lazy("Pages to read"),

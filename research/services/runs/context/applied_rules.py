@@ -139,8 +139,8 @@ def put_first_in_words(settings: TopicSettings, hits: Iterable[Hit]) -> list[str
     places = (place_of(hit.url, settings.boost_places) for hit in usable)
     return [
         ngettext(
-            "%(n)d result from %(place)s boosted by your rule",
-            "%(n)d results from %(place)s boosted by your rule",
+            "%(n)d result from %(place)s was boosted by your rule",
+            "%(n)d results from %(place)s were boosted by your rule",
             count,
         )
         % {"n": count, "place": shorten(shown(place), 120)}
@@ -159,8 +159,8 @@ def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
     """Return a line for each place: `3 results from example.org blocked by your rule`."""
     return [
         ngettext(
-            "%(n)d result from %(place)s blocked by your rule",
-            "%(n)d results from %(place)s blocked by your rule",
+            "%(n)d result from %(place)s was blocked by your rule",
+            "%(n)d results from %(place)s were blocked by your rule",
             count,
         )
         % {"n": count, "place": shorten(shown(place), 120)}

@@ -75,7 +75,7 @@ def load_memory(work: RunContext) -> StepResult:
         return StepResult(
             LoadedMemory(memory=None, problem=loaded.problem),
             warning=loaded.problem,
-            detail=_("failed, so the report is a baseline"),
+            detail=_("couldn’t be loaded, so the report is a baseline"),
             of_run=of_run,
         )
     if loaded.memory is None:

@@ -64,17 +64,17 @@ def answer(context: ToolContext, hit: Hit) -> ToolResult:
     """Return the text of a page, or why there is none."""
     told = {"n": hit.place, "why": hit.reason}
     if hit.reading == Hit.Reading.FAILED:
-        words = _("p%(n)d couldn’t be read: %(why)s Open another page.")
+        words = _("Page p%(n)d couldn’t be read: %(why)s Open another page.")
         return refused("unreadable", words % told)
     if hit.reading == Hit.Reading.QUARANTINED:
         return refused(
-            "quarantined", _("p%(n)d is quarantined: %(why)s. Open another page.") % told
+            "quarantined", _("Page p%(n)d is quarantined: %(why)s. Open another page.") % told
         )
     if hit.reading == Hit.Reading.NEAR_DUPLICATE:
-        return refused("repeated", _("p%(n)d %(why)s. Open another page.") % told)
+        return refused("repeated", _("Page p%(n)d %(why)s. Open another page.") % told)
     item = hit.content_item
     if item is None:
-        return refused("unreadable", _("The text of p%(n)d is no longer stored.") % told)
+        return refused("unreadable", _("The text of page p%(n)d is no longer stored.") % told)
     context.read([item])
     about = ", ".join(filter(None, [hit.domain, str(hit.published_at or "")]))
     text = f"{item.title}\n\n{item.content}"
@@ -256,7 +256,7 @@ class TrackTools:
             return refused("not_found", words % told)
         if hit.state in (Hit.State.KNOWN, Hit.State.BLOCKED):
             words = _(
-                "p%(n)d can’t be opened because it’s already known or blocked for this topic."
+                "Page p%(n)d can’t be opened because it’s already known or blocked for this topic."
             )
             return refused("known", words % {"n": hit.place})
         if hit.reading == Hit.Reading.NOT_READ:
