@@ -252,11 +252,10 @@ def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch:
     caller = request.auth
 
     def save() -> SaveResult:
-        saved, _count = patch_file(
+        return patch_file(
             caller.owner, path, patch.pairs(), by=caller.by, why=patch.why, source=caller.source,
             trust=caller.write_trust,
         )  # fmt: skip
-        return saved
 
     given = {"path": path, "patches": [one.model_dump() for one in patch.patches]}
     return _written(request, response, path, "memory_patch", given, save, check=_check_there)

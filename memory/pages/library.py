@@ -214,7 +214,7 @@ def library_list(request: BeaconRequest) -> HttpResponse:
     facets, total = _facets(request)
     asked = filter_bar.read(request.GET, facets)
     query = asked.get("q", "").strip()[:500]
-    documents = _narrowed(LibraryDocument.objects.live(), request, asked)
+    documents = _narrowed(LibraryDocument.objects.live(), asked)
     bar = FilterBar(
         reverse("memory:library"), "documents", asked,
         label=_("Search the library"), placeholder=_("Search titles and text"), facets=facets,
@@ -266,7 +266,7 @@ def _facets(request: BeaconRequest) -> tuple[list[Facet], int]:
     return facets, kinds.total()
 
 
-def _narrowed(documents: Any, request: BeaconRequest, asked: QueryDict) -> Any:
+def _narrowed(documents: Any, asked: QueryDict) -> Any:
     if kind := words_sent(asked, "kind"):
         documents = documents.filter(media_type=kind)
     if (origin := asked.get("origin")) in ("added", "folder"):
