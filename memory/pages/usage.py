@@ -20,7 +20,7 @@ from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import signed_in
 from memory.models import Activity, OwnKey, User
-from memory.pages.shared.undo import offer_settings, posted, settings_now
+from memory.pages.shared.undo import offer_settings, settings_now
 from memory.services.llm import connections, spending
 from memory.services.llm.spending import Month, UsageTotals
 
@@ -260,7 +260,7 @@ def spending_csv(request: BeaconRequest) -> HttpResponse:
     return answer
 
 
-@posted
+@signed_in("POST")
 def spending_limits(request: BeaconRequest) -> HttpResponse:
     """Save the person's monthly limits."""
     # A copy, so that a rejected form's values don't appear in the frame as saved.
@@ -286,7 +286,7 @@ def spending_limits(request: BeaconRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("secret")
-@posted
+@signed_in("POST")
 def own_key(request: BeaconRequest) -> HttpResponse:
     """Save or remove the person's own key for the model."""
     form = OwnKeyForm(request.POST)

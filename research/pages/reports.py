@@ -208,11 +208,7 @@ def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> Htt
         status = run.get_status_display()
         return refused(request, why % {"status": status})
     media_type, write = exporting.KINDS[kind]
-    try:
-        written = write(run)
-    except exporting.CannotExport as exc:
-        return refused(request, str(exc))
-    answer = HttpResponse(written, content_type=media_type)
+    answer = HttpResponse(write(run), content_type=media_type)
     stem = f"{run.topic.slug}-run-{run.number}"
     answer["Content-Disposition"] = f'attachment; filename="{stem}-{kind}"'
     return answer

@@ -33,7 +33,7 @@ from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet
-from memory.pages.shared.undo import act, offer, offer_revision, posted, undoes
+from memory.pages.shared.undo import act, offer, offer_revision, undoes
 from memory.services import topic_memory
 from memory.services.notes.saving import write_note
 from memory.services.records import traces
@@ -112,7 +112,7 @@ def _facets(request: BeaconRequest) -> tuple[list[Facet], dict[str, int]]:
     return facets, counts
 
 
-@posted
+@signed_in("POST")
 def topics_bulk(request: BeaconRequest) -> HttpResponse:
     """Apply an action to the selected topics, or to all that match. The list keeps its filters."""
     back = reverse("research:topics") + (f"?{request.GET.urlencode()}" if request.GET else "")
@@ -146,7 +146,7 @@ def _chosen(request: BeaconRequest) -> list[Topic]:
     return list(found.select_related("owner").order_by("title"))
 
 
-@posted
+@signed_in("POST")
 def topics_sample(request: BeaconRequest) -> HttpResponse:
     """Create or find the sample topic and start its next run."""
     try:
@@ -387,7 +387,7 @@ def _page_of(topic: Topic) -> str:
     return reverse("research:topic", args=[topic.slug])
 
 
-@posted
+@signed_in("POST")
 def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     """Start a run and show it, or show the current one.
 
@@ -411,7 +411,7 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
 
-@posted
+@signed_in("POST")
 def topic_act(request: BeaconRequest, slug: str, act: str) -> HttpResponse:
     topic = _topic_to_change(request, slug)
     more = acts.ACTS[act].do(topic, request.actor)
@@ -450,7 +450,7 @@ def _undo_topics(request: BeaconRequest, act: str, topics: list[str]) -> str:
     return reverse("research:topics")
 
 
-@posted
+@signed_in("POST")
 def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
     """Move the topic to Trash. A run in progress is cancelled, and the message says so."""
     topic = _topic_to_change(request, slug)
