@@ -516,7 +516,7 @@ def _resume_feed(request: BeaconRequest, feed: str) -> str:
 @signed_in("GET", "POST")
 def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
     """Choose which messages one topic sends, and where."""
-    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     chosen = notifications_channels.choice_of(topic)
     form = TopicNoticesForm(request.POST or None, chosen=chosen, owner=request.user)
     if request.method == "POST" and form.is_valid():

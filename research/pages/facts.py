@@ -145,7 +145,7 @@ class StrikeForm(forms.Form):
 @idempotent_post
 def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the topic's facts over time, or as a list. A POST adds one."""
-    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     if request.method != "POST":
         return _shown(request, topic)
     form = FactForm(request.POST)

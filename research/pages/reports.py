@@ -182,7 +182,7 @@ def _pieces(content: str, spans: list[tuple[slice, int]]) -> Iterator[tuple[str,
 @vary_on_headers("HX-Request")
 def compare(request: BeaconRequest, slug: str) -> HttpResponse:
     """Compare two runs of a topic. Over htmx only the comparison."""
-    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     context = comparing.context(topic, CompareParams.of(request.GET))
     if request.htmx:
         return render(request, "research/_compare.html", context | {"is_swap": True})

@@ -46,7 +46,7 @@ from research.services.topics import sharing
 @vary_on_headers("HX-Request")
 def topic_forecast(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the next run's estimate for each depth, and what the topic can still spend this month."""
-    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     shown = {
         "topic": topic,
         "forecast": forecasting.forecast_of(topic),
@@ -239,7 +239,7 @@ def run_try(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     run = _run(request, slug, run_id)
     if not starting.try_now(run, by=request.actor):
         why = _("This run isn’t waiting to be retried. It’s %(status)s.")
-        return refused(request, why % {"status": _status(run)})
+        return refused(request, why % {"status": run.status_now()})
     return _acted(request, run)
 
 
@@ -257,7 +257,7 @@ def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
         return refused(request, str(exc))
     if not done:
         why = _("Only a failed or cancelled run can be retried. This one is %(status)s.")
-        return refused(request, why % {"status": _status(run)})
+        return refused(request, why % {"status": run.status_now()})
     return _acted(request, run)
 
 
@@ -350,14 +350,9 @@ def _in_the_way(run: Run, exc: RunAlreadyActive) -> Any:
     )
 
 
-def _status(run: Run) -> str:
-    run.refresh_from_db(fields=["status"])
-    return str(run.get_status_display())
-
-
 def _ended(request: BeaconRequest, run: Run) -> HttpResponse:
     why = _("This run has already ended (%(status)s), so it can’t be cancelled or stopped.")
-    return refused(request, why % {"status": _status(run)})
+    return refused(request, why % {"status": run.status_now()})
 
 
 def _acted(request: BeaconRequest, run: Run) -> HttpResponse:

@@ -442,7 +442,7 @@ class MemberForm(forms.Form):
 @idempotent_post
 def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
     """List the people the topic is shared with, and add one."""
-    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     form = MemberForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         name, role = form.cleaned_data["username"], form.cleaned_data["role"]

@@ -345,7 +345,7 @@ def schedule_preview(request: BeaconRequest) -> HttpResponse:
 @signed_in("GET", "POST")
 def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     """Edit a topic. Changes apply from its next run."""
-    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     if (again := _shown_again(request)) is not None:
         form = TopicForm(owner=request.user, topic=topic, initial=again)
     else:

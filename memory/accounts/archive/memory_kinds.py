@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from beacon_site.text.cleaning import is_uuid
+from beacon_site.text.cleaning import dicts_in, is_uuid
 from beacon_site.text.markdown import MARK
 from beacon_site.text.messages import grouped
 from memory import models as memory
@@ -125,7 +125,7 @@ def _call(given: Mapping[str, Any], taking_in: Any) -> dict[str, Any]:
         "arguments": arguments if isinstance(arguments, dict) else {},
         "result": _text(given.get("result")),
         "is_error": bool(given.get("is_error")),
-        "records": [_texts(one, taking_in) for one in _dicts(given.get("records"))],
+        "records": [_texts(one, taking_in) for one in dicts_in(given.get("records"))],
         "trust": _trust(_text(given.get("trust")), taking_in),
         "seen": _seen(given.get("seen"), taking_in),
     }
@@ -142,10 +142,6 @@ def _seen(given: Any, taking_in: Any) -> dict[str, int]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def remap_citations(taking_in: Any, messages: list[Message]) -> None:

@@ -419,7 +419,7 @@ ENOUGH_TEXT = 200  # characters of known facts that are enough to detect the top
 
 _WORDS = tomllib.loads(Path(__file__).with_name("query_words.toml").read_text("utf-8"))
 _LANGUAGES: dict[str, dict[str, Any]] = _WORDS["languages"]
-_KINDS = [
+_KINDS: list[tuple[str, re.Pattern[str]]] = [
     (
         kind["name"],
         re.compile(rf"(?<!\w)(?:{kind['latin']})(?!\w)|{kind['other']}", re.IGNORECASE),
