@@ -36,7 +36,7 @@ from memory.models.remembered import OWNER_SCOPE
 from memory.pages.content import items as content_list
 from memory.pages.content.items import BEGINNING, title_of
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision, posted, undoes
+from memory.pages.shared.undo import offer, offer_revision, undoes
 from memory.services.content.snapshots import (
     restore_snapshot,
     snapshot_as_json,
@@ -334,7 +334,7 @@ def _one(request: BeaconRequest, found: Any, form: RestoreForm) -> HttpResponse:
     return render(request, f"memory/{template}.html", context)
 
 
-@posted
+@signed_in("POST")
 def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Restore a snapshot to its own scope or another, with an Undo in the toast."""
     found = _snapshot(request, pk)
