@@ -159,6 +159,7 @@ def context(user: User, key: str) -> dict[str, Any]:
     until = max(month_end, _midnight(last + timedelta(days=1)))
     slots = {one.pk: scheduling.slots_until(one, since, until) for one in running}
     weeks = _weeks(days, schedules, slots, forecasts, since, until)
+    every_day = _taken_out(weeks)
     rows = [
         {
             "schedule": one,
@@ -185,6 +186,7 @@ def context(user: User, key: str) -> dict[str, Any]:
         "earlier": None if is_present else before(first),
         "later": following(first),
         "weeks": weeks,
+        "every_day": every_day,
         "days": [day for week in weeks for day in week.days if day.entries and not day.is_other],
         "total": total,
         "is_free": not any(one.has_model for one in forecasts.values()),
@@ -251,6 +253,26 @@ def _weeks(
         for cell in week.days:
             cell.entries.sort(key=lambda entry: (entry["at"], entry["topic"].title))
     return weeks
+
+
+def _taken_out(weeks: Sequence[Week]) -> list[dict[str, Any]]:
+    """Remove the topics that run at the same time on every day, and return one entry for each.
+
+    On the first day, some of their runs may be over.
+    """
+    days = [day for week in weeks for day in week.days if not day.is_other]
+    kept: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    for day in days[1:]:
+        for entry in day.entries:
+            kept[entry["topic"].pk].append(entry)
+    found = {}
+    for pk, entries in kept.items():
+        alike = {(timezone.localtime(entry["at"]).time(), entry["times"]) for entry in entries}
+        if len(entries) == len(days) - 1 > 1 and len(alike) == 1:
+            found[pk] = entries[0]
+    for day in days:
+        day.entries = [entry for entry in day.entries if entry["topic"].pk not in found]
+    return sorted(found.values(), key=lambda entry: (entry["at"], entry["topic"].title))
 
 
 def _add_recheck(

@@ -159,7 +159,6 @@ class SnapshotForm(forms.Form):
         label=gettext_lazy("Scope"),
         max_length=200,
         initial="owner",
-        help_text=gettext_lazy("The items in this scope are copied."),
         error_messages={"required": gettext_lazy("Select a scope.")},
         widget=forms.Select,
     )
