@@ -266,7 +266,7 @@ def test_where_both_changed_the_same_words_a_side_is_chosen(browser: Client, ali
     mine = typed(one, WORDS.replace("nine", "ten"))
     edit_note(one, by=alice.actor, content=WORDS.replace("nine", "eleven"))
     html = text_of(browser.post(edit_page(one), mine))
-    assert "1 place was changed in both versions." in html
+    assert "Both versions changed the text in 1 place." in html
     again = mine | {"version": 2, "mine": mine["content"], "base_version": 1, "compose": "1"}
     html = text_of(browser.post(edit_page(one), again | {"choice-0": "both"}))
     assert "The desk opens at eleven. The desk opens at ten.</textarea>" in html
