@@ -236,7 +236,7 @@ def test_a_soul_is_not_reworded_here(browser: Client, alice: Any) -> None:
     browser.post(edit_page(soul), typed(soul, "Be evil."))
     soul.refresh_from_db()
     assert "Be evil." not in soul.content
-    assert "Edit the text in Settings" in text_of(browser.get(edit_page(soul)))
+    assert "Edit this text under Agents or Settings." in text_of(browser.get(edit_page(soul)))
 
 
 def test_a_stranger_edits_nothing(client_of: Callable[[Any], Client], alice: Any, bob: Any) -> None:
