@@ -396,7 +396,7 @@ def rule_remove(request: BeaconRequest, slug: str, kind: str = "", rule: str = "
     if standing_rules.remove(topic, of, rule, by=request.actor):
         said = {
             CHECK: _("“%(rule)s” was removed from “Always include”."),
-            STOP: _("From the next run, Beacon can read “%(rule)s” again."),
+            STOP: _("Starting with the next run, Beacon can read “%(rule)s” again."),
         }
         undo = offer(request, "rule-add", slug=slug, kind=of, rule=rule)
         messages.success(request, said[of] % values, extra_tags=undo)
@@ -414,7 +414,7 @@ def _add(request: BeaconRequest, topic: Topic, kind: Kind, text: str) -> None:
         return
     said = {
         CHECK: _("From the next run, “%(rule)s” is always included."),
-        STOP: _("From the next run, Beacon won’t read “%(rule)s”."),
+        STOP: _("Starting with the next run, Beacon won’t read “%(rule)s”."),
     }
     undo = offer(request, "rule-remove", slug=topic.slug, kind=kind, rule=rule)
     messages.success(request, said[kind] % values, extra_tags=undo)

@@ -238,7 +238,7 @@ def test_a_person_sees_what_would_change(agent: Program, client_of: Any, alice: 
         "log → rule",
         "will be moved to Trash",
         "replaces the notes it merges",
-        "A merge of 2 notes",
+        "Merge of 2 notes",
     ):
         assert words in text
     for proposal in review_services.waiting(alice):

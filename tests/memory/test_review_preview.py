@@ -305,7 +305,7 @@ def test_a_conflict_is_shown_before_anything_is_pressed(alice: Any):
 
 def test_merged_notes_are_shown_with_the_text_that_replaces_all_of_them(alice: Any):
     row = card(alice, a_merge(alice))
-    assert (row.title, row.act) == ("A merge of 2 notes", "replaces the notes it merges")
+    assert (row.title, row.act) == ("Merge of 2 notes", "replaces the notes it merges")
     assert row.preview is not None
     (change,) = row.preview.changes
     assert "Seats are few." in change.before and "Trains are late." in change.before

@@ -175,7 +175,7 @@ class SnapshotForm(forms.Form):
         field = self.fields["scope"]
         if len(scopes) >= content_list.MOST_SCOPES:
             field.help_text = _(
-                "Only %(n)s scopes are listed. For another one, open its items and select “Take a snapshot”."
+                "Only %(n)s scopes are listed. To take a snapshot of another scope, open its items and select “Take a snapshot”."
             ) % {"n": grouped(content_list.MOST_SCOPES)}
         words = dict([(OWNER_SCOPE, ""), *scopes]) | {OWNER_SCOPE: _("the shared scope")}
         asked = str(self["scope"].value() or OWNER_SCOPE)

@@ -167,8 +167,8 @@ def _facts(texts: list[str]) -> tuple[list[FoundFact], list[str]]:
         (
             more,
             ngettext(
-                "%(n)d fact is over the limit of %(limit)d",
-                "%(n)d facts are over the limit of %(limit)d",
+                "%(n)d fact too many for the limit of %(limit)d",
+                "%(n)d facts too many for the limit of %(limit)d",
                 more,
             ),
         ),
@@ -195,8 +195,8 @@ def _left_out_urls(given: list[str], taken: list[str]) -> list[str]:
     more = len(set(taken)) - settings.BEACON_SEEN_URLS
     if more > 0:
         text = ngettext(
-            "%(n)d URL is over the limit (BEACON_SEEN_URLS)",
-            "%(n)d URLs are over the limit (BEACON_SEEN_URLS)",
+            "%(n)d URL too many for the limit (BEACON_SEEN_URLS)",
+            "%(n)d URLs too many for the limit (BEACON_SEEN_URLS)",
             more,
         )
         left_out.append(text % {"n": more})

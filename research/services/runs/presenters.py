@@ -387,7 +387,7 @@ _MANIFEST = {
     "block_pages": gettext_lazy("Blocked pages"),
     "always_checked": gettext_lazy("Always included"),
     "left_out": gettext_lazy("Results excluded by your rules"),
-    "intent": gettext_lazy("Notify only about"),
+    "intent": gettext_lazy("Notify me only about"),
     "queries": gettext_lazy("Queries"),
     "planned_by": gettext_lazy("Plan"),
     "proposed": gettext_lazy("Plan before your edits"),
