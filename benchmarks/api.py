@@ -29,6 +29,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -76,9 +78,8 @@ def _measured(asked: argparse.Namespace, folder: Path, port: int) -> int:
     base = f"http://127.0.0.1:{port}"
     print(f"{asked.size:,} memories, {asked.rate:g} recalls a second for {asked.seconds:g} s")
     print(f"{'':44}" + "".join(f"{name:>9}" for name in COLUMNS))
-    served = stack.beacon(folder, port, only=("web", "worker"))
-    with served as running, _client(base, token) as client:
-        spent = Spent(running["web"].pid)
+    with stack.beacon(folder, port) as launcher, _client(base, token) as client:
+        spent = Spent(launcher)
         rows = [_rows(client, texts, asked, spent, "worker idle")]
         with _runs_one_after_another(owner) as carried_out:
             rows.append(_rows(client, texts, asked, spent, "worker busy with runs"))
@@ -160,8 +161,8 @@ def _runs_one_after_another(owner: Any) -> Iterator[list[int]]:
 class Spent:
     """Counts the CPU milliseconds of the web processes and Postgres connections."""
 
-    def __init__(self, web: int) -> None:
-        self.web = web
+    def __init__(self, launcher: psutil.Process) -> None:
+        self.launcher = launcher
 
     def now(self) -> float:
         """Return the milliseconds spent so far; 0 where the system does not tell."""
@@ -177,11 +178,9 @@ class Spent:
         return _milliseconds(self._web()), _milliseconds(backends)
 
     def _web(self) -> list[int]:
-        """Return the ids of gunicorn's processes and of all their threads."""
-        listed = Path(f"/proc/{self.web}/task/{self.web}/children")
-        children = listed.read_text().split() if listed.exists() else []
-        threads = [Path(f"/proc/{pid}/task") for pid in (self.web, *children)]
-        return [int(one.name) for task in threads if task.exists() for one in task.iterdir()]
+        """Return the ids of all threads of the web processes."""
+        web = stack.processes_of(self.launcher, "web")
+        return [int(one.name) for p in web for one in Path(f"/proc/{p.pid}/task").iterdir()]
 
 
 def _milliseconds(tasks: Sequence[int]) -> float:

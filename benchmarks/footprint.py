@@ -38,6 +38,8 @@ MARKS = (
     ("upkeep@", "upkeep"), ("worker@", "worker"), ("command mcp", "mcp"),
 )  # fmt: skip
 SHOWN = 12  # packages
+# `make up` also drops the last one, since each start would compile everything again.
+OTHERS = {"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def started(
 ) -> Iterator[tuple[psutil.Process, float, dict[str, str]]]:
     """Run `make up` in the folder; yield its process, the seconds it took, and its environment."""
     environment = {
-        **{k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "REDIS_URL"}},
+        **{k: v for k, v in os.environ.items() if k not in OTHERS},
         "BEACON_DATA_DIR": str(folder),
         "BEACON_PORT": str(free_port()),
         "BEACON_MCP_PORT": str(free_port()),

@@ -70,8 +70,8 @@ def main() -> int:
         os.environ |= servers.urls
         try:
             texts, token = _filled(asked)
-            with stack.beacon(Path(folder), port, only=("web",)) as running:
-                spent = Spent(running["web"].pid)
+            with stack.beacon(Path(folder), port) as launcher:
+                spent = Spent(launcher)
                 return _measured(f"http://127.0.0.1:{port}", token, texts, asked.calls, spent)
         finally:
             servers.close()

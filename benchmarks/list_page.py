@@ -54,7 +54,7 @@ PAGES = {
 NOTES = """
 INSERT INTO memory_note (id, owner_id, source, trust, sensitivity, version, pinned, lock, created,
     updated, trashed_at, kind, content, scope, tags, confidence, stability, ttl_days, expires_at,
-    evidence, job, superseded_by_id, edited_by_person, topic_id)
+    evidence, job, superseded_by_id, edited_by_person, paused, topic_id)
 SELECT md5('note' || n)::uuid, %(owner)s,
        CASE WHEN n %% 3 = 0 THEN 'human:bench' ELSE 'run:' || n %% 2000 END,
        CASE WHEN n %% 5000 = 0 THEN 'quarantined' WHEN n %% 3 = 0 THEN 'owner' ELSE 'external' END,
@@ -68,7 +68,7 @@ SELECT md5('note' || n)::uuid, %(owner)s,
        1, CASE WHEN n %% 4 = 1 THEN 'volatile' ELSE 'stable' END,
        CASE WHEN n %% 4 = 1 THEN 30 END,
        CASE WHEN n %% 4 = 1 THEN now() + (n %% 2592000) * interval '1 second' END,
-       '{}', '', CASE WHEN n %% 10 = 5 THEN md5('note' || n - 1)::uuid END, false,
+       '{}', '', CASE WHEN n %% 10 = 5 THEN md5('note' || n - 1)::uuid END, false, false,
        CASE WHEN n %% 10 = 1 THEN (%(topics)s::uuid[])[n / 10 %% 40 + 1] END
   FROM generate_series(%(first)s, %(last)s) n,
        LATERAL (SELECT string_agg('w' || floor(exp(random() * ln(20000)))::int, ' ') AS text
@@ -78,10 +78,10 @@ SELECT md5('note' || n)::uuid, %(owner)s,
 # As beacon_site.text.terms makes them of such words: each is its own stem.
 ENTRIES = """
 INSERT INTO memory_searchentry (space_id, record_id, length, words, kind, topic_id, created, until,
-    stands, trust, sensitivity)
+    stands, trust, sensitivity, paused)
 SELECT %(space)s, id, array_length(string_to_array(content, ' '), 1),
        to_tsvector('simple', content) || coalesce(levels.of_it, ''),
-       kind, topic_id, created, expires_at, superseded_by_id IS NULL, trust, sensitivity
+       kind, topic_id, created, expires_at, superseded_by_id IS NULL, trust, sensitivity, paused
   FROM generate_series(%(first)s, %(last)s) n JOIN memory_note ON id = md5('note' || n)::uuid,
        LATERAL (SELECT array_to_tsvector(array_agg('~' || level || word)) AS of_it
                   FROM (SELECT word, count(*) AS times

@@ -66,7 +66,7 @@ class Locust:
 
     def _say_what_failed(self, prefix: Path) -> None:
         print(Path(f"{prefix}_failures.csv").read_text(), flush=True)
-        log = (self.folder / "web.log").read_text().splitlines()
+        log = (self.folder / "up.log").read_text().splitlines()
         print("\n".join([line for line in log if "error" in line[:9_000]][-3:]), flush=True)
 
 

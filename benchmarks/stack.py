@@ -5,16 +5,20 @@ Everything works in a folder that goes when the benchmark ends.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
+
+import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = Path(os.environ.get("BEACON_BENCH_ENVIRONMENTS", tempfile.gettempdir())) / "beacon-bench-env"
@@ -78,42 +82,42 @@ def loopback(pace: float = 1.0, **more: str) -> Iterator[str]:
 
 
 @contextmanager
-def beacon(
-    folder: Path, port: int, *, only: Sequence[str] = ()
-) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """Run what `make up` runs, or only these of it, until the site answers and to the block's end."""
-    from beacon_site.launcher import runner
+def beacon(folder: Path, port: int) -> Iterator[psutil.Process]:
+    """Run what `make up` runs until the end of the block; yield the launcher's process.
 
-    with ExitStack() as stack:
-        running: dict[str, subprocess.Popen[bytes]] = {}
-        stack.callback(_end, running)
-        commands = runner.few_commands("127.0.0.1", port, folder / "beat-schedule")
-        for name, (arguments, more) in commands.items():
-            if only and name not in only:
-                continue
-            # As `make up` starts them where it doesn't fork them.
-            command = arguments if name == "web" else runner.set_back(arguments)
-            with (folder / f"{name}.log").open("ab") as log:
-                running[name] = subprocess.Popen(
-                    command,
-                    cwd=ROOT,
-                    env={**os.environ, **more},
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-        answers(f"http://127.0.0.1:{port}", running["web"])
-        _settle(running)
-        yield running
+    The servers of DATABASE_URL and REDIS_URL are used. The log is `up.log` in the folder.
+    """
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    with (folder / "up.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "beacon_site.launcher.command", "up"],
+            cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    try:
+        answers(f"http://127.0.0.1:{port}", process)
+        launcher = psutil.Process(process.pid)
+        _settle(launcher)
+        yield launcher
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=90)
 
 
-def _settle(running: dict[str, subprocess.Popen[bytes]], within: float = 60) -> None:
+def processes_of(launcher: psutil.Process, name: str) -> list[psutil.Process]:
+    """Return the launcher's children whose name begins with `beacon` and this one."""
+    found = []
+    for one in launcher.children():
+        with contextlib.suppress(psutil.Error):
+            if one.name().startswith(f"beacon {name}"):
+                found.append(one)
+    return found
+
+
+def _settle(launcher: psutil.Process, within: float = 60) -> None:
     """Wait until the processes have come up: loading takes them seconds after the site answers."""
-    import psutil
 
     def taken() -> float:
-        every = [psutil.Process(one.pid) for one in running.values()]
-        every += [child for one in every for child in one.children(recursive=True)]
+        every = [launcher, *launcher.children(recursive=True)]
         return sum(sum(one.cpu_times()[:2]) for one in every if one.is_running())
 
     end, before = time.monotonic() + within, taken()
@@ -122,16 +126,6 @@ def _settle(running: dict[str, subprocess.Popen[bytes]], within: float = 60) -> 
         before, earlier = taken(), before
         if before - earlier < 0.1:
             return
-
-
-def _end(running: dict[str, subprocess.Popen[bytes]]) -> None:
-    for process in running.values():
-        process.terminate()
-    for process in running.values():
-        try:
-            process.wait(timeout=40)
-        except subprocess.TimeoutExpired:
-            process.kill()
 
 
 def answers(base: str, process: subprocess.Popen[bytes], *, within: float = 120) -> float:

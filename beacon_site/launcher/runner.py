@@ -67,11 +67,12 @@ REMAPPED = {
     "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
 }
 THREADED = {"CELERY_CUSTOM_WORKER_POOL": "beacon_site.worker_threads:TaskPool"}
-# Tests check the models. In a fork, checking them would copy 19 MB of shared memory.
+# Tests run Django's checks. In a fork, they would copy 19 MB of shared memory.
 UNCHECKED = {"CELERY_SKIP_CHECKS": "1"}
 # Otherwise the allocator keeps a heap of up to 64 MB for each of many threads.
 ONE_HEAP = {"MALLOC_ARENA_MAX": "2"}
-LOADED = {**THREADED, **REMAPPED, **ONE_HEAP}  # for a process that loads the code of all others
+# For a process that loads the code of all others.
+LOADED = {**THREADED, **REMAPPED, **UNCHECKED, **ONE_HEAP}
 Commands = dict[str, tuple[list[str], dict[str, str]]]
 
 

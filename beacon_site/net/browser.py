@@ -178,7 +178,6 @@ class Rendered:
 
     html: str
     url: str
-    bytes_read: int = 0
 
 
 def is_set_up() -> bool:
@@ -219,7 +218,7 @@ def render(
     logger.info(
         "page rendered", host=target.host, bytes=meter.wire_bytes, refused=proxy.refused, ms=ms
     )
-    return Rendered(html, final, meter.wire_bytes)
+    return Rendered(html, final)
 
 
 # --- the process ---

@@ -373,7 +373,6 @@ class Extracted:
     text: str
     title: str = ""
     published_at: date | None = None
-    language: str = ""
     has_scripts: bool = False  # which may add text to a page that has almost none
 
 
@@ -440,7 +439,6 @@ class Extractor(ChildProcess):
             text=valid_text(str(answer.get("text", ""))),
             title=valid_text(str(answer.get("title", ""))),
             published_at=_date(answer.get("date")),
-            language=valid_text(str(answer.get("language", ""))),
             has_scripts=has_scripts,
         )
 

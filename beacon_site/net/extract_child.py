@@ -17,7 +17,7 @@ from pypdf.errors import PyPdfError
 from beacon_site.net import extract_office
 from beacon_site.net.charsets import OFFICE_KINDS, decode
 from beacon_site.net.child_loop import Answer, serve
-from beacon_site.net.extract_html import READER_ERRORS, HostileMarkup, language_of, read_html
+from beacon_site.net.extract_html import READER_ERRORS, HostileMarkup, read_html
 from beacon_site.net.reflow import join_hard_wraps, split_front_matter
 from beacon_site.text.line_formats import has_own_lines
 
@@ -25,14 +25,10 @@ MOST_ENTRIES = 500  # the first ones of a feed
 LONGEST_TEXT = 20_000  # characters of one field
 MOST_LINKS = 5
 _FRONT_TITLE = re.compile(r"^title:(.{1,400})$", re.MULTILINE)
-MOST_NAMES = 10  # authors; papers of large collaborations have thousands
 
 
 def read_feed(content: bytes, url: str) -> dict[str, Any]:
-    """Return {"version", "title", "total", "start", "entries": [...]}, links resolved.
-
-    `total` and `start` are OpenSearch's; an entry's `more` has the fields of arXiv.
-    """
+    """Return {"version", "total", "start", "entries": [...]}; `total` and `start` are OpenSearch's."""
     # Sanitizing is off, because only words are used and its parser is slow on hostile markup.
     parsed: Any = feedparser.parse(
         content,
@@ -42,7 +38,6 @@ def read_feed(content: bytes, url: str) -> dict[str, Any]:
     )
     return {
         "version": str(parsed.get("version") or ""),
-        "title": _text(parsed.feed.get("title")),
         "total": _text(parsed.feed.get("opensearch_totalresults")),
         "start": _text(parsed.feed.get("opensearch_startindex")),
         "entries": [_entry(entry) for entry in parsed.entries[:MOST_ENTRIES]],
@@ -57,15 +52,7 @@ def _entry(entry: Any) -> dict[str, Any]:
         "links": [_text(link) for link in links if link][:MOST_LINKS],
         "id": _text(entry.get("id")),
         "text": _text(entry.get("summary") or content[0].get("value")),
-        "author": _text(entry.get("author")),
-        "authors": [_text(author.get("name")) for author in entry.get("authors", [])[:MOST_NAMES]],
         "day": _day(entry),
-        "more": {
-            "category": _text((entry.get("arxiv_primary_category") or {}).get("term")),
-            "comment": " ".join(_text(entry.get("arxiv_comment")).split()),
-            "doi": _text(entry.get("arxiv_doi")),
-            "updated": _text(entry.get("updated")),
-        },
     }
 
 
@@ -164,13 +151,13 @@ def read_plain(text: str) -> dict[str, Any]:
     if not front and has_own_lines(text):
         named = re.search(r"^[ \t]*\\title\{([^{}]{1,300})\}", text, re.MULTILINE)
         title = " ".join(named.group(1).split()) if named else ""
-        return {"text": text, "title": title, "date": None, "language": language_of(text)}
+        return {"text": text, "title": title, "date": None}
     body = join_hard_wraps(text)
     heading = re.search(r"^#{1,2}\s+(.+?)\s*#*$", body, re.MULTILINE)
     first = body.lstrip().split("\n", 1)[0].strip()
     title = _front_title(front) or (first if len(first) <= 120 else "")
     title = heading.group(1) if heading else title
-    return {"text": front + body, "title": title, "date": None, "language": language_of(body)}
+    return {"text": front + body, "title": title, "date": None}
 
 
 def _front_title(front: str) -> str:
@@ -202,7 +189,7 @@ def read_pdf(content: bytes, today: date) -> dict[str, Any]:
         return {"trouble": "scanned"}
     title = title or next(filter(None, (line.strip() for line in pages[0].split("\n"))), "")
     day = published.isoformat() if published and date(1990, 1, 1) <= published <= today else None
-    return {"text": text, "title": title, "date": day, "language": language_of(text)}
+    return {"text": text, "title": title, "date": day}
 
 
 def _pdf_facts(document: pypdf.PdfReader) -> tuple[str, date | None]:

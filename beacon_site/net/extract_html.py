@@ -138,7 +138,7 @@ def _tag_end(html: str, position: int) -> tuple[int, int, bool]:
 def read_html(
     html: str, url: str, today: date, part: tuple[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return text, title, date and language of a page; raises HostileMarkup.
+    """Return text, title and date of a page; raises HostileMarkup.
 
     With a part (its kind and text, see `PagePart`), the text is only that part's. `has_scripts`
     is whether scripts may add text to a page, or a part, that has almost none.
@@ -146,7 +146,6 @@ def read_html(
     tags = count_tags(html)
     html = join_wide_lines(html)
     tree = LexborHTMLParser(html)
-    language = _language(tree)
     has_scripts = tree.css_first("script") is not None
     unscripted = " ".join(" ".join(node.text() for node in tree.css("noscript")).split())
     text, title, published = _main_text(html, url, has_time=tags <= MANY_TAGS)
@@ -163,7 +162,6 @@ def read_html(
         "text": text,
         "title": title,
         "date": _plausible(published, today),
-        "language": language or language_of(text),
         "has_scripts": has_scripts and len(text) < (FEW_CHARACTERS if part is None else 1),
     }
 
@@ -416,7 +414,7 @@ def _heading_words(text: str) -> str:
     return _EDGE.sub("", " ".join(text.split())).casefold()
 
 
-# --- title, language, date ---
+# --- title, date ---
 
 
 def _best_title(found: str, tree: LexborHTMLParser) -> str:
@@ -443,34 +441,8 @@ def _title(tree: LexborHTMLParser) -> str:
     return ""
 
 
-def _language(tree: LexborHTMLParser) -> str:
-    """The language that the page declares, as a lower-case tag such as "de" or "pt-br"."""
-    root = tree.root
-    declared = _attribute(root, "lang") or _attribute(root, "xml:lang")
-    if not declared:
-        declared = _attribute(tree.css_first('meta[property="og:locale"]'), "content")
-    if not declared:
-        declared = _attribute(tree.css_first('meta[http-equiv="content-language" i]'), "content")
-    tag = declared.strip().replace("_", "-").lower()
-    return tag if re.fullmatch(r"[a-z]{2,3}(?:-[a-z0-9]{2,8}){0,3}", tag) else ""
-
-
 def _attribute(node: LexborNode | None, name: str) -> str:
     return (node.attributes.get(name) or "") if node is not None else ""
-
-
-def language_of(text: str) -> str:
-    """Return the language if the script determines it (ja, ko, zh), else ""."""
-    sample = text[:5000]
-    letters = sum(char.isalpha() for char in sample) or 1
-    kana = sum("\u3040" <= char <= "\u30ff" for char in sample)
-    hangul = sum("\uac00" <= char <= "\ud7af" for char in sample)
-    han = sum("\u4e00" <= char <= "\u9fff" for char in sample)
-    if kana > 0.1 * letters:
-        return "ja"
-    if hangul > 0.3 * letters:
-        return "ko"
-    return "zh" if han > 0.3 * letters else ""
 
 
 def _plausible(published: str, today: date) -> str | None:

@@ -28,7 +28,6 @@ from beacon_site.net.extract_html import (
     HostileMarkup,
     all_text,
     count_tags,
-    language_of,
 )
 
 MOST_PARTS = 5_000  # files in a zip
@@ -105,7 +104,7 @@ def read(content: bytes, kind: str) -> dict[str, Any]:
     text = text.strip()
     if not title:
         title = next((line.lstrip("# ") for line in text.split("\n") if line.strip()), "")[:200]
-    return {"text": text, "title": title, "date": day, "language": language_of(text)}
+    return {"text": text, "title": title, "date": day}
 
 
 # --- zip files and their XML ---

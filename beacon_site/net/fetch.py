@@ -78,7 +78,6 @@ class WebPage:
     """A page's text, with a blank line between paragraphs, as valid UTF-8 without NUL.
 
     `url` is the URL asked for and `final_url` the one that answered after redirects.
-    `bytes_read` counts the bytes received; `language` is a lower-case tag or "".
     """
 
     url: str
@@ -86,9 +85,7 @@ class WebPage:
     title: str
     text: str
     published_at: date | None = None
-    language: str = ""
     content_type: str = ""
-    bytes_read: int = 0
     etag: str = ""  # the server's name for this version of the page, for later requests
     last_modified: str = ""
 
@@ -190,9 +187,7 @@ class GuardedFetcher:
             title=found.title,
             text=found.text,
             published_at=found.published_at,
-            language=found.language,
             content_type=_media_type(answer.headers.get("content-type", "")),
-            bytes_read=meter.wire_bytes + (rendered.bytes_read if rendered else 0),
             etag=named.get("etag", ""),
             last_modified=named.get("last-modified", ""),
         )

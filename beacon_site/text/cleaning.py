@@ -342,6 +342,11 @@ def uuids_of(texts: Iterable[object]) -> list[UUID]:
     return list(dict.fromkeys(found for text in texts if (found := uuid_of(text)) is not None))
 
 
+def dicts_in(value: Any) -> list[dict[str, Any]]:
+    """Return the dicts in a list from a file or a request; none if it isn't a list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def is_uuid(text: str) -> bool:
     """Whether the text is a UUID in its usual spelling, which keys in JSON have."""
     found = uuid_of(text)

@@ -18,7 +18,10 @@ from typing import Any
 from benchmarks.real.documents import MARKUP, Document, Topic, Version
 from benchmarks.real.scoring import Engine, Item
 
-MOST_NEW, MORE_NEWS = 24, 24  # findings a later run takes from new pages, and from those that are news
+MOST_NEW, MORE_NEWS = (
+    24,
+    24,
+)  # findings a later run takes from new pages, and from those that are news
 
 
 def named(name: str) -> Engine:

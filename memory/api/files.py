@@ -24,9 +24,10 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, located, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.api.shown import AS_OF, as_it_was, shows, used
+from memory.api.shown import AS_OF, shows, used
 from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, tag_of, tagged
 from memory.models import MemoryFile, Revision, Trust
+from memory.models.as_of import as_it_was
 from memory.models.errors import InvalidValue
 from memory.models.file_format import checked_path
 from memory.services.files.mirror import take_in
@@ -252,11 +253,10 @@ def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch:
     caller = request.auth
 
     def save() -> SaveResult:
-        saved, _count = patch_file(
+        return patch_file(
             caller.owner, path, patch.pairs(), by=caller.by, why=patch.why, source=caller.source,
             trust=caller.write_trust,
         )  # fmt: skip
-        return saved
 
     given = {"path": path, "patches": [one.model_dump() for one in patch.patches]}
     return _written(request, response, path, "memory_patch", given, save, check=_check_there)

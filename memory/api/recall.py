@@ -19,9 +19,9 @@ from memory.api.observations import Category
 from memory.api.paging import PageParams, closed, opened
 from memory.api.problems import Problem, not_found
 from memory.api.review import check_unreviewed
-from memory.api.shown import Moment, as_it_was, moment, one_of, shows
+from memory.api.shown import Moment, moment, one_of, shows
 from memory.models import Rating, Trust, Use
-from memory.models.as_of import AS_OF_WORDS
+from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.models.errors import InvalidValue
 from memory.models.ratings import LONGEST_REASON
 from memory.services.notes.saving import lowest_trust

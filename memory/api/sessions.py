@@ -23,10 +23,10 @@ from memory.api.frame import Body, Held, located, router
 from memory.api.observations import IdsOut
 from memory.api.problems import Problem, not_found
 from memory.api.review import reviewed_lines
-from memory.api.shown import as_it_was, shows, topic_of
+from memory.api.shown import shows, topic_of
 from memory.api.versions import tagged
 from memory.models import Message, Session, Trust
-from memory.models.as_of import AS_OF_WORDS
+from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.services.context.layers import build_context, context_data
 from memory.services.notes.saving import lowest_trust
 from memory.services.observations.consolidation import (

@@ -13,7 +13,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Annotated, Any, Self, TypeVar
@@ -32,7 +32,7 @@ from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found
 from memory.api.versions import held
 from memory.models import Note, Observation, Topic, Trust, Use
-from memory.models.as_of import AS_OF_WORDS, as_of, at
+from memory.models.as_of import AS_OF_WORDS
 from memory.models.remembered import in_scopes
 from memory.services.notes.saving import lowest_trust
 from memory.services.search.filters import named_topic
@@ -290,12 +290,6 @@ def moment(caller: Caller, at: datetime | None) -> datetime | None:
 
 # A query parameter. Writing isn't possible at a date.
 AS_OF: Any = in_query("", max_length=40, description=AS_OF_WORDS)
-
-
-def as_it_was(caller: Caller, typed: str) -> AbstractContextManager[Any]:
-    """Read everything inside as of the date. Raises InvalidValue for an invalid or future one."""
-    when = as_of(typed, zone_of(caller.owner.time_zone))
-    return at(caller.owner, when, for_agent=not caller.by.is_person)
 
 
 def is_persons(record: Note | Observation) -> bool:

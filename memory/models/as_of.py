@@ -19,7 +19,7 @@ import re
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
@@ -32,7 +32,7 @@ from django.db import connection, models
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from beacon_site.text.dates import day_of, moment_of
+from beacon_site.text.dates import day_of, moment_of, zone_of
 from beacon_site.text.terms import tsquery_of
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import telling
@@ -152,6 +152,15 @@ def at(
             yield past
     finally:
         _now.reset(token)
+
+
+def as_it_was(reader: Any, typed: str) -> AbstractContextManager[Past | None]:
+    """Read everything inside as of the date that a REST caller or a tool sent.
+
+    Raises InvalidValue for an invalid or future date.
+    """
+    when = as_of(typed, zone_of(reader.owner.time_zone))
+    return at(reader.owner, when, for_agent=not reader.by.is_person)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from memory.models.errors import MemoryRefused
 from memory.models.history import actor_kind
 from memory.models.remembered import names_excluded, scope_excluding, scope_including
 from memory.pages.shared.as_of import at_a_date
-from memory.pages.shared.undo import offer_revision, posted
+from memory.pages.shared.undo import offer_revision
 from memory.services.content.items import checked_scope
 from memory.services.context.layers import (
     CHARACTERS,
@@ -548,7 +548,7 @@ def context_text(request: BeaconRequest) -> HttpResponse:
     return answer
 
 
-@posted
+@signed_in("POST")
 def context_answers(request: BeaconRequest) -> HttpResponse:
     """Ask the model to answer the message with and without the chosen memories."""
     agents = agents_to_choose(request.user)
@@ -565,7 +565,7 @@ def context_answers(request: BeaconRequest) -> HttpResponse:
     return _with_address(render(request, "memory/_agent_answers.html", shown), wanted)
 
 
-@posted
+@signed_in("POST")
 def context_decide(request: BeaconRequest) -> HttpResponse:
     """Pin a rule or summary into every context, or keep it from one agent, with Undo."""
     agents = agents_to_choose(request.user)

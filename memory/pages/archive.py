@@ -35,7 +35,6 @@ from memory.models import (
     Observation,
 )
 from memory.models.archive import KEPT
-from memory.pages.shared.undo import posted
 from memory.services import backups
 
 ENDINGS = ".zip,.jsonl,.ndjson,.json,.md,.markdown,.txt,.html,.htm,.af"
@@ -155,15 +154,6 @@ def _row(request: BeaconRequest, pk: uuid.UUID) -> Archive:
     return row
 
 
-def _perform(row: Archive) -> None:
-    """Do a small job at once. Leave a large one to a worker, and the page waits for it."""
-    if jobs.is_small(row):
-        jobs.perform(row.pk)
-        row.refresh_from_db()
-    else:
-        row.wake()
-
-
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def archive_page(request: BeaconRequest) -> HttpResponse:
@@ -185,15 +175,11 @@ def _page(request: BeaconRequest, form: UploadForm) -> HttpResponse:
     return render(request, f"memory/{name}.html", context)
 
 
-@posted
+@signed_in("POST")
 def archive_export(request: BeaconRequest) -> HttpResponse:
     """Export everything; a worker writes a large archive."""
-    try:
-        row = jobs.ask_export(request.user)
-    except ImportRejected as exc:
-        messages.error(request, str(exc))
-        return redirect_to(request, reverse("memory:archive"))
-    _perform(row)
+    row = jobs.ask_export(request.user)
+    jobs.start(row)
     return redirect_to(request, reverse("memory:archive-row", args=[row.pk]))
 
 
@@ -210,7 +196,7 @@ def archive_import(request: BeaconRequest) -> HttpResponse:
         except ImportRejected as exc:
             form.add_error("file", str(exc))
         else:
-            _perform(row)
+            jobs.start(row)
             return redirect_to(request, reverse("memory:archive-row", args=[row.pk]))
     return _page(request, form)
 
@@ -256,7 +242,7 @@ def _has_content(counted: dict[str, Any] | None) -> bool:
     return counted is not None and any(counted[name] for name in names)
 
 
-@posted
+@signed_in("POST")
 def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Read the file with other options, and preview it again."""
     row = _row(request, pk)
@@ -266,13 +252,13 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if not form.is_valid():
         return _show(request, row, form)
     if jobs.choose(row, **form.options()):
-        _perform(row)
+        jobs.start(row)
     else:
         messages.info(request, _("This import is already done or in progress."))
     return _after(request, row)
 
 
-@posted
+@signed_in("POST")
 def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Import a previewed file; if options have changed since, preview it again first."""
     row, options = _row(request, pk), dict[str, Any]()
@@ -285,7 +271,7 @@ def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
             messages.info(request, _("Preview updated. Review it, then import."))
             return archive_choose(request, pk)
     if jobs.confirm(row, **options):
-        _perform(row)
+        jobs.start(row)
         if row.state == Archive.State.DONE:
             messages.success(request, _("“%(name)s” imported.") % {"name": row.name})
     else:
@@ -297,7 +283,7 @@ def _after(request: BeaconRequest, row: Archive) -> HttpResponse:
     return _show(request, row) if request.htmx else redirect("memory:archive-row", row.pk)
 
 
-@posted
+@signed_in("POST")
 def archive_stop(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Stop fetching an import's web pages; those fetched so far are kept."""
     row = _row(request, pk)
@@ -307,7 +293,7 @@ def archive_stop(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return _after(request, row)
 
 
-@posted
+@signed_in("POST")
 def archive_retry(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Fetch the web pages that failed or are left, or only the one of `document`."""
     row = _row(request, pk)
@@ -317,7 +303,7 @@ def archive_retry(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return _after(request, row)
 
 
-@posted
+@signed_in("POST")
 def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Delete an export's file, or an upload; imported records are kept."""
     row = _row(request, pk)

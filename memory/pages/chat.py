@@ -53,7 +53,7 @@ from memory.models import (
 )
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.ratings import RatingControl, controls_of
-from memory.pages.shared.undo import offer_revision, posted
+from memory.pages.shared.undo import offer_revision
 from memory.services.llm import connections
 from memory.services.observations.consolidation import source_of
 from memory.services.search import ratings
@@ -483,7 +483,7 @@ def _is_silent() -> bool:
     return "upkeep" in health.silent(health.ages())
 
 
-@posted
+@signed_in("POST")
 def session_send(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Send a message; if it can't be sent now, show it again as typed."""
     found = _session(request, pk)
@@ -506,7 +506,7 @@ def session_send(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return _page(request, found, None if is_said else form)
 
 
-@posted
+@signed_in("POST")
 def session_end(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """End a session; a worker saves what matters."""
     found = _session(request, pk)
@@ -573,7 +573,7 @@ def message(request: BeaconRequest, pk: int) -> HttpResponse:
     return render(request, "memory/_message.html", context)
 
 
-@posted
+@signed_in("POST")
 def message_stop(request: BeaconRequest, pk: int) -> HttpResponse:
     """Stop an answer; the text so far is kept."""
     found = _answer(request, pk)
@@ -582,7 +582,7 @@ def message_stop(request: BeaconRequest, pk: int) -> HttpResponse:
     return redirect_to(request, f"{reverse('memory:session', args=[found.session_id])}#last")
 
 
-@posted
+@signed_in("POST")
 def message_again(request: BeaconRequest, pk: int) -> HttpResponse:
     """Retry an answer that failed."""
     found = _answer(request, pk)

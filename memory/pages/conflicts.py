@@ -35,7 +35,7 @@ from memory.models.conflicts import sides_by_type
 from memory.models.errors import MemoryRefused
 from memory.models.file_format import statements_found
 from memory.pages.review.proposals import in_inbox
-from memory.pages.shared.undo import exact_moment, offer, posted, say_undone, undoes
+from memory.pages.shared.undo import exact_moment, offer, say_undone, undoes
 from memory.services.records.acts import BulkResult
 from memory.services.records.kinds import kind_of
 from memory.services.review import conflicts as conflict_services
@@ -285,7 +285,7 @@ def others_of(user: User, found: Conflict) -> list[Row]:
     return in_words(user, others) if others else []
 
 
-@posted
+@signed_in("POST")
 def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Resolve a pair as the person saw it; one that has changed is shown again, with what they
     typed.
@@ -372,7 +372,7 @@ def _reopen(request: BeaconRequest, key: datetime) -> str:
     return reverse("research:inbox") + "?show=conflict"
 
 
-@posted
+@signed_in("POST")
 def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
     """Keep both sides of the selected pairs, or of all near-duplicates that match the filters."""
     rows = Conflict.objects.of(request.user).standing()
@@ -395,7 +395,7 @@ def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
     return redirect_back(request, reverse("research:inbox") + "?show=conflict")
 
 
-@posted
+@signed_in("POST")
 def conflicts_scan(request: BeaconRequest) -> HttpResponse:
     """Search for near-duplicates now, and close conflicts that have lost a side."""
     conflict_services.resolve_missing_sides(request.user)

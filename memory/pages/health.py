@@ -31,10 +31,9 @@ from beacon_site.celery import send
 from beacon_site.embedded.places import BY_HAND
 from beacon_site.providers.search.base import BY_NAME
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import redirect_back, staff_only
+from beacon_site.web.responses import redirect_back, signed_in, staff_only
 from memory.models import BackupFile, Connection, LibraryFolder, MirroredFile, ModelCall
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import posted
 from memory.services.files import mirror_disk
 from memory.services.llm import connections
 from memory.services.notes import maintenance
@@ -384,7 +383,7 @@ def health_page(request: BeaconRequest) -> HttpResponse:
 # --- maintenance of notes ---
 
 
-@posted
+@signed_in("POST")
 def notes_maintain(request: BeaconRequest) -> HttpResponse:
     """Prune and merge the person's notes; a worker does what needs a model."""
     owner = request.user

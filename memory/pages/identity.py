@@ -18,7 +18,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, signed_in
 from memory.models import Note
 from memory.models.errors import MemoryRefused, StaleWrite
-from memory.pages.shared.undo import offer, offer_revision, posted, undoes
+from memory.pages.shared.undo import offer, offer_revision, undoes
 from memory.services.context import identity
 from memory.services.context.identity import LONGEST_NAME, Persona
 
@@ -174,7 +174,7 @@ def soul(request: BeaconRequest) -> HttpResponse:
     return _soul_page(request, form, note, theirs)
 
 
-@posted
+@signed_in("POST")
 def soul_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Restore an older soul, as a new one with its text."""
     souls = Note.objects.of(request.user).live().filter(kind=Note.Kind.SOUL)

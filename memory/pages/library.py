@@ -50,7 +50,7 @@ from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer_revision, posted
+from memory.pages.shared.undo import offer_revision
 from memory.services.library import documents as library_services
 from memory.services.library import folder as library_folder
 from memory.services.library import reading as library_reading
@@ -214,7 +214,7 @@ def library_list(request: BeaconRequest) -> HttpResponse:
     facets, total = _facets(request)
     asked = filter_bar.read(request.GET, facets)
     query = asked.get("q", "").strip()[:500]
-    documents = _narrowed(LibraryDocument.objects.live(), request, asked)
+    documents = _narrowed(LibraryDocument.objects.live(), asked)
     bar = FilterBar(
         reverse("memory:library"), "documents", asked,
         label=_("Search the library"), placeholder=_("Search titles and text"), facets=facets,
@@ -266,7 +266,7 @@ def _facets(request: BeaconRequest) -> tuple[list[Facet], int]:
     return facets, kinds.total()
 
 
-def _narrowed(documents: Any, request: BeaconRequest, asked: QueryDict) -> Any:
+def _narrowed(documents: Any, asked: QueryDict) -> Any:
     if kind := words_sent(asked, "kind"):
         documents = documents.filter(media_type=kind)
     if (origin := asked.get("origin")) in ("added", "folder"):
@@ -477,7 +477,7 @@ def _conflict(form: EditDocumentForm, why: str, document: LibraryDocument) -> di
     return {"form": EditDocumentForm(initial=typed), "theirs": document, "why_refused": why}
 
 
-@posted
+@signed_in("POST")
 def library_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Mark a document as sensitive, or remove the mark, with an Undo in the toast."""
     own = LibraryDocument.objects.of(request.user).live().filter(path="")
@@ -486,24 +486,16 @@ def library_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     said = _("Marked as sensitive. Runs and models can’t use it.")
     if wanted == Sensitivity.NORMAL:
         said = _("No longer sensitive. Runs and models can use it.")
-    try:
-        document.change(by=request.actor, sensitivity=wanted)
-    except MemoryRefused as exc:
-        messages.error(request, str(exc))
-    else:
-        messages.success(request, said, extra_tags=offer_revision(request, document))
+    document.change(by=request.actor, sensitivity=wanted)
+    messages.success(request, said, extra_tags=offer_revision(request, document))
     return redirect_to(request, document.get_absolute_url())
 
 
-@posted
+@signed_in("POST")
 def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Move a document to Trash, with an Undo in the toast."""
     document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
-    try:
-        document.trash(by=request.actor)
-    except MemoryRefused as exc:
-        messages.error(request, str(exc))
-        return redirect_to(request, document.get_absolute_url())
+    document.trash(by=request.actor)
     messages.success(
         request,
         _("“%(title)s” moved to Trash for 30 days.") % {"title": document},
@@ -512,16 +504,12 @@ def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return redirect_to(request, reverse("memory:library"))
 
 
-@posted
+@signed_in("POST")
 def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
-    try:
-        document.restore(by=request.actor)
-    except MemoryRefused as exc:
-        messages.error(request, str(exc))
-    else:
-        words = _("“%(title)s” restored.") % {"title": document}
-        messages.success(request, words, extra_tags=offer_revision(request, document))
+    document.restore(by=request.actor)
+    words = _("“%(title)s” restored.") % {"title": document}
+    messages.success(request, words, extra_tags=offer_revision(request, document))
     return redirect_back(request, reverse("memory:library"))
 
 

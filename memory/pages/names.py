@@ -20,7 +20,7 @@ from beacon_site.web.responses import redirect_back, signed_in
 from memory.models.errors import InvalidValue
 from memory.pages.recall import MemoryRow, rows_of
 from memory.pages.records.listing import day_of
-from memory.pages.shared.undo import offer, posted, undoes
+from memory.pages.shared.undo import offer, undoes
 from memory.services.search import names
 from memory.services.search.about import About, Reader, about
 from memory.services.search.kinds import KINDS
@@ -129,7 +129,7 @@ def _tabs(found: About, types: Sequence[str]) -> list[tuple[str, int, str, bool]
 # --- merging and splitting ---
 
 
-@posted
+@signed_in("POST")
 def merge(request: BeaconRequest) -> HttpResponse:
     name, into = request.POST.get("name", ""), request.POST.get("into", "")
     target, was, now = names.merge(request.user, name, into, by=request.actor)
@@ -139,7 +139,7 @@ def merge(request: BeaconRequest) -> HttpResponse:
     return redirect_back(request, about_url(target))
 
 
-@posted
+@signed_in("POST")
 def split(request: BeaconRequest) -> HttpResponse:
     """Split off a merged name."""
     name = request.POST.get("name", "")

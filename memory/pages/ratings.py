@@ -23,7 +23,7 @@ from beacon_site.web.responses import next_of, own_or_404, redirect_back, signed
 from memory.models import Message, Rating, User, as_of, origins
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.ratings import LONGEST_REASON, can_be_rated
-from memory.pages.shared.undo import act, offer, posted, undoes
+from memory.pages.shared.undo import act, offer, undoes
 from memory.services.search import ratings
 from memory.services.search.kinds import KINDS
 from memory.services.search.recall import RecallHit
@@ -102,7 +102,7 @@ def controls_of(answers: Sequence[Message], questions: Sequence[str]) -> list[Ra
     ]
 
 
-@posted
+@signed_in("POST")
 def rate(request: BeaconRequest) -> HttpResponse:
     """Rate a result or an answer, or clear its rating, with an Undo in the toast.
 

@@ -52,7 +52,6 @@ from memory.pages.records.record import Mark, list_of, mark_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, first_day
-from memory.pages.shared.undo import posted
 from memory.services import topic_memory
 from memory.services.search import related
 from memory.services.search.bm25_sql import language_of
@@ -623,7 +622,7 @@ def memory_panel(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     return render(request, "memory/_memory_panel.html", context)
 
 
-@posted
+@signed_in("POST")
 def memory_bulk(request: BeaconRequest) -> HttpResponse:
     """Apply an action to the selected notes and observations."""
     ids = bulk.selected(request)

@@ -42,7 +42,7 @@ from memory.models.notes import MOST_CONTENT
 from memory.pages.agents import topics_of
 from memory.pages.records.record import TYPES
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision, posted, undoes
+from memory.pages.shared.undo import offer, offer_revision, undoes
 from memory.services.llm.asking import MonthMeter
 from memory.services.notes.saving import write_note
 from memory.services.observations.extraction import LEAST, LONGEST_LINE, MODEL, MOST, MOST_LINES
@@ -194,7 +194,7 @@ def open_pairs_of(record: Any) -> list[Conflict]:
 # --- Already in memory ---
 
 
-@posted
+@signed_in("POST")
 def also_known(request: BeaconRequest) -> HttpResponse:
     """Show the guessed kind, and what memory says about the same thing with another value.
 

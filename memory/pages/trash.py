@@ -50,7 +50,7 @@ from memory.models.origins import HEURISTIC
 from memory.models.remembered import TRASH_DAYS
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer, posted, undoes
+from memory.pages.shared.undo import offer, undoes
 from memory.services.records import kinds as record_kinds
 from memory.services.records import trash as trash_listing
 from memory.services.records.kinds import kind_of
@@ -181,7 +181,7 @@ def _matching(request: BeaconRequest, wanted: Filters, has_more: bool) -> int:
     return sum(trash_listing.counts(request.user, SelectedRecords(wanted)).values())
 
 
-@posted
+@signed_in("POST")
 def trash_restore(request: BeaconRequest) -> HttpResponse:
     """Restore the selected records, or all that match, with one Undo."""
     chosen = SelectedRecords.of(request.POST)

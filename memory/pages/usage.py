@@ -13,14 +13,13 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 
-from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import signed_in
 from memory.models import Activity, OwnKey, User
-from memory.pages.shared.undo import offer_settings, posted, settings_now
+from memory.pages.shared.undo import offer_settings, settings_now
 from memory.services.llm import connections, spending
 from memory.services.llm.spending import Month, UsageTotals
 
@@ -214,7 +213,7 @@ def _months(
 
 
 def _limit_words(limit: Decimal | int, *, is_money: bool) -> str:
-    told = spending.dollars(Decimal(limit)) if is_money else _tokens_in_words(int(limit))
+    told = spending.dollars(Decimal(limit)) if is_money else spending.tokens_in_words(int(limit))
     return _("Your current limit: %(limit)s") % {"limit": told}
 
 
@@ -222,12 +221,8 @@ def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:
     if knows_unknown:
         told = spent.cost if spent.calls else spending.dollars(Decimal(0))
     else:
-        told = _tokens_in_words(spent.tokens)
+        told = spending.tokens_in_words(spent.tokens)
     return f"{date_format(first, 'F Y')}: {told}"
-
-
-def _tokens_in_words(n: int) -> str:
-    return ngettext("%(n)s token", "%(n)s tokens", n) % {"n": grouped(n)}
 
 
 def _part(amount: Decimal | int, most: Decimal | int, whole: int) -> int:
@@ -260,7 +255,7 @@ def spending_csv(request: BeaconRequest) -> HttpResponse:
     return answer
 
 
-@posted
+@signed_in("POST")
 def spending_limits(request: BeaconRequest) -> HttpResponse:
     """Save the person's monthly limits."""
     # A copy, so that a rejected form's values don't appear in the frame as saved.
@@ -286,7 +281,7 @@ def spending_limits(request: BeaconRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("secret")
-@posted
+@signed_in("POST")
 def own_key(request: BeaconRequest) -> HttpResponse:
     """Save or remove the person's own key for the model."""
     form = OwnKeyForm(request.POST)

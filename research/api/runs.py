@@ -148,7 +148,7 @@ def retry_run(
         raise Problem(422, str(exc), errors={"step": [str(exc)]}) from exc
     if not done:
         words = _("Only a failed or cancelled run can be retried. This one is %(status)s.")
-        raise Problem(409, words % {"status": _status(run)})
+        raise Problem(409, words % {"status": run.status_now()})
     located(response, f"/runs/{run.pk}")
     return Status(202, _anew(caller, run))
 
@@ -179,11 +179,6 @@ def _anew(caller: Caller, run: Run) -> RunWithSteps:
     return RunWithSteps.whole(_run(caller, run.pk))
 
 
-def _status(run: Run) -> str:
-    run.refresh_from_db(fields=["status"])
-    return str(run.get_status_display())
-
-
 def _over(run: Run) -> Problem:
     words = _("This run has already ended (%(status)s), so it can’t be cancelled or stopped.")
-    return Problem(409, words % {"status": _status(run)})
+    return Problem(409, words % {"status": run.status_now()})

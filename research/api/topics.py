@@ -18,10 +18,11 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, located, router
 from memory.api.paging import PAGE, Listing, PageParams, closed, listing, opened
 from memory.api.problems import Problem, not_found
-from memory.api.shown import AS_OF, Textless, as_it_was, item, shows
+from memory.api.shown import AS_OF, Textless, item, shows
 from memory.api.versions import IF_MATCH, expected_version, held, tagged
 from memory.models import Topic, Trust, User
 from memory.models.actors import Actor
+from memory.models.as_of import as_it_was
 from memory.models.errors import InvalidValue
 from memory.models.topics import TopicQuerySet
 from memory.services.library.documents import SERVICE as LIBRARY

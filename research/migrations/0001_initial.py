@@ -1348,7 +1348,6 @@ class Migration(InitialMigration):
                     ),
                 ),
                 ("next_run_at", models.DateTimeField(blank=True, null=True)),
-                ("last_slot_at", models.DateTimeField(blank=True, null=True)),
                 ("recheck_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={

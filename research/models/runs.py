@@ -353,6 +353,11 @@ class Run(LeasedJob):
             return TopicSettings.objects.get(topic=self.topic_id)
         return TopicSettings.from_json(self.topic, self.settings)
 
+    def status_now(self) -> str:
+        """Return the label of the status in the database, after another request changed it."""
+        self.refresh_from_db(fields=["status"])
+        return str(self.get_status_display())
+
     @property
     def waiting_label(self) -> str:
         """Return the label of the state while the run waits for a person, otherwise ""."""

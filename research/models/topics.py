@@ -239,7 +239,6 @@ class Schedule(models.Model):
     paused = models.BooleanField(_("paused"), default=False)
     missed = models.CharField(_("missed runs"), max_length=4, choices=Missed, default=Missed.ONCE)
     next_run_at = models.DateTimeField(null=True, blank=True)
-    last_slot_at = models.DateTimeField(null=True, blank=True)
     recheck_at = models.DateTimeField(null=True, blank=True)  # when stale facts are checked next
 
     objects: ClassVar[ScheduleQuerySet] = ScheduleQuerySet.as_manager()  # type: ignore[assignment]

@@ -43,7 +43,7 @@ from memory.pages.records.listing import day_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer_revision, posted
+from memory.pages.shared.undo import offer_revision
 from memory.services.records import history as record_history
 from memory.services.records.history import record_of
 from memory.services.records.kinds import nouns, number_in_words
@@ -762,17 +762,13 @@ def _around(revision: Revision) -> dict[str, int]:
     return {names[version]: pk for version, pk in near.values_list("version", "pk")}
 
 
-@posted
+@signed_in("POST")
 def activity_restore(request: BeaconRequest, pk: int) -> HttpResponse:
     """Restore a record to its state after one of its changes."""
     revision = get_object_or_404(Revision.objects.of(request.user), pk=pk)
-    try:
-        record = record_history.restore_to(revision, by=request.actor)
-    except MemoryRefused as exc:
-        messages.error(request, str(exc))
-    else:
-        said = _("“%(label)s” restored to the selected version.") % {"label": record}
-        messages.success(request, said, extra_tags=offer_revision(request, record))
+    record = record_history.restore_to(revision, by=request.actor)
+    said = _("“%(label)s” restored to the selected version.") % {"label": record}
+    messages.success(request, said, extra_tags=offer_revision(request, record))
     return redirect_back(request, reverse("research:activity"))
 
 

@@ -33,7 +33,7 @@ from memory.models.history import actor_kind
 from memory.models.remembered import record_models
 from memory.pages.chat import call_in_words
 from memory.pages.shared.filter_bar import first_day
-from memory.services.llm.spending import dollars
+from memory.services.llm.spending import dollars, tokens_in_words
 from memory.services.records.history import field_words
 from memory.services.records.kinds import kind_of, number_in_words
 from research.models import Run
@@ -710,7 +710,7 @@ def sentence_of(line: Activity) -> tuple[str, str] | None:
 def of_call(call: ModelCall) -> list[str]:
     """Return a model call's tokens, time and cost, and why it failed."""
     tokens = call.prompt_tokens + call.completion_tokens
-    said = [ngettext("%(n)s token", "%(n)s tokens", tokens) % {"n": grouped(tokens)}]
+    said = [tokens_in_words(tokens)]
     if call.milliseconds >= 100:
         said.append(_("%(seconds).1f s") % {"seconds": call.milliseconds / 1000})
     if call.money is None:
@@ -725,7 +725,7 @@ def of_call(call: ModelCall) -> list[str]:
 def of_calls(calls: Sequence[ModelCall]) -> list[str]:
     """Return the tokens and the cost of several calls."""
     tokens = sum(call.prompt_tokens + call.completion_tokens for call in calls)
-    said = [ngettext("%(n)s token", "%(n)s tokens", tokens) % {"n": grouped(tokens)}]
+    said = [tokens_in_words(tokens)]
     if money := sum((call.money or Decimal() for call in calls), Decimal()):
         said.append(dollars(money))
     if unknown := sum(call.money is None for call in calls):

@@ -33,7 +33,6 @@ from memory.pages.shared.undo import (
     State,
     offer,
     offer_settings,
-    posted,
     register_settings,
     settings_now,
     undoes,
@@ -373,7 +372,7 @@ def _channel_page(
     return render(request, "research/channel.html", context | more)
 
 
-@posted
+@signed_in("POST")
 def channel_test(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Send a test now and show the actual response."""
     mine = _channel(request, pk)
@@ -391,7 +390,7 @@ def channel_test(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 
 
 @never_cache
-@posted
+@signed_in("POST")
 def channel_key(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Show or replace a webhook's key. Only by POST, to keep it out of the browser's history."""
     mine = _channel(request, pk)
@@ -405,7 +404,7 @@ def channel_key(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return _channel_page(request, mine, form, key=mine.opened().get("key", ""))
 
 
-@posted
+@signed_in("POST")
 def channel_remove(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Remove a channel. Its pending messages aren't sent."""
     mine = _channel(request, pk)
@@ -450,7 +449,7 @@ def _round(request: BeaconRequest) -> int:
     return int(said) if said.isascii() and said.isdecimal() and len(said) < 10 else 0
 
 
-@posted
+@signed_in("POST")
 def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     row = _delivery(request, pk)
     if row.kind == Delivery.Kind.TEST:
@@ -465,7 +464,7 @@ def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 # --- digest settings, feeds, a topic's notifications ---
 
 
-@posted
+@signed_in("POST")
 def digest_settings(request: BeaconRequest) -> HttpResponse:
     """Save when the digest is sent, and which topics it includes."""
     chosen = digests.settings_of(request.user)
@@ -480,7 +479,7 @@ def digest_settings(request: BeaconRequest) -> HttpResponse:
     return redirect(reverse("research:channels") + "#digest")
 
 
-@posted
+@signed_in("POST")
 @idempotent_post
 def feed_add(request: BeaconRequest) -> HttpResponse:
     form = FeedForm(request.POST, owner=request.user)
@@ -495,7 +494,7 @@ def feed_add(request: BeaconRequest) -> HttpResponse:
     return _overview(request, feed_form=form)
 
 
-@posted
+@signed_in("POST")
 def feed_end(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=pk)
     if pages_digests.end(mine, by=request.actor):
@@ -517,7 +516,7 @@ def _resume_feed(request: BeaconRequest, feed: str) -> str:
 @signed_in("GET", "POST")
 def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
     """Choose which messages one topic sends, and where."""
-    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     chosen = notifications_channels.choice_of(topic)
     form = TopicNoticesForm(request.POST or None, chosen=chosen, owner=request.user)
     if request.method == "POST" and form.is_valid():

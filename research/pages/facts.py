@@ -36,7 +36,7 @@ from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.library import ADDRESS
 from memory.pages.shared.as_of import date_or_problem
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision, posted, undoes
+from memory.pages.shared.undo import offer, offer_revision, undoes
 from research.models import DeltaItem, Run, RunAlreadyActive
 from research.pages import sources, topic_list
 from research.services.facts import correcting as fact_editing
@@ -145,7 +145,7 @@ class StrikeForm(forms.Form):
 @idempotent_post
 def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the topic's facts over time, or as a list. A POST adds one."""
-    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     if request.method != "POST":
         return _shown(request, topic)
     form = FactForm(request.POST)
@@ -355,7 +355,7 @@ def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpR
 # --- actions on a fact ---
 
 
-@posted
+@signed_in("POST")
 def fact_question(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Rename the question that the fact answers."""
     found = _fact(request, slug, pk)
@@ -389,12 +389,12 @@ _ACTS: dict[str, FactAct] = {
 }  # fmt: skip
 
 
-@posted
+@signed_in("POST")
 def fact_act(request: BeaconRequest, slug: str, pk: uuid.UUID, act: str) -> HttpResponse:
     return _perform(request, _fact(request, slug, pk), *_ACTS[act])
 
 
-@posted
+@signed_in("POST")
 def fact_strike(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Mark a fact as wrong. Prompts tell the model not to repeat it."""
     found = _fact(request, slug, pk)
@@ -431,7 +431,7 @@ def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
     return run
 
 
-@posted
+@signed_in("POST")
 def notify_about_similar(request: BeaconRequest, slug: str, run_id: int, item: int) -> HttpResponse:
     """Notify about a withheld change, and about similar ones from the next run."""
     run = _run(request, slug, run_id)
@@ -459,13 +459,13 @@ def _back(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 # --- rechecks ---
 
 
-@posted
+@signed_in("POST")
 def topic_recheck(request: BeaconRequest, slug: str) -> HttpResponse:
     topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
     return _started(request, topic, None)
 
 
-@posted
+@signed_in("POST")
 def fact_recheck(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Start a recheck of one fact, stale or not, and show it."""
     topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)

@@ -37,7 +37,7 @@ from memory.models.errors import MemoryRefused
 from memory.models.proposals import Danger
 from memory.pages import conflicts as conflict_pages
 from memory.pages.review import proposals as proposal_pages
-from memory.pages.shared.undo import offer, posted, undoes
+from memory.pages.shared.undo import offer, undoes
 from memory.services.review import contradictions, quarantine
 from memory.services.review.proposals import title_of
 from memory.services.review.risks import reasons_of
@@ -505,7 +505,7 @@ def inbox(request: BeaconRequest) -> HttpResponse:
     return answer
 
 
-@posted
+@signed_in("POST")
 def delivery_give_up(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Don't send a message that failed."""
     with transaction.atomic():

@@ -24,11 +24,11 @@ from beacon_site import health
 from beacon_site.embedded.places import BY_HAND
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import redirect_back
+from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import MemoryFile, SavedView, Topic, User, as_of
 from memory.models.errors import MemoryRefused
 from memory.pages.recall import counts_of
-from memory.pages.shared.undo import offer, posted, undoes
+from memory.pages.shared.undo import offer, undoes
 from research.models import Report, Worker
 from research.pages import inbox
 
@@ -303,7 +303,7 @@ def _exists(user: User, what: str) -> bool:
         return False
 
 
-@posted
+@signed_in("POST")
 def pin(request: BeaconRequest) -> HttpResponse:
     """Pin or unpin a topic, file or view. `what` is its kind and key, `on` is empty to unpin."""
     what, on = request.POST.get("what", ""), bool(request.POST.get("on"))

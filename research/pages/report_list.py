@@ -26,7 +26,7 @@ from memory.models.errors import InvalidValue
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import exact_moment, offer, posted, undoes
+from memory.pages.shared.undo import exact_moment, offer, undoes
 from research.models import DeltaItem, Report, Run
 from research.models.reports import UNREAD_FIRST, ReportQuerySet
 from research.services.reports import since_read
@@ -105,7 +105,7 @@ def counts_of(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
 # the largest run number the database can store
 
 
-@posted
+@signed_in("POST")
 def topic_read(request: BeaconRequest, slug: str) -> HttpResponse:
     """Mark the topic's reports read, up to Run #`upto` if given.
 
@@ -122,7 +122,7 @@ def topic_read(request: BeaconRequest, slug: str) -> HttpResponse:
     return redirect_back(request, reverse("research:topics"))
 
 
-@posted
+@signed_in("POST")
 def topic_unread(request: BeaconRequest, slug: str) -> HttpResponse:
     """Mark reports as unread: Run #`first` to Run #`last`, or the latest one.
 
@@ -161,7 +161,7 @@ def _report(request: BeaconRequest, slug: str, run_id: int) -> ReportQuerySet:
     return found
 
 
-@posted
+@signed_in("POST")
 def report_read(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Mark the report as read: sent by its page, or by a button without JavaScript."""
     count, at = since_read.mark_read(_report(request, slug, run_id))
@@ -171,7 +171,7 @@ def report_read(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     return redirect_back(request, reverse("research:run", args=[slug, run_id]))
 
 
-@posted
+@signed_in("POST")
 def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Mark the report as unread and go to the list (its page would mark it as read again)."""
     found = _report(request, slug, run_id)
@@ -223,7 +223,7 @@ def reports(request: BeaconRequest) -> HttpResponse:
     return render(request, template, context)
 
 
-@posted
+@signed_in("POST")
 def reports_mark(request: BeaconRequest) -> HttpResponse:
     """Mark the selected reports, or all that match the filter, as read or unread."""
     rows = found(request.user, Filters.of(request.POST))

@@ -184,7 +184,7 @@ def _pieces(content: str, spans: list[tuple[slice, int]]) -> Iterator[tuple[str,
 @vary_on_headers("HX-Request")
 def compare(request: BeaconRequest, slug: str) -> HttpResponse:
     """Compare two runs of a topic. Over htmx only the comparison."""
-    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     context = comparing.context(topic, CompareParams.of(request.GET))
     if request.htmx:
         return render(request, "research/_compare.html", context | {"is_swap": True})
@@ -210,11 +210,7 @@ def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> Htt
         status = run.get_status_display()
         return refused(request, why % {"status": status})
     media_type, write = exporting.KINDS[kind]
-    try:
-        written = write(run)
-    except exporting.CannotExport as exc:
-        return refused(request, str(exc))
-    answer = HttpResponse(written, content_type=media_type)
+    answer = HttpResponse(write(run), content_type=media_type)
     stem = f"{run.topic.slug}-run-{run.number}"
     answer["Content-Disposition"] = f'attachment; filename="{stem}-{kind}"'
     return answer

@@ -25,8 +25,7 @@ from beacon_site.text.cleaning import clean, one_line
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_to, refused, signed_in
 from memory.models import ModelCall
-from memory.models.errors import MemoryRefused
-from memory.pages.shared.undo import offer_revision, posted
+from memory.pages.shared.undo import offer_revision
 from research.models import Run, RunAlreadyActive
 from research.models.runs import RunQuerySet, StepNotFinished
 from research.pages import topic_list
@@ -47,7 +46,7 @@ from research.services.topics import sharing
 @vary_on_headers("HX-Request")
 def topic_forecast(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the next run's estimate for each depth, and what the topic can still spend this month."""
-    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     shown = {
         "topic": topic,
         "forecast": forecasting.forecast_of(topic),
@@ -74,10 +73,7 @@ def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
         return _without_report(request, run)
     if request.method == "POST":
         why = one_line(clean(request.POST.get("why", ""))[0])[:LONGEST_WHY]
-        try:
-            trash.trash_run(run.report, by=request.actor, why=why)
-        except MemoryRefused as exc:
-            return refused(request, str(exc))
+        trash.trash_run(run.report, by=request.actor, why=why)
         undo = offer_revision(request, run.report)
         words = _("%(run)s moved to Trash. You can restore it for 30 days.") % {"run": run}
         messages.success(request, words, extra_tags=undo)
@@ -216,14 +212,14 @@ def _pretty(stored: dict[str, Any]) -> str:
     return json.dumps(stored, ensure_ascii=False, indent=2)
 
 
-@posted
+@signed_in("POST")
 def run_cancel(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Cancel the run without saving anything."""
     run = _run(request, slug, run_id)
     return _acted(request, run) if run.ask_to_cancel(by=request.actor) else _ended(request, run)
 
 
-@posted
+@signed_in("POST")
 def run_stop(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Have the run write its report from what it has found."""
     run = _run(request, slug, run_id)
@@ -237,17 +233,17 @@ def run_stop(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     return _ended(request, run)
 
 
-@posted
+@signed_in("POST")
 def run_try(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Let a postponed run continue now."""
     run = _run(request, slug, run_id)
     if not starting.try_now(run, by=request.actor):
         why = _("This run isn’t waiting to be retried. It’s %(status)s.")
-        return refused(request, why % {"status": _status(run)})
+        return refused(request, why % {"status": run.status_now()})
     return _acted(request, run)
 
 
-@posted
+@signed_in("POST")
 def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Queue a failed or cancelled run again: from a `step`, or after its last finished one."""
     run = _run(request, slug, run_id)
@@ -261,11 +257,11 @@ def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
         return refused(request, str(exc))
     if not done:
         why = _("Only a failed or cancelled run can be retried. This one is %(status)s.")
-        return refused(request, why % {"status": _status(run)})
+        return refused(request, why % {"status": run.status_now()})
     return _acted(request, run)
 
 
-@posted
+@signed_in("POST")
 def run_rerun(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Start a run with this one's settings and queries, and show it."""
     run = _run(request, slug, run_id)
@@ -283,7 +279,7 @@ def run_rerun(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 
 
 @never_cache
-@posted
+@signed_in("POST")
 def run_plan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Continue a run with the queries as the person edited them."""
     run, form = _run(request, slug, run_id), PlanForm(request.POST)
@@ -299,7 +295,7 @@ def run_plan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     return _went_on(request, run)
 
 
-@posted
+@signed_in("POST")
 def run_replan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Have a waiting run create a new plan."""
     run, seen = _run(request, slug, run_id), PlanForm(request.POST).seen_at()
@@ -354,14 +350,9 @@ def _in_the_way(run: Run, exc: RunAlreadyActive) -> Any:
     )
 
 
-def _status(run: Run) -> str:
-    run.refresh_from_db(fields=["status"])
-    return str(run.get_status_display())
-
-
 def _ended(request: BeaconRequest, run: Run) -> HttpResponse:
     why = _("This run has already ended (%(status)s), so it can’t be cancelled or stopped.")
-    return refused(request, why % {"status": _status(run)})
+    return refused(request, why % {"status": run.status_now()})
 
 
 def _acted(request: BeaconRequest, run: Run) -> HttpResponse:

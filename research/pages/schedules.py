@@ -15,7 +15,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -24,11 +24,12 @@ from django.utils.translation import ngettext
 
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import signed_in
-from memory.models import Activity, Topic, User
+from memory.models import Activity, User
 from memory.models.errors import InvalidValue
 from memory.pages.shared.undo import act, offer
 from memory.services.llm import spending
 from research.models import Schedule
+from research.pages import topic_list
 from research.services.budgets import forecasting
 from research.services.budgets.forecasting import Forecast
 from research.services.runs.execution.starting import next_first
@@ -158,6 +159,7 @@ def context(user: User, key: str) -> dict[str, Any]:
     until = max(month_end, _midnight(last + timedelta(days=1)))
     slots = {one.pk: scheduling.slots_until(one, since, until) for one in running}
     weeks = _weeks(days, schedules, slots, forecasts, since, until)
+    every_day = _taken_out(weeks)
     rows = [
         {
             "schedule": one,
@@ -184,6 +186,7 @@ def context(user: User, key: str) -> dict[str, Any]:
         "earlier": None if is_present else before(first),
         "later": following(first),
         "weeks": weeks,
+        "every_day": every_day,
         "days": [day for week in weeks for day in week.days if day.entries and not day.is_other],
         "total": total,
         "is_free": not any(one.has_model for one in forecasts.values()),
@@ -250,6 +253,26 @@ def _weeks(
         for cell in week.days:
             cell.entries.sort(key=lambda entry: (entry["at"], entry["topic"].title))
     return weeks
+
+
+def _taken_out(weeks: Sequence[Week]) -> list[dict[str, Any]]:
+    """Remove the topics that run at the same time on every day, and return one entry for each.
+
+    On the first day, some of their runs may be over.
+    """
+    days = [day for week in weeks for day in week.days if not day.is_other]
+    kept: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    for day in days[1:]:
+        for entry in day.entries:
+            kept[entry["topic"].pk].append(entry)
+    found = {}
+    for pk, entries in kept.items():
+        alike = {(timezone.localtime(entry["at"]).time(), entry["times"]) for entry in entries}
+        if len(entries) == len(days) - 1 > 1 and len(alike) == 1:
+            found[pk] = entries[0]
+    for day in days:
+        day.entries = [entry for entry in day.entries if entry["topic"].pk not in found]
+    return sorted(found.values(), key=lambda entry: (entry["at"], entry["topic"].title))
 
 
 def _add_recheck(
@@ -349,7 +372,7 @@ def schedules(request: BeaconRequest) -> HttpResponse:
 @act("schedule-hour")
 def schedule_hour(request: BeaconRequest, slug: str, hour: int, expected: int | None = None) -> str:
     """Move a topic's runs to another hour of the same days (an undo: from the expected hour)."""
-    topic = _topic(request, slug)
+    topic = topic_list.bare_topic_or_404(request, slug)
     was = scheduling.move_to_hour(topic, hour, by=request.actor)
     if was is None:
         raise InvalidValue(
@@ -367,7 +390,7 @@ def schedule_hour(request: BeaconRequest, slug: str, hour: int, expected: int | 
 @act("schedule-missed")
 def schedule_missed(request: BeaconRequest, slug: str, choice: str, expected: str = "") -> str:
     """Set what happens to a topic's missed runs."""
-    topic = _topic(request, slug)
+    topic = topic_list.bare_topic_or_404(request, slug)
     if choice not in Schedule.Missed.values:
         raise Http404
     was = scheduling.set_missed(topic, choice, by=request.actor)
@@ -393,9 +416,3 @@ def _check_unchanged(was: object, expected: object) -> None:
         raise InvalidValue(
             _("The schedule has changed since then, so your change couldn’t be undone.")
         )
-
-
-def _topic(request: BeaconRequest, slug: str) -> Topic:
-    mine = Topic.objects.of(request.user).live().select_related("owner")
-    topic: Topic = get_object_or_404(mine, slug=slug)
-    return topic

@@ -26,13 +26,12 @@ from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
     redirect_back,
-    refused,
     signed_in,
 )
 from memory.models import Membership, Topic, User
-from memory.models.errors import InvalidValue, Locked, MemoryRefused
+from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import act, offer, posted, undoes
+from memory.pages.shared.undo import act, offer, undoes
 from research.models import Channel, Comment, Report, Run, RunAlreadyActive
 from research.pages import topic_list
 from research.pages.report_list import counts_of, row_of
@@ -117,7 +116,7 @@ def shared_sources(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return _show(request, "shared_topic_sources", member, "sources", **more)
 
 
-@posted
+@signed_in("POST")
 def shared_read(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Mark the topic as read up to Run #`upto`, for this person only."""
     member = _member(request, pk)
@@ -131,7 +130,7 @@ def shared_read(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect_back(request, reverse("research:shared-topic", args=[pk]))
 
 
-@posted
+@signed_in("POST")
 def shared_notify(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Turn the person's own notifications about new reports on or off."""
     member = _member(request, pk)
@@ -151,7 +150,7 @@ def shared_notify(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect_back(request, reverse("research:shared-topic", args=[pk]))
 
 
-@posted
+@signed_in("POST")
 def shared_leave(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """End the person's own access."""
     member = _member(request, pk)
@@ -177,10 +176,7 @@ def take_errors(form: forms.Form, exc: InvalidValue) -> None:
 def shared_settings(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Edit what the topic's runs look for, as an editor."""
     member = _member(request, pk)
-    try:
-        sharing.topic_for(request.user, pk, sharing.EDITOR)
-    except Locked as exc:
-        return refused(request, str(exc))
+    sharing.topic_for(request.user, pk, sharing.EDITOR)
     topic = member.topic
     before = sharing.settings_of(topic)
     form = EditorForm(request.POST or None, initial={**before, "base": json.dumps(before)})
@@ -233,7 +229,7 @@ def _undo_shared_edit(
     return reverse("research:shared-topic-settings", args=[topic])
 
 
-@posted
+@signed_in("POST")
 def shared_run_start(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Start a run of the topic, as an editor."""
     member = _member(request, pk)
@@ -301,7 +297,7 @@ def _ask_again(
     return render(request, "research/comment.html", context)
 
 
-@posted
+@signed_in("POST")
 @idempotent_post
 def comment_add(request: BeaconRequest, pk: uuid.UUID, run_id: int) -> HttpResponse:
     report = _report(request, pk, run_id, *sharing.WRITERS)
@@ -375,7 +371,7 @@ def _undo_edit(
     return _discussion(request, comment.report, comment.pk)
 
 
-@posted
+@signed_in("POST")
 def comment_delete(
     request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID
 ) -> HttpResponse:
@@ -446,7 +442,7 @@ class MemberForm(forms.Form):
 @idempotent_post
 def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
     """List the people the topic is shared with, and add one."""
-    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     form = MemberForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         name, role = form.cleaned_data["username"], form.cleaned_data["role"]

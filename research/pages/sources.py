@@ -8,7 +8,7 @@ from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import HttpResponse, StreamingHttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
@@ -108,10 +108,6 @@ def _row_of(kind: Kind, rule: str) -> dict[str, Any]:
 # --- a topic's sources ---
 
 
-def _topic(request: BeaconRequest, slug: str) -> Any:
-    return get_object_or_404(topic_list.topics_of(request.user), slug=slug)
-
-
 def _desk(slug: str) -> str:
     return reverse("research:topic-sources", args=[slug])
 
@@ -120,7 +116,7 @@ def _desk(slug: str) -> str:
 @vary_on_headers("HX-Request")
 def topic_sources(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the topic's sources by domain or by page. Over htmx only the list."""
-    return _show(request, _topic(request, slug))
+    return _show(request, topic_list.topic_or_404(request, slug))
 
 
 def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
@@ -173,7 +169,7 @@ def _counted(wanted: SourcesFilter, total: int) -> str:
 @signed_in("GET", "HEAD")
 def sources_export(request: BeaconRequest, slug: str) -> StreamingHttpResponse:
     """Download the filtered and sorted list as CSV."""
-    topic, wanted = _topic(request, slug), SourcesFilter.of(request.GET)
+    topic, wanted = topic_list.topic_or_404(request, slug), SourcesFilter.of(request.GET)
     pieces = (line.encode() for line in source_desk.as_csv(topic, wanted))
     response = StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8; header=present")
     response["Content-Disposition"] = f'attachment; filename="{topic.slug}-sources.csv"'
@@ -192,7 +188,7 @@ def source_act(
     An undo names the rule that it expects. For a site that isn't in the list, the person types the place;
     errors are shown next to it.
     """
-    topic = _topic(request, slug)
+    topic = topic_list.topic_or_404(request, slug)
     asked = do or request.POST.get("do", "")
     how, scope, place = (*asked.split(" ", 2), "", "")[:3]
     typed = "" if asked else request.POST.get("place", "")[:3000]
@@ -244,7 +240,9 @@ def _say(request: BeaconRequest, place: str, acts: tuple[str, str], scope: str, 
 @act("url-forget")
 def source_forget_url(request: BeaconRequest, slug: str) -> str:
     """Forget that a URL was seen, so a search can return it as new."""
-    line = trash.forget_url(_topic(request, slug), request.POST.get("url", ""), by=request.actor)
+    line = trash.forget_url(
+        topic_list.topic_or_404(request, slug), request.POST.get("url", ""), by=request.actor
+    )
     undo = offer(request, "url-forgotten", slug=slug, line=line.pk)
     words = _("URL forgotten. %(url)s can appear as new again. Facts from this page are kept.")
     messages.success(request, words % {"url": shorten(line.label, 120)}, extra_tags=undo)
@@ -253,7 +251,7 @@ def source_forget_url(request: BeaconRequest, slug: str) -> str:
 
 @undoes("url-forgotten")
 def _remember_url(request: BeaconRequest, slug: str, line: int) -> str:
-    url = trash.remember_url(_topic(request, slug), line, by=request.actor)
+    url = trash.remember_url(topic_list.topic_or_404(request, slug), line, by=request.actor)
     messages.success(request, _("Undone. %(url)s is marked as seen.") % {"url": shorten(url, 120)})
     return _desk(slug)
 
@@ -261,7 +259,7 @@ def _remember_url(request: BeaconRequest, slug: str, line: int) -> str:
 @act("read-next")
 def read_next(request: BeaconRequest, slug: str, address: str = "") -> str | HttpResponse:
     """Have the next run read a page. Errors are shown next to the typed text."""
-    topic = _topic(request, slug)
+    topic = topic_list.topic_or_404(request, slug)
     typed = request.POST.get("address", "")[:3000]
     try:
         page, is_new = reading.add(topic, address or typed, by=request.actor)
@@ -281,7 +279,7 @@ def read_next(request: BeaconRequest, slug: str, address: str = "") -> str | Htt
 @act("read-next-not")
 def read_next_not(request: BeaconRequest, slug: str, address: str = "") -> str:
     """Remove a page from the next run's reading list."""
-    topic = _topic(request, slug)
+    topic = topic_list.topic_or_404(request, slug)
     address = address or request.POST.get("address", "")
     if reading.remove(topic, address, by=request.actor):
         undo = offer(request, "read-next", slug=slug, address=address)
@@ -358,7 +356,7 @@ def topic_rules(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the topic's standing rules. A POST adds one."""
     if request.method != "POST":
         return _page(request, slug)
-    topic = _topic(request, slug)
+    topic = topic_list.topic_or_404(request, slug)
     form = RuleForm(_kind(request), request.POST)
     if form.is_valid():
         try:
@@ -373,7 +371,7 @@ def topic_rules(request: BeaconRequest, slug: str) -> HttpResponse:
 
 
 def _page(request: BeaconRequest, slug: str, form: RuleForm | None = None) -> HttpResponse:
-    topic = _topic(request, slug)  # the state after the action
+    topic = topic_list.topic_or_404(request, slug)  # the state after the action
     context = {"topic": topic, "tab": "facts", "rules": rules_of(topic, form)}
     if request.htmx:
         return render(request, "research/_rules.html", context)
@@ -384,7 +382,7 @@ def _page(request: BeaconRequest, slug: str, form: RuleForm | None = None) -> Ht
 @act("rule-add")
 def rule_add(request: BeaconRequest, slug: str, kind: str = "", rule: str = "") -> HttpResponse:
     """Add a rule with one click, such as next to a result or a source."""
-    topic = _topic(request, slug)
+    topic = topic_list.topic_or_404(request, slug)
     _add(request, topic, _kind(request, kind), rule or request.POST.get("rule", ""))
     return _after(request, topic)
 
@@ -392,7 +390,7 @@ def rule_add(request: BeaconRequest, slug: str, kind: str = "", rule: str = "") 
 @act("rule-remove")
 def rule_remove(request: BeaconRequest, slug: str, kind: str = "", rule: str = "") -> HttpResponse:
     """Remove a rule. Current runs still follow it."""
-    topic, of = _topic(request, slug), _kind(request, kind)
+    topic, of = topic_list.topic_or_404(request, slug), _kind(request, kind)
     rule = rule or request.POST.get("rule", "")
     values = {"rule": standing_rules.shown(rule)}
     if standing_rules.remove(topic, of, rule, by=request.actor):

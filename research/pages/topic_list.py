@@ -30,6 +30,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, Lower
 from django.http import QueryDict
+from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
@@ -39,6 +40,7 @@ from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
 from beacon_site.db.message_fields import containing
 from beacon_site.text.cleaning import choice_sent, normal_title, words_sent
 from beacon_site.text.messages import grouped
+from beacon_site.web.http import BeaconRequest
 from memory.models import Source, Topic, TopicFact, User
 from memory.pages.shared.filter_bar import Choice, Facet
 from research.models import DeltaItem, Report, Run, TopicSettings
@@ -391,6 +393,18 @@ def topics_of(user: User) -> QuerySet[Any]:
     total = Coalesce(Subquery(counted, output_field=IntegerField()), 0)
     found: QuerySet[Any] = topics.annotate(run_total=total, hitch=lately(OuterRef("pk")))
     return found.select_related("owner", "settings", "schedule")
+
+
+def topic_or_404(request: BeaconRequest, slug: str) -> Any:
+    """Return the person's topic for its pages, with the figures that the tabs show."""
+    return get_object_or_404(topics_of(request.user), slug=slug)
+
+
+def bare_topic_or_404(request: BeaconRequest, slug: str) -> Topic:
+    """Return the person's topic for an action on it, without figures."""
+    mine = Topic.objects.of(request.user).live().select_related("owner")
+    topic: Topic = get_object_or_404(mine, slug=slug)
+    return topic
 
 
 def head_of(topic: Any) -> dict[str, Any]:

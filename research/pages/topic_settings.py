@@ -54,6 +54,7 @@ from research.services.topics.topic_form import (
     SCHEDULE_PARTS,
     ScheduleForm,
     TopicForm,
+    base_of,
     initial_of,
     initial_of_new,
 )
@@ -344,7 +345,7 @@ def schedule_preview(request: BeaconRequest) -> HttpResponse:
 @signed_in("GET", "POST")
 def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     """Edit a topic. Changes apply from its next run."""
-    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     if (again := _shown_again(request)) is not None:
         form = TopicForm(owner=request.user, topic=topic, initial=again)
     else:
@@ -354,7 +355,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     if form.is_bound and _is_saving(request) and form.is_valid():
         try:
             topic = topic_editing.edit_topic(
-                topic, by=request.actor, wanted=form.state(), base=form.base_state()
+                topic, by=request.actor, wanted=form.state(), base=base_of(form)
             )
         except topic_editing.EditConflict as exc:
             theirs = exc.theirs
@@ -403,7 +404,7 @@ def _rebased(
     """
     topic.refresh_from_db()
     stored = TopicForm(owner=request.user, topic=topic, initial=initial_of(topic))
-    base, data = form.base_state(), request.POST.copy()
+    base, data = base_of(form), request.POST.copy()
     for name, mine in form.state().items():
         if name not in exc.theirs and mine == base.get(name):
             for part in SCHEDULE_PARTS if name == "schedule" else (name,):

@@ -33,7 +33,7 @@ from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet
-from memory.pages.shared.undo import act, offer, offer_revision, posted, undoes
+from memory.pages.shared.undo import act, offer, offer_revision, undoes
 from memory.services import topic_memory
 from memory.services.notes.saving import write_note
 from memory.services.records import traces
@@ -112,7 +112,7 @@ def _facets(request: BeaconRequest) -> tuple[list[Facet], dict[str, int]]:
     return facets, counts
 
 
-@posted
+@signed_in("POST")
 def topics_bulk(request: BeaconRequest) -> HttpResponse:
     """Apply an action to the selected topics, or to all that match. The list keeps its filters."""
     back = reverse("research:topics") + (f"?{request.GET.urlencode()}" if request.GET else "")
@@ -146,7 +146,7 @@ def _chosen(request: BeaconRequest) -> list[Topic]:
     return list(found.select_related("owner").order_by("title"))
 
 
-@posted
+@signed_in("POST")
 def topics_sample(request: BeaconRequest) -> HttpResponse:
     """Create or find the sample topic and start its next run."""
     try:
@@ -208,10 +208,6 @@ def topic_purge(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 MOST_NOTE = 1_000  # characters
 
 
-def _topic(request: BeaconRequest, slug: str) -> Any:
-    return get_object_or_404(topic_list.topics_of(request.user), slug=slug)
-
-
 def _show(request: BeaconRequest, tab: str, topic: Any, /, **more: Any) -> HttpResponse:
     """Show a tab. Over htmx (filters, further pages) only its list."""
     context = {**more, "topic": topic, "tab": tab, "head": topic_list.head_of(topic)}
@@ -226,7 +222,7 @@ def _show(request: BeaconRequest, tab: str, topic: Any, /, **more: Any) -> HttpR
 @vary_on_headers("HX-Request")
 def topic(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show what changed in the unread runs, or in the runs that the address selects."""
-    found = _topic(request, slug)
+    found = topic_list.topic_or_404(request, slug)
     first, last = (number_of(request.GET.get(name, "")) for name in ("from", "to"))
     page = reading.of(found, first, last)
     number = Comment.objects.filter(report__run=page.strip.last.pk).count() if page else 0
@@ -260,7 +256,7 @@ class SentenceNoteForm(AsksAboutSecrets):
 @idempotent_post
 def sentence_note(request: BeaconRequest, slug: str) -> HttpResponse:
     """Add a note on a sentence of the topic. It appears in the margin next to the sentence."""
-    found = _topic_to_change(request, slug)
+    found = topic_list.bare_topic_or_404(request, slug)
     sentence = request.GET.get("sentence", "").replace("\x00", "")[:MOST_NOTE]
     form = SentenceNoteForm(request.POST or None, initial={"sentence": sentence})
     if request.method == "POST" and form.is_valid():
@@ -291,7 +287,7 @@ def sentence_note(request: BeaconRequest, slug: str) -> HttpResponse:
 @vary_on_headers("HX-Request")
 def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show all runs, including failed and cancelled ones."""
-    found = _topic(request, slug)
+    found = topic_list.topic_or_404(request, slug)
     facets, total = topic_list.run_facets(found)
     query = filter_bar.read(request.GET, facets)
     page = topic_list.runs_of(found, query, cursor=request.GET.get("cursor", ""))
@@ -347,7 +343,7 @@ def affects_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
 @signed_in("GET", "HEAD")
 def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show what the next run looks for, reads again, knows and skips. The prompt and JSON are folded."""
-    found = _topic(request, slug)
+    found = topic_list.topic_or_404(request, slug)
     loaded, memory = topic_memory.load(found), agent_memory(found)
     again = known_pages.links_of(found, loaded.memory)
     titles = dict(found.sources.filter(link__in=again).values_list("link", "title"))
@@ -367,7 +363,7 @@ def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
 @signed_in("GET", "HEAD")
 def topic_memory_json(request: BeaconRequest, slug: str) -> HttpResponse:
     """Download the memory as seed 000's JSON (R237)."""
-    found = _topic(request, slug)
+    found = topic_list.topic_or_404(request, slug)
     dumps = {"indent": 2, "ensure_ascii": False}
     response = JsonResponse(agent_memory(found), json_dumps_params=dumps)
     response["Content-Disposition"] = f'attachment; filename="{found.slug}-memory.json"'
@@ -377,23 +373,17 @@ def topic_memory_json(request: BeaconRequest, slug: str) -> HttpResponse:
 # --- actions on a topic ---
 
 
-def _topic_to_change(request: BeaconRequest, slug: str) -> Topic:
-    mine = Topic.objects.of(request.user).live().select_related("owner")
-    topic: Topic = get_object_or_404(mine, slug=slug)
-    return topic
-
-
 def _page_of(topic: Topic) -> str:
     return reverse("research:topic", args=[topic.slug])
 
 
-@posted
+@signed_in("POST")
 def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     """Start a run and show it, or show the current one.
 
     `depth` applies only to this run. Without it, the topic's depth applies.
     """
-    topic = _topic_to_change(request, slug)
+    topic = topic_list.bare_topic_or_404(request, slug)
     depth = request.POST.get("depth", "")
     try:
         run: Run | None = start_run(
@@ -411,9 +401,9 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
 
-@posted
+@signed_in("POST")
 def topic_act(request: BeaconRequest, slug: str, act: str) -> HttpResponse:
-    topic = _topic_to_change(request, slug)
+    topic = topic_list.bare_topic_or_404(request, slug)
     more = acts.ACTS[act].do(topic, request.actor)
     if more is None:
         messages.info(request, str(acts.ACTS[act].unchanged))
@@ -450,10 +440,10 @@ def _undo_topics(request: BeaconRequest, act: str, topics: list[str]) -> str:
     return reverse("research:topics")
 
 
-@posted
+@signed_in("POST")
 def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
     """Move the topic to Trash. A run in progress is cancelled, and the message says so."""
-    topic = _topic_to_change(request, slug)
+    topic = topic_list.bare_topic_or_404(request, slug)
     cancelled = topic_editing.trash_topic(topic, by=request.actor)
     words = _("“%(topic)s” moved to Trash. You can restore it within 30 days.") % {"topic": topic}
     if cancelled:
@@ -467,5 +457,5 @@ def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
 @signed_in("GET", "POST")
 def topic_duplicate(request: BeaconRequest, slug: str) -> HttpResponse:
     """Open the form for a new topic, filled with this one's settings and schedule."""
-    topic = _topic_to_change(request, slug)
+    topic = topic_list.bare_topic_or_404(request, slug)
     return redirect_to(request, f"{reverse('research:topic-new')}?from={topic.slug}")

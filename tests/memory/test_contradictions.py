@@ -77,7 +77,6 @@ def test_a_note_an_observation_a_fact_and_a_line_of_a_file_are_known(alice: User
     assert {one.type for one in found} == {"note", "observation", "fact", "section"}
     line = next(one for one in found if one.type == "section")
     assert line.place.startswith("facts/user.md, line ")
-    assert all(one.mine == "Billing still runs PostgreSQL 12.22." for one in found)
 
 
 def test_nothing_of_others_in_trash_replaced_or_expired_is_known(alice: User, bob: User) -> None:

@@ -149,8 +149,8 @@ def test_a_summary_that_was_written_is_kept_and_one_that_was_not_is_renewed(alic
     assert mine.summary == "in my words"
 
     save(alice, USER, "# User\n\n> Summary:\n\n- Name: Ann\n")
-    renewed, count = patch_file(alice, USER, [("Ann", "Anna")], by=AGENT)
-    assert (renewed.file.summary, count) == ("Name: Anna", 1)
+    renewed = patch_file(alice, USER, [("Ann", "Anna")], by=AGENT)
+    assert renewed.file.summary == "Name: Anna"
     assert "> Summary: Name: Anna\n" in text_of(alice, USER)
 
     given = append_to(alice, USER, "- Likes tea", summary="Anna, tea", by=AGENT)
@@ -168,7 +168,7 @@ WITHOUT = "# User\n\n- Name: Anna\n"
         lambda one: save(one, USER, REWRITTEN, by=AGENT),
         lambda one: save(one, USER, WITHOUT, by=AGENT),
         lambda one: append_to(one, USER, "- Tea", summary="an agent's", by=AGENT).file,
-        lambda one: patch_file(one, USER, [("in my words", "an agent's")], by=AGENT)[0].file,
+        lambda one: patch_file(one, USER, [("in my words", "an agent's")], by=AGENT).file,
         lambda one: save(one, USER, REWRITTEN, by=REFLECTOR),
         lambda one: save(one, USER, PERSONS.replace("Ann", "Anna"), by=one.actor),
         lambda one: append_to(one, USER, "- Tea", by=one.actor).file,

@@ -48,7 +48,6 @@ def test_a_task_is_offered_the_five_that_fit_best(alice: Any, bob: Any):
     assert len(found) == 5
     assert found[0] == best.content
     assert "The library closes at six." not in found
-    assert offered(alice, limit=2) == found[:2]
 
 
 def test_what_came_from_the_web_is_offered_to_its_own_topic_alone(alice: Any, topic: Topic):

@@ -87,7 +87,8 @@ def test_the_present_month_starts_today_and_shows_two_weeks(alice: Any):
 
     days = [day.day.isoformat() for week in shown["weeks"] for day in week.days]
     assert (days[0], days[-1]) == ("2026-11-28", "2026-12-11")
-    assert all(day.entries for week in shown["weeks"] for day in week.days)
+    assert [entry["topic"].title for entry in shown["every_day"]] == ["Solid-state batteries"]
+    assert not any(day.entries for week in shown["weeks"] for day in week.days)
     assert shown["heading"] == "28 November – 11 December 2026"
     assert shown["weekdays"][0] == "Saturday"
     assert shown["total"].runs == 3  # of this month

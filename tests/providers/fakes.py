@@ -237,7 +237,6 @@ class FakeFetcher:
             title=title,
             text=found,
             content_type="text/plain",
-            bytes_read=len(found.encode("utf-8", "replace")),
         )
 
 

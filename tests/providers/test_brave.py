@@ -48,8 +48,7 @@ def test_results_become_hits(search, brave):
     assert [(hit.rank, hit.url[-2:]) for hit in hits] == [(1, "/1"), (2, "/2")]
     assert hits[0].snippet == "What result 1 says."
     assert [hit.published_at for hit in hits] == [date(2026, 3, 4), None]
-    assert (hits[0].service, hits[0].raw["type"]) == ("brave", "search_result")
-    assert "meta_url" not in hits[0].raw
+    assert hits[0].service == "brave"
 
 
 def test_pages_are_counted_from_zero_until_there_are_enough(search, brave):

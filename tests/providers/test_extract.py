@@ -132,24 +132,6 @@ def test_the_date_is_the_one_that_the_page_declares(head: str, day: date | None,
     assert reader.extract(page.encode(), content_type="text/html").published_at == day
 
 
-@pytest.mark.parametrize(
-    ("page", "language"),
-    [
-        ('<html lang="de-AT"><p>Hallo zusammen', "de-at"),
-        ('<html><meta property="og:locale" content="pt_BR"><p>Oi', "pt-br"),
-        ("<p>これは日本語の文章です。電池についての記事です。", "ja"),
-        ("<p>이것은 한국어 문장입니다. 배터리에 대한 기사입니다.", "ko"),
-        ("<p>这是一篇关于固态电池的中文文章。", "zh"),
-        ("<p>Who can tell?", ""),
-        ('<html lang="&quot;><script>"><p>Who can tell?', ""),
-    ],
-)
-def test_the_language_is_declared_or_told_by_the_script(
-    page: str, language: str, reader: Extractor
-):
-    assert reader.extract(page.encode(), content_type="text/html").language == language
-
-
 def test_markdown_keeps_its_lists_and_code_and_joins_its_paragraphs(reader: Extractor):
     source = "---\na: b\n---\n# Cells\n\nA line\nbroken.\n\n- one\n- two\n\n```\nx\ny\n```\nEnd.\n"
     found = reader.extract(source.encode(), content_type="text/markdown")

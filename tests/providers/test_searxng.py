@@ -41,7 +41,6 @@ def test_results_become_hits(search, searx):
     assert [(hit.rank, hit.url[-2:]) for hit in hits] == [(1, "/1"), (2, "/2")]
     assert (hits[0].title, hits[0].snippet) == ("Result 1", "What result 1 says.")
     assert [hit.published_at for hit in hits] == [date(2026, 3, 4), None]
-    assert hits[0].raw["engines"] == ["duckduckgo"] and "parsed_url" not in hits[0].raw
 
 
 def test_pages_are_counted_from_one_until_there_are_enough(search, searx):

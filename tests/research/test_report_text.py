@@ -52,7 +52,7 @@ def test_east_asian_characters_count_as_two():
 def test_a_delta_section_that_a_model_wrote_into_the_body_is_left_out():
     body = "# T\n\nIntro.\n\n## What Changed Since Last Week\n\n- all new\n\n## More\n\nText.\n\n## References\n- x"
 
-    tidy = report_text.tidy_body(body, title="T", delta_heading="What Changed Since Last Week")
+    tidy = report_text.tidy_body(body, delta_heading="What Changed Since Last Week")
 
     assert tidy == "Intro.\n\n\n## More\n\nText.".replace("\n\n\n", "\n\n")
 

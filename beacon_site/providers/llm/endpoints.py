@@ -34,7 +34,7 @@ PORTS = {11434: "ollama", 1234: "lmstudio"}
 class Kind:
     """One kind of endpoint.
 
-    `json_mode` and `limit_field` are tried first; `path` is added to a URL without one; `seconds`
+    `limit_field` is tried first; `path` is added to a URL without one; `seconds`
     limits one call, with more for models that may run on this machine; `context` says how to
     enlarge its window; `hint` is for people.
     """
@@ -43,7 +43,6 @@ class Kind:
     label: str | Promise
     default_url: str = ""
     path: str = ""
-    json_mode: str = "schema"
     limit_field: str = "max_tokens"
     needs_key: bool = False
     seconds: float = 90

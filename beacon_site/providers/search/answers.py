@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import json
-import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +34,7 @@ from beacon_site.providers.search.base import (
 )
 from beacon_site.text.messages import gettext as _
 
-LARGEST_RAW = 4000  # characters of JSON kept of one result
+LARGEST_ERROR = 4000  # bytes of an error page that are searched for its text
 LONGEST_REASON = 300  # characters of a service's own words in a message
 MAX_PAGES = 10  # of one search, so that a service with endless pages doesn't use up a month's quota
 
@@ -143,7 +142,7 @@ def said(http: ServiceHttp, body: object) -> str:
 
 def plain_text(http: ServiceHttp, reply: Reply) -> str:
     """Return a short plain-text reply on one line, or "" if it is data or a web page."""
-    text = reply.content[:LARGEST_RAW].decode("utf-8", "replace").strip()
+    text = reply.content[:LARGEST_ERROR].decode("utf-8", "replace").strip()
     if text.startswith(("{", "[")) or "<" in text:
         return ""
     return one_line(http.scrubbed(text), LONGEST_REASON).rstrip(".")
@@ -200,18 +199,16 @@ def used_up(http: ServiceHttp, why: str) -> ServiceRefused:
 def hit_of(
     http: ServiceHttp,
     service: str,
-    item: Mapping[str, Any],
     *,
     url: object,
     title: object,
     snippet: object = "",
     published_at: date | None = None,
-    leave_out: Iterable[str] = (),
 ) -> SearchHit | None:
     """Return a clean hit, or None if readers can't open its URL.
 
-    `item` is the service's own record, kept as `raw` without the fields `leave_out`.  A URL that
-    contains the key gives None too, since the key would end up in the database and the report.
+    A URL that contains the key gives None too, since the key would end up in the database and the
+    report.
     """
     address = usable_url(url)
     if not address or http.scrubbed(address) != address:
@@ -224,7 +221,6 @@ def hit_of(
         snippet=text_of_html(http.scrubbed(summary), LONGEST_SNIPPET),
         service=service,
         published_at=published_at,
-        raw=_kept(http, item, frozenset(leave_out)),
     )
 
 
@@ -258,15 +254,6 @@ def shortened(query: str, *, characters: int, words: int = 0) -> str:
     while kept and len(" ".join(kept)) > characters:
         kept.pop()
     return " ".join(kept) or query.strip()[:characters]
-
-
-def _kept(http: ServiceHttp, item: Mapping[str, Any], leave_out: frozenset[str]) -> dict[str, Any]:
-    shown = {key: value for key, value in item.items() if key not in leave_out}
-    text = http.scrubbed(json.dumps(plain_json(shown), ensure_ascii=False))
-    if len(text) > LARGEST_RAW:
-        return {"left_out": f"larger than {LARGEST_RAW} characters"}
-    raw = json.loads(text)
-    return raw if isinstance(raw, dict) else {}
 
 
 # --- repeated queries of a run ------------------------------------------------------------------
@@ -392,24 +379,6 @@ def text_of_html(value: object, limit: int) -> str:
         return ""
     words = _TAG.sub(" ", _NO_WORDS.sub(" ", value[:LARGEST_HTML]))
     return one_line(html.unescape(words), limit)
-
-
-def plain_json(value: object, *, depth: int = 5) -> object:
-    """Return `value` as JSON that Postgres can store: no NUL or lone surrogates, not too deep."""
-    if isinstance(value, str):
-        return _UNSAFE.sub(" ", value[:LONGEST_URL])
-    if depth == 0:
-        return None
-    if isinstance(value, dict):
-        return {
-            _UNSAFE.sub(" ", str(key)): plain_json(item, depth=depth - 1)
-            for key, item in list(value.items())[:40]
-        }
-    if isinstance(value, list):
-        return [plain_json(item, depth=depth - 1) for item in value[:20]]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None  # Python accepts NaN and Infinity in JSON, but Postgres doesn't
-    return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
 def parse_date(value: object, *, today: date | None = None) -> date | None:

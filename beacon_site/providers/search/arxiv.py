@@ -130,7 +130,6 @@ class ArxivSearch:
         return hit_of(
             self._http,
             self.service,
-            {"id": entry["id"], "authors": entry["authors"], **entry["more"]},
             url=PAPER_URL + number,
             title=entry["title"],
             snippet=entry["text"],

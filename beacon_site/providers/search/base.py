@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
@@ -154,10 +154,7 @@ The library isn't here, because the memory app, which has its rows, creates that
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """One result: an http(s) URL with its title, as `service` returned it at `rank` (from 1).
-
-    `raw` is the service's own record, for people who want the details.  It never contains a key.
-    """
+    """One result: an http(s) URL with its title, as `service` returned it at `rank` (from 1)."""
 
     url: str
     title: str
@@ -165,7 +162,6 @@ class SearchHit:
     service: str = ""
     rank: int = 0
     published_at: date | None = None
-    raw: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

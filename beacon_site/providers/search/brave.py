@@ -94,12 +94,10 @@ class BraveSearch:
         return answers.hit_of(
             self._http,
             self.service,
-            item,
             url=item.get("url"),
             title=item.get("title"),
             snippet=item.get("description"),
             published_at=parse_date(item.get("page_age")) or parse_date(item.get("age")),
-            leave_out=("thumbnail", "profile", "meta_url", "deep_results"),
         )
 
 

@@ -31,7 +31,6 @@ from beacon_site.providers.search.answers import (
     LONGEST_SNIPPET,
     LONGEST_TITLE,
     host_in,
-    one_line,
     text_of_html,
     usable_url,
 )
@@ -203,23 +202,20 @@ def parse_feed(content: bytes, *, url: str, final_url: str = "") -> tuple[Search
         raise ProviderRejected(
             _("%(url)s isn’t an RSS or Atom feed. Enter the URL of the feed itself.") % {"url": url}
         )
-    about = {"feed": url, "feed_title": text_of_html(parsed["title"], LONGEST_TITLE)}
-    made = (_hit(entry, base, about) for entry in parsed["entries"])
+    made = (_hit(entry, base) for entry in parsed["entries"])
     return tuple(hit for hit in made if hit)
 
 
-def _hit(entry: Mapping[str, Any], base: str, about: Mapping[str, str]) -> SearchHit | None:
+def _hit(entry: Mapping[str, Any], base: str) -> SearchHit | None:
     url = _address(entry, base)
     if not url:
         return None
-    raw = {**about, "author": one_line(entry["author"], 200)}
     return SearchHit(
         url=url,
         title=text_of_html(entry["title"], LONGEST_TITLE) or url,
         snippet=text_of_html(entry["text"], LONGEST_SNIPPET),
         service="feeds",
         published_at=date.fromisoformat(entry["day"]) if entry["day"] else None,
-        raw={name: value for name, value in raw.items() if value},
     )
 
 

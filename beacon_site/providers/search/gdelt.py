@@ -174,11 +174,9 @@ class GdeltSearch:
         return hit_of(
             self._http,
             self.service,
-            item,
             url=item.get("url"),
             title=_BEFORE_POINT.sub(r"\1", title) if isinstance(title, str) else "",
             published_at=_seen(item.get("seendate")),
-            leave_out=("socialimage", "url_mobile"),
         )
 
 

@@ -25,7 +25,6 @@ VENDOR_URL = BY_NAME["hackernews"].vendor_url
 ITEM_URL = "https://news.ycombinator.com/item?id="
 MOST_A_PAGE = 100
 _BY_RELEVANCE, _BY_DATE = "/api/v1/search", "/api/v1/search_by_date"
-_NOT_KEPT = ("_highlightResult", "_tags", "children", "story_text")
 
 
 class HackerNewsSearch:
@@ -46,9 +45,8 @@ class HackerNewsSearch:
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` stories, best or newest first.
 
-        A hit's URL is the story's link, or its discussion if it has none (Ask HN).  The
-        discussion's URL, points and number of comments are in `raw`.  Raises ProviderUnavailable
-        (down, slow, rate limited) or ProviderRejected (URL, request).
+        A hit's URL is the story's link, or its discussion if it has none (Ask HN).  Raises
+        ProviderUnavailable (down, slow, rate limited) or ProviderRejected (URL, request).
         """
         path, other = _BY_RELEVANCE, _BY_DATE
         if options.newest_first:
@@ -85,10 +83,8 @@ class HackerNewsSearch:
         return hit_of(
             self._http,
             self.service,
-            {**item, "discussion": discussion},
             url=usable_url(item.get("url")) or discussion,
             title=item.get("title") or item.get("story_title"),
             snippet=item.get("story_text"),
             published_at=parse_date(item.get("created_at")),
-            leave_out=_NOT_KEPT,
         )

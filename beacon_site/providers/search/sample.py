@@ -56,7 +56,6 @@ class Article:
 
     url: str
     title: str
-    author: str
     published_at: date
     batch: int
     text: str
@@ -73,7 +72,7 @@ class Article:
 def read_article(path: Path, batch: int) -> Article:
     """Read one article: a head of `name: value` lines between `---`, then its paragraphs.
 
-    The head must have url, title, author and date (ISO).  Raises ValueError or KeyError for an
+    The head must have url, title and date (ISO).  Raises ValueError or KeyError for an
     invalid file, which is a bug, since the files are ours.
     """
     _before, head, body = path.read_text(encoding="utf-8").split("---\n", 2)
@@ -81,7 +80,6 @@ def read_article(path: Path, batch: int) -> Article:
     return Article(
         url=fields["url"],
         title=fields["title"],
-        author=fields["author"],
         published_at=date.fromisoformat(fields["date"]),
         batch=batch,
         text="\n\n".join(map(_block, body.strip().split("\n\n"))),
@@ -179,9 +177,7 @@ class SampleFetcher:
             title=article.title,
             text=article.text,
             published_at=article.published_at,
-            language="en",
             content_type="text/markdown",
-            bytes_read=len(article.text.encode()),
         )
 
 
@@ -221,7 +217,6 @@ def _hit(offer: _BatchArticle, rank: int, service: str) -> SearchHit:
         service=service,
         rank=rank,
         published_at=article.published_at,
-        raw={"batch": article.batch, "author": article.author},
     )
 
 

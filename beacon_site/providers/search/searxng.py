@@ -89,12 +89,10 @@ class SearxngSearch:
         return answers.hit_of(
             self._http,
             self.service,
-            item,
             url=item.get("url"),
             title=item.get("title"),
             snippet=item.get("content"),
             published_at=parse_date(item.get("publishedDate")),
-            leave_out=("img_src", "thumbnail", "parsed_url", "template", "iframe_src"),
         )
 
 

@@ -33,7 +33,6 @@ REGIONAL = ("zh-cn", "zh-tw", "zh-hk", "pt-br", "pt-pt", "es-419")
 
 _OFFSET = {"google": ("start", 0), "google_scholar": ("start", 0), "bing": ("first", 1)}
 _PAGING = ("start", "first", "num", "count", "next_page_token")  # copied from a `next` link
-_NOT_KEPT = ("thumbnail", "favicon", "source_logo", "icon", "images", "apply_options")
 
 
 class SerpApiSearch:
@@ -107,12 +106,10 @@ class SerpApiSearch:
         return answers.hit_of(
             self._http,
             self.service,
-            {name: value for name, value in item.items() if not name.startswith("serpapi_")},
             url=_address(item),
             title=_text(item, "title"),
             snippet=_text(item, "snippet", "description", "snippet_highlighted_words"),
             published_at=_dated(item),
-            leave_out=_NOT_KEPT,
         )
 
 

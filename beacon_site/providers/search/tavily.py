@@ -50,12 +50,10 @@ class TavilySearch:
         return answers.hit_of(
             self._http,
             self.service,
-            item,
             url=item.get("url"),
             title=item.get("title"),
             snippet=item.get("content"),
             published_at=parse_date(item.get("published_date")),
-            leave_out=("raw_content", "favicon", "images"),
         )
 
 

@@ -1,8 +1,7 @@
 """Wikipedia, or any MediaWiki: full-text search over the Action API.
 
-Articles have no publication date, only the time of their last edit.  That is kept in `raw`, never
-used as `published_at`, and only filters a time frame: an article that hasn't been edited since then
-has nothing newer and is left out.
+Articles have no publication date, only the time of their last edit.  That only filters a time frame:
+an article that hasn't been edited since then has nothing newer and is left out.
 """
 
 from __future__ import annotations
@@ -133,11 +132,9 @@ class WikipediaSearch:
         return hit_of(
             self._http,
             self.service,
-            item,
             url=_link(item, api),
             title=item.get("title"),
             snippet=item.get("snippet"),
-            leave_out=("snippet",),
         )
 
 

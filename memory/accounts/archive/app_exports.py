@@ -32,7 +32,7 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.net.charsets import HTML
 from beacon_site.text import values
-from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.cleaning import clean, dicts_in, one_line, shorten
 from beacon_site.text.dates import in_utc
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.messages import gettext as _
@@ -487,7 +487,7 @@ def _claude_conversation(where: str, one: dict[str, Any]) -> Item:
         if not isinstance(message, dict):
             continue
         text = _blocks(message.get("content")) or str(message.get("text") or "")
-        files = [*_listed(message.get("attachments")), *_listed(message.get("files"))]
+        files = [*dicts_in(message.get("attachments")), *dicts_in(message.get("files"))]
         for each in files:
             text += "\n\n" + _("[file: %(name)s]") % {
                 "name": one_line(str(each.get("file_name") or "?"))
@@ -510,7 +510,7 @@ def _claude_project(where: str, one: dict[str, Any]) -> Iterator[Item]:
     told = [str(one.get(part) or "").strip() for part in ("description", "prompt_template")]
     if any(told):
         yield Document(where, name, "\n\n".join(filter(None, [f"# {name}", *told])), url, at)
-    for file in _listed(one.get("docs")):
+    for file in dicts_in(one.get("docs")):
         title = one_line(str(file.get("filename") or "?"))
         text = str(file.get("content") or "")
         if text.strip():
@@ -537,7 +537,7 @@ def _blocks(content: Any) -> str:
     if isinstance(content, str):
         return content
     said = []
-    for block in _listed(content):
+    for block in dicts_in(content):
         if block.get("type") == "text":
             said.append(str(block.get("text") or ""))
         elif block.get("type") == "voice_note":
@@ -545,10 +545,6 @@ def _blocks(content: Any) -> str:
         elif block.get("type") == "tool_use":
             said.append(_("[tool: %(name)s]") % {"name": one_line(str(block.get("name") or "?"))})
     return "\n\n".join(filter(str.strip, said))
-
-
-def _listed(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 # --- Gemini ---------------------------------------------------------------------------------------
@@ -585,7 +581,7 @@ def _gemini_records(_name: str, open_file: Opener) -> Iterator[_GeminiEntry]:
     with open_file() as file:
         for one in _values(file, "item"):
             if isinstance(one, dict) and _is_gemini(one.get("header")):
-                answers = [_plain(each.get("html")) for each in _listed(one.get("safeHtmlItem"))]
+                answers = [_plain(each.get("html")) for each in dicts_in(one.get("safeHtmlItem"))]
                 asked, names = str(one.get("title") or ""), one.get("attachedFiles")
                 for file_name in names if isinstance(names, list) else []:
                     told = {"name": one_line(str(file_name))}
@@ -699,7 +695,7 @@ def _letta(name: str, open_file: Opener) -> Iterator[Item]:
     """Yield the memory blocks of an agent file, and the messages of each agent."""
     for prefix in ("blocks.item", "core_memory.item"):
         with open_file() as file:
-            for one in _listed(list(_values(file, prefix))):
+            for one in dicts_in(list(_values(file, prefix))):
                 value, label = (
                     str(one.get("value") or "").strip(),
                     one_line(str(one.get("label") or "")),
@@ -708,8 +704,8 @@ def _letta(name: str, open_file: Opener) -> Iterator[Item]:
                     yield Memory(f"{name}, {label}", f"{label}: {value}" if label else value)
     for prefix in ("agents.item", ""):
         with open_file() as file:
-            for agent in _listed(list(_values(file, prefix))):
-                messages = _listed(agent.get("messages"))
+            for agent in dicts_in(list(_values(file, prefix))):
+                messages = dicts_in(agent.get("messages"))
                 if messages:
                     yield _letta_messages(name, agent, messages)
 

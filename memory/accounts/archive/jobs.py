@@ -145,14 +145,22 @@ def _put_back(row: Archive, **fields: Any) -> bool:
     return bool(done)
 
 
-def is_small(row: Archive) -> bool:
-    """Whether it runs while the person waits."""
+def _is_small(row: Archive) -> bool:
     if row.way == Archive.Way.EXPORT:
         return int(row.options.get("rows", 0)) <= FEW_ROWS
     return row.size <= SMALL_UPLOAD
 
 
 # --- running ---------------------------------------------------------------------------------------
+
+
+def start(row: Archive) -> None:
+    """Do a small job at once. Leave a large one to a worker, and the page waits for it."""
+    if _is_small(row):
+        perform(row.pk)
+        row.refresh_from_db()
+    else:
+        row.wake()
 
 
 def perform(pk: Any) -> Archive | None:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from beacon_site.text.cleaning import is_uuid
+from beacon_site.text.cleaning import dicts_in, is_uuid
 from beacon_site.text.markdown import MARK
 from beacon_site.text.messages import grouped
 from memory import models as memory
@@ -125,7 +125,7 @@ def _call(given: Mapping[str, Any], taking_in: Any) -> dict[str, Any]:
         "arguments": arguments if isinstance(arguments, dict) else {},
         "result": _text(given.get("result")),
         "is_error": bool(given.get("is_error")),
-        "records": [_texts(one, taking_in) for one in _dicts(given.get("records"))],
+        "records": [_texts(one, taking_in) for one in dicts_in(given.get("records"))],
         "trust": _trust(_text(given.get("trust")), taking_in),
         "seen": _seen(given.get("seen"), taking_in),
     }
@@ -142,10 +142,6 @@ def _seen(given: Any, taking_in: Any) -> dict[str, int]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def remap_citations(taking_in: Any, messages: list[Message]) -> None:
@@ -372,11 +368,11 @@ def check_relations(_taking_in: Any, items: list[ContentItem]) -> None:
 # --- memory files ------------------------------------------------------------------------------
 
 
-def problem(file: MemoryFile) -> str:
+def file_problem(file: MemoryFile) -> str:
     """Return why a row can't be one of the owner's files, or ""."""
     try:
         checked_path(file.path)
-        text = _memory_kinds_text(file)
+        text = _with_summary_line(file)
         texts.check_lines(text)
         texts.check_size(file.path, texts.size_of(text), _others(file))
     except MemoryRefused as exc:
@@ -386,9 +382,9 @@ def problem(file: MemoryFile) -> str:
     return ""
 
 
-def make_room(file: MemoryFile, taking_in: Any) -> None:
+def replace_default_file(file: MemoryFile, taking_in: Any) -> None:
     """Recompute what derives from the text; the file replaces an unedited default file of its path."""
-    text = _memory_kinds_text(file)
+    text = _with_summary_line(file)
     if not _fits(file.blame, text):
         file.blame = carried([], "", text, file.version)
     file.content, file.summary = text, summary_of(text) or ""
@@ -397,7 +393,7 @@ def make_room(file: MemoryFile, taking_in: Any) -> None:
     ):
         file.summary_by = MemoryFile.SummaryBy.BEACON
     file.size = texts.size_of(text)
-    file.section_locks = _locks(file)
+    file.section_locks = _section_locks(file)
     if file.trashed_at is not None:
         return
     here = MemoryFile.objects.of(taking_in.owner).live().filter(path=file.path, version=1)
@@ -407,7 +403,7 @@ def make_room(file: MemoryFile, taking_in: Any) -> None:
             Remembered.purge(standing, by=taking_in.by)
 
 
-def finish(taking_in: Any, files: list[MemoryFile]) -> None:
+def finish_files(taking_in: Any, files: list[MemoryFile]) -> None:
     """Update sections and mirror.  Raises ImportRejected if the fact files exceed their budget."""
     budget = facts_budget(taking_in.owner)
     if budget.used > budget.most:
@@ -439,7 +435,7 @@ def entry_problem(entry: FileEntry) -> str:
     return ""
 
 
-def _memory_kinds_text(file: MemoryFile) -> str:
+def _with_summary_line(file: MemoryFile) -> str:
     text = cleaned(file.content).text
     return text if summary_of(text) else with_summary(text, by_rule(file.path, text))
 
@@ -459,7 +455,7 @@ def _fits(blame: Any, text: str) -> bool:
     return lines == sum(number for number, _version in carried([], "", text, 1))
 
 
-def _locks(file: MemoryFile) -> list[list[str]]:
+def _section_locks(file: MemoryFile) -> list[list[str]]:
     given = file.section_locks if isinstance(file.section_locks, list) else []
     paths = [one for one in given if isinstance(one, list) and all(isinstance(s, str) for s in one)]
     return [path for path in paths if path and locked_text(file.content, path) is not None]
@@ -478,7 +474,7 @@ def _too_long(row: Any) -> str:
     }
 
 
-def _make_room(note: Any, taking_in: Any) -> None:
+def _replace_default_identity(note: Any, taking_in: Any) -> None:
     """Import a soul, agent or user note although there is a current one.
 
     It replaces one that was never edited. Otherwise it is imported as superseded, since an import
@@ -625,7 +621,7 @@ MEMORY_KINDS = [
         gettext_lazy("notes"),
         memory.Note,
         problem=_too_long,
-        prepare=_make_room,
+        prepare=_replace_default_identity,
     ),
     Kind("observations", gettext_lazy("observations"), memory.Observation, problem=_too_long),
     Kind("scratchpad", gettext_lazy("scratchpad entries"), memory.ScratchpadEntry),
@@ -633,9 +629,9 @@ MEMORY_KINDS = [
         "files",
         gettext_lazy("memory files"),
         memory.MemoryFile,
-        problem=problem,
-        prepare=make_room,
-        finish=finish,
+        problem=file_problem,
+        prepare=replace_default_file,
+        finish=finish_files,
     ),
     Kind(
         "file-entries",

@@ -28,7 +28,7 @@ from memory.agents.tools.types import (
     why_held,
 )
 from memory.models import MemoryFile, Trust
-from memory.models.as_of import AS_OF_WORDS
+from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.models.file_format import checked_path, is_fact
 from memory.services.files.mirror import take_in
 from memory.services.files.reading import files_of, index_text, read_file
@@ -119,7 +119,7 @@ class AppendArguments(PathArguments):
 
 
 def _list(context: ToolContext, asked: DateArguments) -> ToolResult:
-    with context.as_it_was(asked.as_of):
+    with as_it_was(context, asked.as_of):
         return _listed(context)
 
 
@@ -135,7 +135,7 @@ def _listed(context: ToolContext) -> ToolResult:
 
 
 def _read(context: ToolContext, asked: ReadArguments) -> ToolResult:
-    with context.as_it_was(asked.as_of) as past:
+    with as_it_was(context, asked.as_of) as past:
         file = read_file(context.owner, asked.path)
     if not context.may_read(file):
         told = {"path": file.path}

@@ -91,10 +91,8 @@ class LoopResult:
     """
 
     text: str
-    messages: list[Message]
     calls: list[CallRecord]
     rounds: int
-    usage: Usage
     why_ended: str
     notice: str = ""
     failure: ProviderError | BudgetReached | None = None
@@ -126,8 +124,7 @@ def run_loop(
     model that still calls tools in its last round is asked again without tools. `on_call` receives
     each completed call. A tool that isn't in the registry is passed as an object instead of a name.
     `wait_for` runs each model call, so that the caller can do other work in the meantime. With a
-    `store`, results are kept there and sent in full for one turn at most; the messages in the
-    returned result still contain them in full.
+    `store`, results are kept there and sent in full for one turn at most.
 
     Raises what `ask_model` raises if the first model call fails; a later failure ends the loop with
     the work done so far. Errors from `on_text` and `on_call` are raised.
@@ -333,10 +330,8 @@ class _Loop:
     def _result(self, rounds: int, why: str, notice: str = "") -> LoopResult:
         return LoopResult(
             text=self.text,
-            messages=self.messages,
             calls=self.calls,
             rounds=rounds,
-            usage=self.usage,
             why_ended=why,
             notice=notice,
             without_tools=self.without_tools,

@@ -24,7 +24,7 @@ from memory.agents.tools.types import (
     refused,
 )
 from memory.models import Note, Remembered, Topic, Trust
-from memory.models.as_of import AS_OF_WORDS
+from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.models.remembered import in_scopes, record_models
 from memory.services.context.layers import build_context, context_data
 from memory.services.notes.saving import lowest_trust
@@ -52,7 +52,7 @@ class ContextArguments(Arguments):
 
 
 def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
-    with context.as_it_was(asked.as_of):
+    with as_it_was(context, asked.as_of):
         return _context_of(context, asked)
 
 
@@ -132,7 +132,7 @@ class ListArguments(Arguments):
 
 
 def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
-    with context.as_it_was(asked.as_of):
+    with as_it_was(context, asked.as_of):
         return _recalled(context, asked)
 
 

@@ -7,7 +7,6 @@ The tools are in the modules beside this one, named for what they reach (`files`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 from uuid import UUID
@@ -16,11 +15,9 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from beacon_site.text.cleaning import clean, shorten
-from beacon_site.text.dates import zone_of
 from beacon_site.text.messages import grouped
 from memory.models import Agent, ContentItem, Remembered, Topic, Trust, Use, User
 from memory.models.actors import Actor
-from memory.models.as_of import as_of, at
 from memory.models.remembered import OWNER_SCOPE, is_in_scopes
 from memory.services.notes.saving import lowest_trust
 from memory.services.observations.saving import Line, callers_source
@@ -129,11 +126,6 @@ class ToolContext:
     is_isolated: bool = False
     asked_by: str = ""
     only_topics: tuple[UUID, ...] = ()
-
-    def as_it_was(self, typed: str) -> AbstractContextManager[Any]:
-        """Read everything inside as of the date. Raises InvalidValue for an invalid or future one."""
-        when = as_of(typed, zone_of(self.owner.time_zone))
-        return at(self.owner, when, for_agent=not self.by.is_person)
 
     def for_subagent(self, name: str) -> ToolContext:
         """Return the context of a sub-agent, which shares the content store or has its own.

@@ -28,7 +28,6 @@ from memory.accounts.tokens import resource_metadata
 from memory.models import User
 from memory.models.accounts import LONGEST_NAME
 from memory.models.errors import InvalidValue
-from memory.pages.shared.undo import posted
 
 logger = structlog.get_logger(__name__)
 
@@ -130,7 +129,7 @@ def authorize(request: BeaconRequest, asked: Asked) -> HttpResponse:
 
 
 @never_cache
-@posted
+@signed_in("POST")
 @_asked_by("POST")
 def consent(request: BeaconRequest, asked: Asked) -> HttpResponse:
     """Allow what the app asked for, or refuse it; the browser goes back to the app either way."""

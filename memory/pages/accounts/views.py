@@ -32,7 +32,6 @@ from beacon_site.web.responses import next_of, page_of_ours, redirect_to, signed
 from memory.accounts import agents as accounts_agents
 from memory.accounts import methods, people, sign_ins, single_sign_on, tokens
 from memory.accounts.archive import exporter, jobs
-from memory.accounts.archive.zips import ImportRejected
 from memory.accounts.forms import (
     AccountDeletionForm,
     FirstPasswordForm,
@@ -49,7 +48,7 @@ from memory.models.accounts import LONGEST_NAME
 from memory.models.errors import InvalidValue
 from memory.pages.accounts.oauth import opened_by_app
 from memory.pages.shared.double_submit import submission
-from memory.pages.shared.undo import offer, offer_settings, posted, settings_now, undoes
+from memory.pages.shared.undo import offer, offer_settings, settings_now, undoes
 from memory.services.context import identity
 
 
@@ -66,18 +65,10 @@ def account_delete(request: BeaconRequest) -> HttpResponse:
     return _page(request, request.user, form)
 
 
-@posted
+@signed_in("POST")
 def account_export(request: BeaconRequest) -> HttpResponse:
     """Export the account before it is deleted, and return to the page that deletes it."""
-    try:
-        row = jobs.ask_export(request.user)
-    except ImportRejected as exc:
-        messages.error(request, str(exc))
-    else:
-        if jobs.is_small(row):
-            jobs.perform(row.pk)
-        else:
-            row.wake()
+    jobs.start(jobs.ask_export(request.user))
     return redirect("memory:account-delete")
 
 
@@ -332,10 +323,7 @@ def _people() -> dict[str, Any]:
 
 @staff_only("POST")
 def disable(request: BeaconRequest, pk: int) -> HttpResponse:
-    try:
-        _set_active(request, pk, active=False)
-    except InvalidValue as exc:
-        messages.error(request, str(exc))
+    _set_active(request, pk, active=False)
     return _done(request)
 
 
@@ -473,7 +461,7 @@ def _security(request: BeaconRequest) -> dict[str, object]:
 
 
 @sensitive_post_parameters()
-@posted
+@signed_in("POST")
 def password(request: BeaconRequest) -> HttpResponse:
     """Set a new password, which signs out every other browser."""
     form = _password_form(request)
@@ -498,7 +486,7 @@ def _is_confirmed(request: BeaconRequest, form: NewPasswordForm | FirstPasswordF
     return True
 
 
-@posted
+@signed_in("POST")
 def end_sign_in(request: BeaconRequest, pk: int) -> HttpResponse:
     """Sign out one other browser."""
     row = get_object_or_404(SignIn.objects.of(request.user), pk=pk)
@@ -514,7 +502,7 @@ def end_sign_in(request: BeaconRequest, pk: int) -> HttpResponse:
     return _after_ending(request)
 
 
-@posted
+@signed_in("POST")
 def end_other_sign_ins(request: BeaconRequest) -> HttpResponse:
     ended = sign_ins.end_everywhere_else(request)
     Activity.log(request.user, request.actor, "sign-ins-ended", subject=request.user, ended=ended)
@@ -597,7 +585,7 @@ def _tokens_page(
     return render(request, template, context)
 
 
-@posted
+@signed_in("POST")
 def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
     mine = ApiToken.objects.of(request.user).select_related("agent__owner", "grant")
     token = get_object_or_404(mine, pk=pk)

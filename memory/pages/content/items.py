@@ -46,7 +46,7 @@ from memory.pages.records import saved_views
 from memory.pages.records.record import LOCK_MEANS, TRUST_MEANS
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, day_facet, first_day
-from memory.pages.shared.undo import exact_moment, offer, posted, undoes
+from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.content.compaction import citation_line, compact_form
 from memory.services.content.items import USED_IN, change_all, clear, due
 from memory.services.content.transforms import CHARACTERS, TRANSFORMS, UNITS, transform
@@ -482,7 +482,7 @@ def content_raw(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return answer
 
 
-@posted
+@signed_in("POST")
 def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Mark an item sensitive, or remove the mark, with an Undo in the toast."""
     item = _item(request, pk)
@@ -498,7 +498,7 @@ def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return redirect_back(request, item.get_absolute_url())
 
 
-@posted
+@signed_in("POST")
 def content_bulk(request: BeaconRequest) -> HttpResponse:
     """Move the selected items, or all that match, to Trash; the list keeps its filters."""
     wanted = Filters.of(request.GET)
@@ -537,7 +537,7 @@ def _say_moved(request: BeaconRequest, number: int, at: datetime, left: int = 0)
         messages.info(request, _("Nothing was moved because these items no longer exist."))
 
 
-@posted
+@signed_in("POST")
 def content_clear(request: BeaconRequest) -> HttpResponse:
     """Move everything in one scope to Trash."""
     at = timezone.now()

@@ -36,7 +36,7 @@ from memory.models.remembered import OWNER_SCOPE
 from memory.pages.content import items as content_list
 from memory.pages.content.items import BEGINNING, title_of
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision, posted, undoes
+from memory.pages.shared.undo import offer, offer_revision, undoes
 from memory.services.content.snapshots import (
     restore_snapshot,
     snapshot_as_json,
@@ -159,7 +159,6 @@ class SnapshotForm(forms.Form):
         label=gettext_lazy("Scope"),
         max_length=200,
         initial="owner",
-        help_text=gettext_lazy("The items in this scope are copied."),
         error_messages={"required": gettext_lazy("Select a scope.")},
         widget=forms.Select,
     )
@@ -334,7 +333,7 @@ def _one(request: BeaconRequest, found: Any, form: RestoreForm) -> HttpResponse:
     return render(request, f"memory/{template}.html", context)
 
 
-@posted
+@signed_in("POST")
 def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Restore a snapshot to its own scope or another, with an Undo in the toast."""
     found = _snapshot(request, pk)

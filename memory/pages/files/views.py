@@ -51,7 +51,7 @@ from memory.pages.remember import new_lines, warn_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer, posted
+from memory.pages.shared.undo import offer
 from memory.services.files import agent_folders
 from memory.services.files import condensing as file_condensing
 from memory.services.files import saving as file_drafts
@@ -249,7 +249,7 @@ def _composed(request: BeaconRequest, file: MemoryFile) -> HttpResponse:
     return _editor(request, file, form, **clash, **_kept(request, file, form))
 
 
-@posted
+@signed_in("POST")
 @vary_on_headers("HX-Request")
 def preview(request: BeaconRequest, path: str) -> HttpResponse:
     """Preview the typed text as a page, with its changes; nothing is stored."""
@@ -265,7 +265,7 @@ def preview(request: BeaconRequest, path: str) -> HttpResponse:
     return _editor(request, file, form, draft=kept, is_own=is_own, **shown)
 
 
-@posted
+@signed_in("POST")
 @vary_on_headers("HX-Request")
 def draft(request: BeaconRequest, path: str) -> HttpResponse:
     """Save the typed text as a draft, or discard the existing draft."""
@@ -363,7 +363,7 @@ def compare(request: BeaconRequest, path: str) -> HttpResponse:
     return render(request, template, context)
 
 
-@posted
+@signed_in("POST")
 def restore(request: BeaconRequest, path: str) -> HttpResponse:
     """Restore the text of an older version as a new version."""
     file = file_or_404(request, path)

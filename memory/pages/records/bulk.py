@@ -33,7 +33,7 @@ from memory.models.notes import LONGEST_TAG, MOST_TAGS
 from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
 from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
-from memory.pages.shared.undo import offer, posted, undoes
+from memory.pages.shared.undo import offer, undoes
 from memory.services.notes.saving import PINNED, comma_problem, expiry
 from memory.services.records.acts import check_may_be_paused
 
@@ -426,7 +426,7 @@ LEAST_MERGED, MOST_MERGED = 2, 20
 IN_REQUEST_SECONDS = 10.0
 
 
-@posted
+@signed_in("POST")
 def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
     """Apply an action to the selected records, or to all that match; the list keeps its filters."""
     if page not in PAGES:

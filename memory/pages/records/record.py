@@ -149,12 +149,12 @@ def model_of(record_type: str) -> type[Remembered]:
     return TYPES[record_type]
 
 
-def expiry_words(record: Remembered, at: datetime | None = None) -> str:
+def expiry_words(record: Remembered) -> str:
     """Return in words how long a record is kept: “expires in 12 days”, “kept until deleted”."""
     expires: datetime | None = getattr(record, "expires_at", None)
     if expires is None:
         return _("kept until deleted")
-    left = (expires - (at or timezone.now())).total_seconds()
+    left = (expires - timezone.now()).total_seconds()
     if left <= 0:
         return _("expired, no longer recalled")
     if left < 3600:

@@ -16,11 +16,11 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import clean, is_visible, one_line
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import next_of
+from beacon_site.web.responses import next_of, signed_in
 from memory.models import SavedView, User
 from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.pages.shared.filter_bar import FilterBar
-from memory.pages.shared.undo import act, offer, posted, undoes
+from memory.pages.shared.undo import act, offer, undoes
 
 LONGEST_QUERY = 12_000  # characters of a query string; a search field takes 10,000
 
@@ -97,7 +97,7 @@ def _plain(query: str) -> str:
 # --- pages ---
 
 
-@posted
+@signed_in("POST")
 def views_save(request: BeaconRequest) -> HttpResponse:
     """Save the list's URL under the entered name."""
     page, name = request.POST.get("page", ""), request.POST.get("name", "")

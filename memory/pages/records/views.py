@@ -50,7 +50,7 @@ from memory.pages.records.listing import (
 )
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import FilterBar
-from memory.pages.shared.undo import offer, offer_revision, posted, undoes
+from memory.pages.shared.undo import offer, offer_revision, undoes
 from memory.services.llm import connections
 from memory.services.notes import merging
 from memory.services.notes.saving import edit_note
@@ -222,7 +222,7 @@ def page_of(record: Any) -> str:
     return str(record.get_absolute_url()) if is_shown else reverse("memory:trash")
 
 
-@posted
+@signed_in("POST")
 def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
     """Carry out an action, report it with an Undo, and show the record again."""
     record = _record_to_change(request, type, pk, act=act)
@@ -266,7 +266,7 @@ def _undo_revision(request: BeaconRequest, key: int) -> str:
     return page_of(record)
 
 
-@posted
+@signed_in("POST")
 def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int) -> HttpResponse:
     """Restore the record as it was in an older revision, as a new one."""
     record = _record_to_change(request, type, pk)

@@ -41,7 +41,6 @@ from memory.pages.shared.undo import (
     exact_moment,
     offer,
     offer_settings,
-    posted,
     say_undone,
     settings_now,
     undoes,
@@ -104,7 +103,7 @@ class LevelsForm(forms.Form):
 # --- quarantine ---
 
 
-@posted
+@signed_in("POST")
 def quarantine_act(request: BeaconRequest) -> HttpResponse:
     """Release the selected records, or all, or move them to Trash, with an Undo in the toast."""
     name = request.POST.get("act", "")
@@ -249,7 +248,7 @@ def _page(request: BeaconRequest, found: Proposal, **more: Any) -> HttpResponse:
     return render(request, f"memory/{'_proposal' if request.htmx else 'proposal'}.html", context)
 
 
-@posted
+@signed_in("POST")
 def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Accept a proposal, unchanged or as edited; if its record has changed, merge both."""
     found = _proposal(request, pk)
@@ -292,7 +291,7 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return redirect_to(request, _on(request))
 
 
-@posted
+@signed_in("POST")
 def proposal_reject(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Reject a proposal, with an optional reason and an Undo."""
     found = _proposal(request, pk)
@@ -329,7 +328,7 @@ def _undo_decision(request: BeaconRequest, key: datetime) -> str:
     return reverse("research:inbox")
 
 
-@posted
+@signed_in("POST")
 def review_bulk(request: BeaconRequest) -> HttpResponse:
     """Accept or reject the selected proposals, or all pending ones; the list keeps its filters."""
     act = request.POST.get("act", "")
@@ -458,7 +457,7 @@ def _permissions_page(request: BeaconRequest, form: LevelsForm) -> HttpResponse:
     return render(request, f"memory/{template}.html", context)
 
 
-@posted
+@signed_in("POST")
 def writer_level(request: BeaconRequest) -> HttpResponse:
     """Set one writer's review rules for kinds of writes; an empty level removes a rule."""
     writer = request.POST.get("writer", "")[:200]

@@ -74,12 +74,10 @@ class Facet:
         return ""
 
 
-def day_facet(name: str = "from", until: str = "to", *, label: Text = "") -> Facet:
+def day_facet() -> Facet:
     """Return the facet of a period: today, this week, this month, or since a day."""
     choices = [Choice(value, words) for value, words in _STARTS.items()]
-    return Facet(
-        name, label or _("When"), choices, any_label=_("Any time"), is_day=True, until=until
-    )
+    return Facet("from", _("When"), choices, any_label=_("Any time"), is_day=True, until="to")
 
 
 def read(query: QueryDict, facets: Iterable[Facet], words: str = "q") -> QueryDict:

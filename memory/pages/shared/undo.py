@@ -16,18 +16,16 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from beacon_site.text.dates import moment_of
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import in_notice, next_of, redirect_back
+from beacon_site.web.responses import in_notice, next_of, redirect_back, signed_in
 from memory.accounts import agents
 from memory.models import Activity, Agent, Remembered, Revision, Undo, User
 from memory.models.actors import Actor
@@ -59,18 +57,13 @@ def undoes(act: str, *, key: Callable[[str], Any] | None = None) -> Callable[[Re
     return register
 
 
-def posted(view: View) -> View:
-    """Allow only POST by people who are signed in."""
-    return require_POST(login_required(view))
-
-
 def act(name: str) -> Callable[[Reversal], View]:
     """Make a POST view of a function that also undoes another act, as resume undoes pause."""
 
     def register(function: Reversal) -> View:
         _REVERSALS[name] = function
 
-        @posted
+        @signed_in("POST")
         @wraps(function)
         def view(request: BeaconRequest, **arguments: Any) -> HttpResponse:
             page = function(request, **arguments)
@@ -115,7 +108,7 @@ def say_undone(request: BeaconRequest, done: BulkResult, words: str, nothing: st
         messages.warning(request, rest % {"why": done.why})
 
 
-@posted
+@signed_in("POST")
 def undo(
     request: BeaconRequest, pk: UUID | None = None, act: str = "", key: str = ""
 ) -> HttpResponse:

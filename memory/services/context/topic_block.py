@@ -34,9 +34,8 @@ def best_for(
     *,
     topic: Topic | None = None,
     known: Sequence[str] = (),
-    limit: int = MOST_OFFERED,
 ) -> list[Observation]:
-    """Return at most `limit` observations for `task`, best first (R95, R240).
+    """Return at most `MOST_OFFERED` observations for `task`, best first (R95, R240).
 
     Left out are observations that nearly repeat a better one or a sentence of `known` (facts that
     are in the prompt or marked as wrong), possible prompt injection, and anything that a later run
@@ -44,10 +43,10 @@ def best_for(
     """
     if not task.strip():
         return []
-    hits = _recalled(owner, task, topic, 3 * (limit + len(known)))
+    hits = _recalled(owner, task, topic, 3 * (MOST_OFFERED + len(known)))
     chosen: list[Observation] = []
     for hit in sorted(hits, key=lambda one: (-one.score, one.id)):
-        if len(chosen) == limit:
+        if len(chosen) == MOST_OFFERED:
             break
         said = [*known, *(one.content for one in chosen)]
         if hit.found_later or injection_reason(hit.content):

@@ -505,8 +505,8 @@ def patch_file(
     why: str = "",
     source: str = "",
     trust: str = "",
-) -> tuple[SaveResult, int]:
-    """Replace parts of a file, all or none; return the result and the number of pairs.
+) -> SaveResult:
+    """Replace parts of a file, all or none.
 
     Each old text must occur exactly once in the version `seen` (default: the current one).
     Raises PatchRefused otherwise, NoSuchFile, and what `save_file` raises.
@@ -517,7 +517,7 @@ def patch_file(
     def write() -> SaveResult:
         return store(patched_file(owner, path, rows_held(owner, path), patches, act, seen=seen))
 
-    return held(write), len(patches)
+    return held(write)
 
 
 def patched_file(

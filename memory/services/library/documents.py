@@ -168,7 +168,6 @@ def text_of(owner: User, address: str) -> WebPage:
         text=text,
         published_at=document.day,
         content_type=document.media_type,
-        bytes_read=document.size,
     )
 
 
@@ -196,7 +195,7 @@ class LibrarySearch:
         return [self._hit(one, rank) for rank, one in enumerate(found, 1)]
 
     def _hit(self, found: Match, rank: int) -> SearchHit:
-        document, words, score = found
+        document, words, _score = found
         return SearchHit(
             url=document.address,
             title=document.title,
@@ -204,7 +203,6 @@ class LibrarySearch:
             service=self.service,
             rank=rank,
             published_at=document.day,
-            raw={"path": document.path, "score": round(score, 6)},
         )
 
 

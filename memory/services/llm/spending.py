@@ -32,6 +32,10 @@ def dollars(money: Decimal) -> str:
     return f"${money:,.2f}" if money >= Decimal("0.01") else f"${money:.4f}"
 
 
+def tokens_in_words(count: int) -> str:
+    return ngettext("%(n)s token", "%(n)s tokens", count) % {"n": grouped(count)}
+
+
 def in_words(money: Decimal | None, unpriced: int = 0) -> str:
     """Return the amount spent; `unpriced` is the number of calls with an unknown price.
 

@@ -363,14 +363,14 @@ def write_note(
     return insert(note, by=by)
 
 
-def insert(note: Note, *, by: Actor, source: str = "") -> Note:
+def insert(note: Note, *, by: Actor) -> Note:
     """Store a checked note with its first revision, and index it.
 
     Raises InvalidValue if there would be a second active soul, agent or user note.
     """
     with one_identity(note.kind), transaction.atomic():
         note.save(force_insert=True)
-        Revision.record_first([note], by=by, source=source or note.source)
+        Revision.record_first([note], by=by, source=note.source)
         Note.follow([note])
     return note
 

@@ -390,9 +390,7 @@ MOST = 1_000  # of one request
 SECONDS = 15.0
 
 
-def restore_chosen(
-    user: User, chosen: SelectedRecords, *, seconds: float = SECONDS
-) -> record_acts.BulkResult:
+def restore_chosen(user: User, chosen: SelectedRecords) -> record_acts.BulkResult:
     """Restore the selected records one by one, within the time limit of a request.
 
     Newest first: a replacement comes before what it replaced.
@@ -411,7 +409,7 @@ def restore_chosen(
         if record is not None:
             _restore(user, record, done)
 
-    done.perform(ids[:MOST], restore, seconds)
+    done.perform(ids[:MOST], restore, SECONDS)
     done.left += max(0, len(ids) - MOST)
     return done
 

@@ -444,10 +444,10 @@ def in_words(result: BulkResult) -> str:
     return " ".join(said)
 
 
-def keep_both_of(rows: Sequence[Conflict], *, by: Actor, seconds: float = SECONDS) -> BulkResult:
+def keep_both_of(rows: Sequence[Conflict], *, by: Actor) -> BulkResult:
     """Keep both sides of each unchanged, within the time limit of a request."""
     at = timezone.now()
-    return BulkResult(at).perform(rows, lambda row: settle(row, How.BOTH, by=by, at=at), seconds)
+    return BulkResult(at).perform(rows, lambda row: settle(row, How.BOTH, by=by, at=at), SECONDS)
 
 
 def resolve_missing_sides(owner: User | None = None) -> int:

@@ -54,12 +54,11 @@ _down_until = 0.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What memory says that a text contradicts: the record, its statement, and the text's own."""
+    """What memory says that a text contradicts: the record and its statement."""
 
     record: Any
     type: str
     said: str
-    mine: str
     kind: str
 
     @property
@@ -100,7 +99,7 @@ def also_known(owner: User, text: str, *, but: Any = None, limit: int = MOST_KNO
             (one for mine in asked for one in texts.differences(of_record, mine)), None
         )
         if different is not None:
-            found.append(Known(record, name, different.old, different.new, different.kind))
+            found.append(Known(record, name, different.old, different.kind))
     return found[:limit]
 
 

@@ -83,7 +83,6 @@ class TrackRecord:
     writer: str
     name: str
     kind: str
-    proposed: int
     accepted: int
     edited: int
     rejected: int
@@ -149,7 +148,6 @@ def track_records(
         rows.order_by()
         .values("actor", "write")
         .annotate(
-            proposed=Count("pk"),
             accepted=Count("pk", filter=is_accepted & Q(edited={})),
             edited_first=Count("pk", filter=is_accepted & ~Q(edited={})),
             rejected=Count("pk", filter=Q(state=Proposal.State.REJECTED)),
@@ -165,7 +163,6 @@ def track_records(
             writer=row["actor"],
             name=row["actor"].partition(":")[2] or named[row["actor"]].words,
             kind=row["write"],
-            proposed=row["proposed"],
             accepted=row["accepted"],
             edited=row["edited_first"],
             rejected=row["rejected"],

@@ -102,11 +102,6 @@ class RecallHit:
     found_later: str = ""
     rating: Rating | None = None
 
-    @property
-    def rated(self) -> str:
-        """Return how this record itself was rated for the question: useful, not-useful or ""."""
-        return "" if self.rating is None or self.rating.is_answer else self.rating.value
-
     def dated(self, passage: str) -> str:
         """Return a passage of the record, followed by what a later run found, if anything."""
         if not self.found_later:

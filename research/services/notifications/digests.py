@@ -6,6 +6,7 @@ Data flow: due settings -> runs that ended since the last digest -> `Digest` wit
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -54,6 +55,7 @@ _FIRST = {
 _SLACK = timedelta(hours=1)
 _AT_ONCE = 100  # digests created per tick; the next tick creates the rest
 _URGENT: dict[str, int] = {DeltaItem.Status.CONTRADICTED: 0, DeltaItem.Status.CHANGED: 1}
+_COUNTED = (*_URGENT, DeltaItem.Status.NEW, DeltaItem.Status.GONE)
 ENDED = (Run.Status.SUCCEEDED, Run.Status.PARTIAL, Run.Status.FAILED)
 
 
@@ -247,6 +249,12 @@ class TopicPart:
             return site.BEACON_URL + reverse("research:shared-topic", args=[self.topic.pk])
         last = self.runs[-1] if self.runs else self.failed
         return run_url(last) if last else site.BEACON_URL
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """Return how many changes it has of each kind, in the order of their importance."""
+        found = Counter(item.status for item in self.items)
+        return [(status, found[status]) for status in _COUNTED if found[status]]
 
     @property
     def has_content(self) -> bool:

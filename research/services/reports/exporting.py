@@ -29,6 +29,7 @@ from beacon_site.net.extract import MIB, ChildFailed, ChildNotStarted, ChildProc
 from beacon_site.text.cleaning import cell
 from beacon_site.text.markdown import by_direction, render
 from memory.models import ModelCall
+from memory.models.errors import MemoryRefused
 from research.models import Run
 from research.services.reports import page as report_page
 from research.services.reports.delta_rows import SourceRow
@@ -148,8 +149,8 @@ MEMORY_LIMIT = 512 * MIB
 logger = structlog.get_logger(__name__)
 
 
-class CannotExport(Exception):
-    """The report can't be written in this format, or not now. Its text is for the reader."""
+class CannotExport(MemoryRefused):
+    """The report can't be written in this format, or not now."""
 
 
 @cache

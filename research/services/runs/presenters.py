@@ -18,7 +18,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.text.cleaning import plain, shorten, without_citations
-from beacon_site.text.messages import grouped
 from memory.models import Observation, Revision, Topic, TopicFact, User, origins
 from memory.services.llm import spending
 from memory.services.records.kinds import kind_of
@@ -146,7 +145,7 @@ def _step_row(run: Run, step: Step, names: dict[str, str], calls: Sequence[Any])
         "detail": step.detail,
         "warning": begun(step.warning),
         "took": "" if is_short else duration(step.milliseconds),
-        "tokens": _tokens(tokens) if tokens else "",
+        "tokens": spending.tokens_in_words(tokens) if tokens else "",
         "money": _step_price(step),
         "done": counts.get("read", 0) if is_live else 0,
         "all": counts.get("pages", 0) if is_live else 0,
@@ -159,10 +158,6 @@ def _step_price(step: Step) -> str:
     if step.unpriced_calls and not step.money:
         return _("price unknown")
     return price(step.money, step.unpriced_calls) if step.money else ""
-
-
-def _tokens(count: int) -> str:
-    return ngettext("%(n)s token", "%(n)s tokens", count) % {"n": grouped(count)}
 
 
 def _look(run: Run, step: Step) -> tuple[str, str]:

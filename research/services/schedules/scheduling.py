@@ -342,7 +342,7 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
     missed = min(due if is_late else due - 1, MOST_COUNTED)
     with transaction.atomic():
         claimed = Schedule.objects.filter(pk=schedule.pk, next_run_at=slot, paused=False).update(
-            next_run_at=following, last_slot_at=chosen
+            next_run_at=following
         )
         if not claimed:
             return None

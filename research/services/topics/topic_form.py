@@ -314,12 +314,6 @@ class MonthFields(forms.Form):
         ),
     )
 
-    def _is_set(self, *names: str) -> bool:
-        raise NotImplementedError
-
-
-MONTH_LIMITS: tuple[Any, ...] = ("month_tokens", "month_money", "over_limit")
-
 
 # --- choices ---
 
@@ -448,7 +442,8 @@ _SECTIONS = {
     "told": ("intent", "tell_also"),
     "freshness": ("stale_days", "recheck"),
     "limits": (
-        *("max_pages", "max_minutes", "max_tokens", "max_money", *MONTH_LIMITS),
+        *("max_pages", "max_minutes", "max_tokens", "max_money"),
+        *("month_tokens", "month_money", "over_limit"),
         *("labels", "private"),
     ),
 }
@@ -830,9 +825,6 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         assert self.schedule is not None  # noqa: S101 (the form is valid)  # nosec B101
         names = ("preset", "cron", "time_zone", "missed")
         return {name: str(self.schedule[name]) for name in names}
-
-    def base_state(self) -> State:
-        return base_of(self)
 
 
 class EditorForm(AsksAboutSecrets):

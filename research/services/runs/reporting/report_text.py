@@ -123,7 +123,7 @@ def without_delta(markdown: str, heading: str) -> str:
     return without_sections(markdown, titles)
 
 
-def tidy_body(markdown: str, *, title: str, delta_heading: str) -> str:
+def tidy_body(markdown: str, *, delta_heading: str) -> str:
     """Return a model's text as a body: no title, no delta section, no source list."""
     lines = markdown.strip().splitlines()
     if lines and _heading(lines[0]) is not None and lines[0].lstrip().startswith("# "):

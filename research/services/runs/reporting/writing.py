@@ -581,11 +581,8 @@ def _summary_and_body(work: RunContext, report: WrittenReport) -> tuple[str, str
     text, lead = clean(report.body)[0], clean(report.summary)[0]
     if style == TopicSettings.Style.MEMO:
         text, lead = report_text.without_memo_head(text), report_text.without_memo_head(lead)
-    body = report_text.tidy_body(
-        text,
-        title=work.topic.title,
-        delta_heading=composing.heading(work, inputs.known(work)),
-    )
+    heading = composing.heading(work, inputs.known(work))
+    body = report_text.tidy_body(text, delta_heading=heading)
     body = report_text.spread_citations(body)
     summary = report_text.spread_citations(report_text.first_paragraph(lead))
     summary = summary or report_text.first_paragraph(body)

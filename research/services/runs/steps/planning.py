@@ -6,9 +6,11 @@ Data flow: topic memory -> step output (JSON) -> `known()` -> prompt or template
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from django.db import transaction
@@ -415,184 +417,24 @@ MOST_FOCUSES = 2
 LONGEST_FOCUS = 6  # words from the focus in a query
 ENOUGH_TEXT = 200  # characters of known facts that are enough to detect the topic's language
 
-GENERAL, QUESTION, SOFTWARE, LAW, PRICES, STANDARD, PLACE, EVENT, SCIENCE = (
-    "general", "question", "software", "law", "prices", "standard", "place", "event", "science",
-)  # fmt: skip
-
-# The first kind that matches a topic's words. Latin words match whole, with endings where \w*
-# allows them.
-_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (kind, re.compile(rf"(?<!\w)(?:{latin})(?!\w)|{other}", re.IGNORECASE))
-    for kind, latin, other in (
-        (
-            STANDARD,
-            (r"standards?|specifications?|specs?|wcag|ecmascript|tc39|(?:rfc|iso|iec|ieee|pep|eip|bip|din|en|cve)[ /-]?\d[\d.-]*"
-            r"|proposals?|norme?s?|normen|norma|protocols?|spezifikation\w*|estándar\w*|especificaci\w+|spécifications?"),
-            "标准|標準|规范|規格|표준",
-        ),
-        (
-            LAW,
-            (r"acts?|laws?|bills?|regulations?|directives?|legislation|statutes?|gdpr|constitution|\w*gesetz\w*|\w*verordnung\w*"
-            r"|\w*richtlinie\w*|dsgvo|bgb|grundgesetz|lois?|décrets?|règlements?|code (?:civil|pénal|du travail)|leye?s?|decretos?"
-            r"|reglamentos?|código (?:civil|penal)|privacy policy|terms of (?:service|use)|site polic\w+|polic(?:y|ies)"),
-            "法$|法律|法案|条例|规定|規定|법$|법률",
-        ),
-        (
-            PRICES,
-            (r"prices?|pricing|costs?|tariffs?|fees?|fares?|rents?|\w*preise?n?|\w*kosten|gebühren|\w*tarife?|mieten?|prix|tarifs?"
-            r"|coûts?|loyers?|precios?|tarifas?|costes?|alquiler\w*|how much"),
-            "价格|價格|费用|费率|房价|電気代|料金|値段|가격|요금",
-        ),
-        (
-            SOFTWARE,
-            (r"releases?|versions?|versionen|versiones|changelogs?|release notes|end[ -]of[ -]life|eol|lts|sdk|frameworks?|open[ -]source"
-            r"|software|apps?|logiciels?|firmware|\w+\.js|\w+sql|linux|kubernetes|django|android|ios|firefox|golang"
-            r"|docker|typescript|ubuntu|debian|iphone"),
-            "版本|软件|軟體|バージョン|ソフト|버전|소프트웨어",
-        ),
-        (
-            EVENT,
-            (r"elections?|world cup|olympics?|championships?|season|conference|festival|expo|referendum|tournament|\w*wahl(?:en)?|\w*meisterschaft"
-            r"|élections?|coupe du monde|elecci\w+|mundial|copa|saison|fixtures|squads?"),
-            "选举|世界杯|奥运|大会|選挙|ワールドカップ|五輪|선거|월드컵|올림픽",
-        ),
-        (
-            SCIENCE,
-            (r"vaccines?|therap(?:y|ies)|treatments?|diseases?|drugs?|cancer|clinical|batter(?:y|ies)|quantum|fusion|genes?|climate|species"
-            r"|research|stud(?:y|ies)|archa?eolog\w+|astronom\w+|medicine|\w*impfung\w*|\w*therapie\w*|\w*batterien?|\w*forschung\w*"
-            r"|klima\w*|vaccins?|recherches?|climat|vacunas?|cambio climático|investigaci\w+|pox|virus\w*|influenza"),
-            "疫苗|电池|電池|量子|治疗|治療|研究|气候|気候|백신|배터리|양자|기후",
-        ),
-        (
-            PLACE,
-            (r"city|town|village|county|district|airport|station|river|harbou?r|port|museum|bridge|park|street|council|tram|metro|railway"
-            r"|stadt\w*|landkreis\w*|\w*bahnhof|\w*flughafen|\w*straße|\w*bahn|ville|gare|aéroport|quartier|tramway|ciudad|aeropuerto"
-            r"|barrio|tranvía|puerto"),
-            "地铁|机场|車站|车站|空港|駅|공항|지하철|市$|시$",
-        ),
+_WORDS = tomllib.loads(Path(__file__).with_name("query_words.toml").read_text("utf-8"))
+_LANGUAGES: dict[str, dict[str, Any]] = _WORDS["languages"]
+_KINDS: list[tuple[str, re.Pattern[str]]] = [
+    (
+        kind["name"],
+        re.compile(rf"(?<!\w)(?:{kind['latin']})(?!\w)|{kind['other']}", re.IGNORECASE),
     )
-)  # fmt: skip
-_ASKING = re.compile(
-    r"(?:how (?:much|many|long|often|far)|how|why|what(?:'s|’s)?|which|when|where|who|is|are|does|do|did|can|should|will|has|have"
-    r"|wie (?:viel\w*|lange|oft|hoch|teuer)|wie|warum|wieso|was|wann|wo|wer|welche\w*|kann|gibt es|wird"
-    r"|comment|pourquoi|quand|combien|quels?|quelles?|qui|où|est-ce que?|qu'est-ce que?"
-    r"|¿?(?:cómo|por qué|cuándo|cuánt[oa]s?|qué|dónde|quién\w*|cuál\w*))\s+"
-    r"(?:(?:is|are|was|were|do|does|did|can|has|have|will|to|kommt|kostet|ist|sind|war|wird|werden|hat|haben|est|sont|es|son|está|están|the|der|die"
-    r"|das|le|la|les|el|los|las|a|an|ein|eine|un|une)\s+)*",
-    re.IGNORECASE,
-)
-_ASKED_WIDE = re.compile(
-    "什么|什麼|如何|为什么|為什麼|怎么|怎麼|多少|吗|なぜ|どう|ですか|왜|어떻게|무엇"
-)
-
-_MONTHS = {
-    "en": "January February March April May June July August September October November December",
-    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
-    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-}
-_WIDE_DATES = {
-    "zh": ("{year}年", "{year}年{number}月"),
-    "ja": ("{year}年", "{year}年{number}月"),
-    "ko": ("{year}년", "{year}년 {number}월"),
-}
-# The first queries of a later run, for any kind.
-_NEWS = {
-    "en": ("news since {since}", "changes {month}"),
-    "de": ("Nachrichten seit {since}", "Änderungen {month}"),
-    "fr": ("actualités depuis {since}", "changements {month}"),
-    "es": ("noticias desde {since}", "cambios {month}"),
-    "zh": ("新闻 {since}以来", "变化 {month}"),
-    "ja": ("ニュース {since}以降", "変更 {month}"),
-    "ko": ("뉴스 {since} 이후", "변화 {month}"),
-}
-# Four facets of each kind. {when} is the year in a first plan, and the month in a later one.
-_FACETS: dict[str, dict[str, str]] = {
-    "en": {
-        GENERAL: "latest {month}|announcement {when}|report study {when}|numbers statistics {when}",
-        QUESTION: "explained|latest {month}|study {when}|numbers {when}",
-        SOFTWARE: "latest release {when}|release notes changelog|security fixes {when}|end of life support schedule",
-        LAW: "changes {when}|effective date|court ruling {when}|official text",
-        PRICES: "price list {when}|price change {month}|comparison {when}|forecast {when}",
-        STANDARD: "status {when}|new version draft|adoption implementations {when}|changes from previous version",
-        PLACE: "news {month}|plans {when}|opening date|council decision {when}",
-        EVENT: "results {when}|dates schedule {when}|news {month}|polls standings {when}",
-        SCIENCE: "latest research {when}|results {when}|study published {month}|numbers statistics {when}",
-    },
-    "de": {
-        GENERAL: "aktuell {month}|Ankündigung {when}|Studie Bericht {when}|Zahlen Statistik {when}",
-        QUESTION: "einfach erklärt|aktuell {month}|Studie {when}|Zahlen {when}",
-        SOFTWARE: "neue Version {when}|Versionshinweise|Sicherheitslücke {when}|Supportende",
-        LAW: "Änderung {when}|Inkrafttreten|Urteil {when}|Gesetzestext",
-        PRICES: "Preisliste {when}|Preisänderung {month}|Vergleich {when}|Prognose {when}",
-        STANDARD: "Status {when}|neue Fassung Entwurf|Umsetzung {when}|Änderungen gegenüber Vorversion",
-        PLACE: "Nachrichten {month}|Pläne {when}|Eröffnung|Stadtrat Beschluss {when}",
-        EVENT: "Ergebnisse {when}|Termine {when}|Nachrichten {month}|Umfragen Tabelle {when}",
-        SCIENCE: "neue Studie {when}|Ergebnisse Forschung {when}|aktuell {month}|Zahlen Statistik {when}",
-    },
-    "fr": {
-        GENERAL: "actualités {month}|annonce {when}|étude rapport {when}|chiffres statistiques {when}",
-        QUESTION: "explication|actualités {month}|étude {when}|chiffres {when}",
-        SOFTWARE: "nouvelle version {when}|notes de version|faille de sécurité {when}|fin de support",
-        LAW: "modification {when}|entrée en vigueur|jurisprudence {when}|texte officiel",
-        PRICES: "tarifs {when}|évolution des prix {month}|comparaison {when}|prévisions {when}",
-        STANDARD: "état {when}|nouvelle version projet|mise en œuvre {when}|changements par rapport à la version précédente",
-        PLACE: "actualités {month}|projets {when}|ouverture|décision conseil municipal {when}",
-        EVENT: "résultats {when}|calendrier {when}|actualités {month}|sondages classement {when}",
-        SCIENCE: "nouvelle étude {when}|résultats recherche {when}|actualités {month}|chiffres {when}",
-    },
-    "es": {
-        GENERAL: "últimas noticias {month}|anuncio {when}|estudio informe {when}|cifras estadísticas {when}",
-        QUESTION: "explicación|últimas noticias {month}|estudio {when}|cifras {when}",
-        SOFTWARE: "nueva versión {when}|notas de la versión|vulnerabilidad {when}|fin de soporte",
-        LAW: "reforma {when}|entrada en vigor|sentencia {when}|texto oficial",
-        PRICES: "tarifas {when}|subida de precios {month}|comparación {when}|previsión {when}",
-        STANDARD: "estado {when}|nueva versión borrador|adopción {when}|cambios respecto a la versión anterior",
-        PLACE: "noticias {month}|planes {when}|apertura|decisión ayuntamiento {when}",
-        EVENT: "resultados {when}|calendario {when}|noticias {month}|encuestas clasificación {when}",
-        SCIENCE: "nuevo estudio {when}|resultados investigación {when}|noticias {month}|cifras {when}",
-    },
-    "zh": {
-        GENERAL: "最新进展 {month}|发布 公告 {when}|研究 论文 {when}|数据 统计 {when}",
-        QUESTION: "原因 解读|最新进展 {month}|研究 {when}|数据 {when}",
-        SOFTWARE: "最新版本 {when}|更新日志|安全漏洞 {when}|停止支持",
-        LAW: "修订 {when}|施行日期|判决 {when}|全文",
-        PRICES: "价格表 {when}|调价 {month}|对比 {when}|预测 {when}",
-        STANDARD: "状态 {when}|新版 草案|实施 {when}|与旧版区别",
-        PLACE: "新闻 {month}|规划 {when}|开通|政府 决定 {when}",
-        EVENT: "结果 {when}|日程 {when}|新闻 {month}|民调 排名 {when}",
-        SCIENCE: "最新研究 {when}|研究 结果 {when}|最新进展 {month}|数据 统计 {when}",
-    },
-    "ja": {
-        GENERAL: "最新 {month}|発表 リリース {when}|研究 論文 {when}|統計 データ {when}",
-        QUESTION: "解説|最新 {month}|研究 {when}|データ {when}",
-        SOFTWARE: "最新版 {when}|変更履歴|脆弱性 {when}|サポート終了",
-        LAW: "改正 {when}|施行日|判決 {when}|条文",
-        PRICES: "料金表 {when}|値上げ {month}|比較 {when}|見通し {when}",
-        STANDARD: "状況 {when}|新版 草案|実装 {when}|旧版との違い",
-        PLACE: "ニュース {month}|計画 {when}|開業|市議会 決定 {when}",
-        EVENT: "結果 {when}|日程 {when}|ニュース {month}|世論調査 順位 {when}",
-        SCIENCE: "最新研究 {when}|研究 結果 {when}|最新 {month}|統計 データ {when}",
-    },
-    "ko": {
-        GENERAL: "최신 {month}|발표 출시 {when}|연구 논문 {when}|통계 수치 {when}",
-        QUESTION: "설명|최신 {month}|연구 {when}|수치 {when}",
-        SOFTWARE: "최신 버전 {when}|변경 사항|보안 취약점 {when}|지원 종료",
-        LAW: "개정 {when}|시행일|판결 {when}|전문",
-        PRICES: "가격표 {when}|가격 인상 {month}|비교 {when}|전망 {when}",
-        STANDARD: "현황 {when}|새 버전 초안|도입 {when}|이전 버전과 차이",
-        PLACE: "뉴스 {month}|계획 {when}|개통|시의회 결정 {when}",
-        EVENT: "결과 {when}|일정 {when}|뉴스 {month}|여론조사 순위 {when}",
-        SCIENCE: "최신 연구 {when}|연구 결과 {when}|최신 {month}|통계 수치 {when}",
-    },
-}
-# Words, letters and endings that show a topic's language, used only to word its queries.
+    for kind in _WORDS["kind"]
+]
+_BEGINS_QUESTION = re.compile(_WORDS["question"]["begins"], re.IGNORECASE)
+_CONTAINS_QUESTION = re.compile(_WORDS["question"]["contains"])
 _SIGNS = {
-    "de": r"[äöüß]|(?<!\w)(?:der|die|das|und|für|von|zur|zum|beim|wie|warum|welche\w*|gibt|ist)(?!\w)|\w{4}(?:ung|ungen|keit|heit|schaft|gesetz|recht|preise?|wandel|wahl|ische[rsn]?)(?!\w)",
-    "fr": r"[çèêàùœ]|(?<!\w)(?:du|des|les|une|pour|dans|sur|aux|quand|comment|prix|loi)(?!\w)|(?<!\w)[dl]['’]\w|é\w*(?:e|s)(?!\w)",
-    "es": r"[ñ¿¡áíóú]|(?<!\w)(?:el|los|las|del|por|para|ley|precio|precios|cuándo)(?!\w)|ci[óo]n(?!\w)",
+    code: re.compile(words["signs"], re.IGNORECASE)
+    for code, words in _LANGUAGES.items()
+    if "signs" in words
 }
-_SIGN_PATTERNS = {code: re.compile(signs, re.IGNORECASE) for code, signs in _SIGNS.items()}
+# Languages that are known by their script.
+_BY_SCRIPT = ("zh", "ja", "ko", "ru", "el", "ar", "fa", "ur", "hi", "am", "my", "hy")
 
 
 def facet_queries(
@@ -616,19 +458,20 @@ def facet_queries(
     subject, kind = subject_of(topic), kind_of(topic)
     narrowed = [f"{subject} {part}" for part in _parts(focus, objective, topic)]
     fresh = last_run_at is None
-    dates = _dates(language, now)
-    if language not in _FACETS:
-        year, month = dates["year"], f"{now:%Y-%m}"
+    words = _LANGUAGES.get(language)
+    if words is None:
+        year, month = str(now.year), f"{now:%Y-%m}"
         plain = [topic, f"{subject} {year}"] if fresh else [f"{subject} {month}", topic]
         return _distinct([*plain, *narrowed, f"{subject} {month}", f"{subject} {year}"])
+    dates = _dates(words, now)
     dates["when"] = dates["year"] if fresh else dates["month"]
     dates["since"] = "" if last_run_at is None else f"{last_run_at:%Y-%m-%d}"
     covered = [set(match_key(part).split()) for part in narrowed]
-    facets = [f for f in _FACETS[language][kind].split("|") if not _is_covered(f, covered)]
+    facets = [f for f in words["facets"][kind] if not _is_covered(f, covered)]
     if fresh:
         asked = [topic, *(_asked(subject, facet.format(**dates)) for facet in facets)]
         return _distinct([*asked[:3], *narrowed, *asked[3:]])
-    news = [f"{subject} {words.format(**dates)}" for words in _NEWS[language]]
+    news = [f"{subject} {said.format(**dates)}" for said in words["news"]]
     dated = [_asked(subject, facet.format(**dates)) for facet in facets if "{when}" in facet]
     return _distinct([*news, *dated[:1], *narrowed, *dated[1:]])
 
@@ -644,20 +487,20 @@ def kind_of(topic: str) -> str:
     for kind, pattern in _KINDS:
         if pattern.search(topic):
             return kind
-    return QUESTION if _is_question(topic) else GENERAL
+    return "question" if _is_question(topic) else "general"
 
 
 def subject_of(topic: str) -> str:
     """Return what a question is about: "Why are trams so late?" is about "trams so late"."""
     if not _is_question(topic):
         return topic
-    rest = _ASKING.sub("", topic, count=1).rstrip("?？ ")
+    rest = _BEGINS_QUESTION.sub("", topic, count=1).rstrip("?？ ")
     return rest if len(rest) > 2 else topic.rstrip("?？ ") or topic
 
 
 def _is_question(topic: str) -> bool:
-    begins = _ASKING.match(topic)
-    return topic.endswith(("?", "？")) or bool(begins or _ASKED_WIDE.search(topic))
+    begins = _BEGINS_QUESTION.match(topic)
+    return topic.endswith(("?", "？")) or bool(begins or _CONTAINS_QUESTION.search(topic))
 
 
 def query_language(topic: str, languages: Sequence[str] = (), known: Sequence[str] = ()) -> str:
@@ -667,24 +510,14 @@ def query_language(topic: str, languages: Sequence[str] = (), known: Sequence[st
     wording of a query is it guessed from the topic itself.
     """
     by_script = language_of(topic) if not topic.isascii() else "en"
-    if by_script in _WIDE_DATES or by_script in (
-        "ru",
-        "el",
-        "ar",
-        "fa",
-        "ur",
-        "hi",
-        "am",
-        "my",
-        "hy",
-    ):
+    if by_script in _BY_SCRIPT:
         return by_script
     if languages:
         return languages[0].replace("_", "-").partition("-")[0].lower()
     facts = " ".join(known)
     if len(facts) >= ENOUGH_TEXT:
         return language_of(facts)
-    found = {code: len(signs.findall(topic)) for code, signs in _SIGN_PATTERNS.items()}
+    found = {code: len(signs.findall(topic)) for code, signs in _SIGNS.items()}
     best = max(found, key=lambda code: found[code])
     return best if found[best] else "en"
 
@@ -706,14 +539,11 @@ def _is_like(word: str, other: str) -> bool:
     return word == other or (len(word) > 4 and other.startswith(word[:-1]) and word.isalpha())
 
 
-def _dates(language: str, now: date) -> dict[str, str]:
-    parts = {"year": str(now.year), "number": str(now.month)}
-    if language in _WIDE_DATES:
-        year, month = (pattern.format(**parts) for pattern in _WIDE_DATES[language])
-    else:
-        names = _MONTHS.get(language, _MONTHS["en"]).split()
-        year, month = parts["year"], f"{names[now.month - 1]} {now.year}"
-    return {"year": year, "month": month}
+def _dates(words: dict[str, Any], now: date) -> dict[str, str]:
+    if "months" in words:
+        return {"year": str(now.year), "month": f"{words['months'][now.month - 1]} {now.year}"}
+    parts = {"year": now.year, "number": now.month}
+    return {name: words[name].format(**parts) for name in ("year", "month")}
 
 
 def _parts(focus: str, objective: str, topic: str) -> list[str]:
