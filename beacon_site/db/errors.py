@@ -80,9 +80,9 @@ TOO_LONG = Failure(
 SLOW = Failure(
     503,
     30,
-    _("The database took too long"),
+    _("The database took too long to respond"),
     _(
-        "The database took too long, so this request was stopped. Nothing was changed, and your saved data is safe. Try again in a minute. If you were searching, use fewer words or add a filter. If this keeps happening, ask your admin to check System status."
+        "The database took too long to respond, so this request was stopped. Nothing was changed, and your saved data is safe. Try again in a minute. If you were searching, use fewer words or add a filter. If this keeps happening, ask your admin to check System status."
     ),
 )
 DEADLOCK = Failure(

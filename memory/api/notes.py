@@ -330,7 +330,9 @@ def _check_identity(caller: Caller, note: Note) -> None:
     if note.kind in Note.IDENTITY:
         only_people(
             caller,
-            _("Only a person can change the soul, persona and profile, under Agents or Settings."),
+            _(
+                "Only a person can change the soul, persona or profile. They do this under Agents or Settings."
+            ),
         )
 
 
@@ -419,7 +421,7 @@ def supersede_note(
     caller, note = request.auth, _note(request.auth, note_id)
     if note.kind in Note.IDENTITY:
         words = _(
-            "Only a person can change the soul, persona and profile, under Agents or Settings."
+            "Only a person can change the soul, persona or profile. They do this under Agents or Settings."
         )
         raise Problem(403, words)
     note.check_may_change(caller.by)

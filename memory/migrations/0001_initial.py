@@ -586,7 +586,7 @@ class Migration(InitialMigration):
                     models.CharField(
                         blank=True,
                         choices=[
-                            ("left", "kept earlier"),
+                            ("left", "kept older"),
                             ("right", "kept newer"),
                             ("both", "kept both"),
                             ("merged", "merged"),

@@ -305,7 +305,7 @@ class Conflict(models.Model):
         SETTLED = "settled", _("resolved")
 
     class How(models.TextChoices):
-        LEFT = "left", _("kept earlier")
+        LEFT = "left", _("kept older")
         RIGHT = "right", _("kept newer")
         BOTH = "both", _("kept both")
         MERGED = "merged", _("merged")

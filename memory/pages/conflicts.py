@@ -242,12 +242,12 @@ def whole(owner: User, conflict: Conflict) -> Row:
 # --- pages ---
 
 SAID = {
-    "left": gettext_lazy("Kept the earlier text. The newer text moved to Trash."),
-    "right": gettext_lazy("Kept the newer text. The earlier text moved to Trash."),
+    "left": gettext_lazy("Kept the older text. The newer text moved to Trash."),
+    "right": gettext_lazy("Kept the newer text. The older text moved to Trash."),
     "both": gettext_lazy("Kept both."),
     "merged": gettext_lazy("Merged into one."),
-    "left-line": gettext_lazy("Kept the earlier text. The newer line was removed from its file."),
-    "right-line": gettext_lazy("Kept the newer text. The earlier line was removed from its file."),
+    "left-line": gettext_lazy("Kept the older text. The newer line was removed from its file."),
+    "right-line": gettext_lazy("Kept the newer text. The older line was removed from its file."),
 }
 
 

@@ -284,7 +284,7 @@ def _data_folder() -> Part:
     if not os.access(folder, os.W_OK | os.X_OK):
         text = _("Beacon can’t write to %(folder)s.")
         todo = _(
-            "Give ownership of the folder to the user that runs Beacon, or set BEACON_DATA_DIR."
+            "Give ownership of the folder to the user that runs Beacon, or set BEACON_DATA_DIR to a folder that user owns."
         )
         return Part(name, BAD, text % {"folder": folder}, todo)
     free = shutil.disk_usage(folder).free

@@ -144,7 +144,7 @@ def shared_notify(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         messages.warning(
             request,
             _(
-                "Notifications are on, but you have no channel yet. Add one in Settings → Notifications."
+                "Notifications are on, but you don’t have any channels yet. Add one in Settings → Notifications."
             ),
         )
     return redirect_back(request, reverse("research:shared-topic", args=[pk]))

@@ -257,7 +257,7 @@ def test_an_act_that_reaches_the_statement_limit_fails(
         bulk.run_bulk_act(act.pk)
 
     act.refresh_from_db()
-    assert (act.state, act.problem) == ("failed", "The database took too long")
+    assert (act.state, act.problem) == ("failed", "The database took too long to respond")
 
 
 @pytest.mark.parametrize(("fault", "state"), [(DataError, "failed"), (OperationalError, "waiting")])

@@ -121,7 +121,7 @@ def test_a_side_that_changed_since_is_not_settled_over(alice: Any):
 def test_two_windows_settle_it_once(alice: Any):
     one = two_notes(alice)
     settled(one, "left")
-    with pytest.raises(conflict_services.AlreadyResolved, match="kept earlier"):
+    with pytest.raises(conflict_services.AlreadyResolved, match="kept older"):
         settled(one, "right")
 
 

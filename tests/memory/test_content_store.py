@@ -186,7 +186,7 @@ def test_a_changed_relation_is_a_revision_that_can_be_taken_back(alice: Any):
 
 
 def test_nobody_relates_to_another_s_item(alice: Any, bob: Any):
-    with pytest.raises(InvalidValue, match="No stored item has these IDs"):
+    with pytest.raises(InvalidValue, match="No stored items match these IDs"):
         put(bob, related_to=[put(alice).pk])
 
 

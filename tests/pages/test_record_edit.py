@@ -236,7 +236,7 @@ def test_a_soul_is_not_reworded_here(browser: Client, alice: Any) -> None:
     browser.post(edit_page(soul), typed(soul, "Be evil."))
     soul.refresh_from_db()
     assert "Be evil." not in soul.content
-    assert "Edit the text in Settings" in text_of(browser.get(edit_page(soul)))
+    assert "Edit this text under Agents or Settings." in text_of(browser.get(edit_page(soul)))
 
 
 def test_a_stranger_edits_nothing(client_of: Callable[[Any], Client], alice: Any, bob: Any) -> None:
@@ -266,7 +266,7 @@ def test_where_both_changed_the_same_words_a_side_is_chosen(browser: Client, ali
     mine = typed(one, WORDS.replace("nine", "ten"))
     edit_note(one, by=alice.actor, content=WORDS.replace("nine", "eleven"))
     html = text_of(browser.post(edit_page(one), mine))
-    assert "1 place was changed in both versions." in html
+    assert "Both versions changed the text in 1 place." in html
     again = mine | {"version": 2, "mine": mine["content"], "base_version": 1, "compose": "1"}
     html = text_of(browser.post(edit_page(one), again | {"choice-0": "both"}))
     assert "The desk opens at eleven. The desk opens at ten.</textarea>" in html

@@ -30,7 +30,12 @@ FORM = "application/x-www-form-urlencoded"
         (InternalError, psycopg.errors.IdleInTransactionSessionTimeout, 503, "took too long"),
         (OperationalError, psycopg.errors.SerializationFailure, 409, "Two changes conflicted"),
         (OperationalError, psycopg.errors.DeadlockDetected, 409, "Two changes conflicted"),
-        (OperationalError, psycopg.errors.QueryCanceled, 503, "The database took too long"),
+        (
+            OperationalError,
+            psycopg.errors.QueryCanceled,
+            503,
+            "The database took too long to respond",
+        ),
         (ValueError, KeyError, 500, "Something went wrong"),
     ],
 )

@@ -55,7 +55,7 @@ def test_a_member_turns_notifications_on_and_off(member: Membership, run: Run, r
     assert "Notify me about new reports" in text_of(reader.get(page))
     answer = reader.post(shared(run.topic, "notify/"), {"notify": "on"}, follow=True)
     member.refresh_from_db()
-    assert member.notify and "no channel yet" in text_of(answer)
+    assert member.notify and "any channels yet" in text_of(answer)
     assert "Turn off notifications" in text_of(reader.get(page))
     reader.post(shared(run.topic, "notify/"), {"notify": "off"})
     member.refresh_from_db()

@@ -210,7 +210,7 @@ def test_a_bulk_action_that_takes_too_long_fails_and_is_not_tried_for_ever(slow:
 
     act.refresh_from_db()
     assert act.state == BulkAct.State.FAILED
-    assert "The database took too long." in bulk.outcome(act)
+    assert "The database took too long to respond." in bulk.outcome(act)
 
 
 def test_deleting_an_account_that_takes_too_long_is_not_tried_again(

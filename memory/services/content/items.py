@@ -201,7 +201,7 @@ def checked_related(owner: Any, related_to: Iterable[Any]) -> list[ContentItem]:
     unknown += [str(key) for key in wanted if key not in found]
     if unknown:
         _refuse(
-            _("No stored item has these IDs: %(ids)s. Use the IDs of stored items.")
+            _("No stored items match these IDs: %(ids)s. Check the IDs and try again.")
             % {"ids": ", ".join(shorten(clean(one)[0], 40) for one in unknown[:5])}
         )
     return [found[key] for key in wanted]
