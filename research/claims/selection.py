@@ -117,7 +117,7 @@ MOST_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
 ON_TOPIC, OFF_TOPIC = 0.6, 1.5
 # What a statement gains if it has the topic's rare words, and the share of them that it or what is
 # around it must have after the first few. So a report on pages that hardly mention the topic is short.
-RARE, LEAST_CLOSE, ALWAYS = 0.5, 0.5, 3
+RARE, LEAST_CLOSE, ALWAYS = 0.5, 0.6, 3
 # With this many statements on the topic for each one wanted, others are left out. A statement is on the
 # topic if its page is news or this relevant, or if it or what is around it has this share of the
 # topic's words.
@@ -561,7 +561,7 @@ def _bonus(candidate: _Candidate) -> float:
     kinds = {kind for kind, _v in values.typed_values(text)}
     value += 0.05 * (values.DATE in kinds) + 0.03 * bool(kinds & {values.AMOUNT, values.PERCENT})
     value += 0.15 * candidate.lead - 0.04 * candidate.is_later - 0.4 * candidate.is_template
-    value -= 0.2 * begins_with_reference(text, candidate.page.language)
+    value -= 0.4 * begins_with_reference(text, candidate.page.language)
     if not _NUMBER.search(text):
         value -= SHORT_WEIGHT * max(0, SHORT - word_count(entry.text))
     if entry.kind == SENTENCE:
