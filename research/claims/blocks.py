@@ -90,6 +90,10 @@ _LEAD = re.compile(
 )
 _VERSION_LEAD = re.compile(r"v?\d+(?:\.\d+)+[\w.+-]*(?:\s*\((?:[^)]{1,30})\))?")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,2000}>")
+# Components of MDX before or after a text, such as a call to sign up.
+_COMPONENTS = re.compile(
+    r"\A(?:\s*<[A-Z]\w*(?:\s[^<>]{0,2000})?/>)+\s*|\s*(?:<[A-Z]\w*(?:\s[^<>]{0,2000})?/>\s*)+\Z"
+)
 _INLINE_TAG = re.compile(
     r"</?(?:a|abbr|b|cite|code|em|font|i|ins|kbd|mark|s|small|span|strong|sub|sup|u)(?:\s[^<>]{0,2000})?>",
     re.IGNORECASE,
@@ -562,6 +566,8 @@ def _is_pair_line(line: str) -> bool:
 
 
 def _add_sentences(reader: _Reader, text: str, under: Sequence[str] = ()) -> None:
+    if "/>" in text and not (text := _COMPONENTS.sub("", text)):
+        return
     if reader.keeps_paragraphs:
         place = len(reader.entries)
         said = (("", one_line(text)),)
@@ -575,6 +581,8 @@ def _add_sentences(reader: _Reader, text: str, under: Sequence[str] = ()) -> Non
 
 
 def _has_content(words: str) -> bool:
+    if " | " in words and all(len(part.split()) <= 2 for part in words.split(" | ")):
+        return False  # only links: "Docs | GitHub"
     return len(words.split()) >= 3 or (len(words) > 5 and not words.isascii())
 
 

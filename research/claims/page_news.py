@@ -1020,6 +1020,8 @@ def _is_setting(entry: Entry) -> bool:
         return False
     if _SUMMARY.fullmatch(entry.subject) or _DISPLAY.fullmatch(attribute(entry.subject)):
         return True
+    if entry.subject.casefold() == "title":  # of the page, unless it has a version or a date
+        return not values.typed_values(entry.text)
     if not _CAMEL.search(entry.subject):
         return False
     return values.kind_of(entry.fields[0][1]) in (values.STATUS, values.NUMBER, values.NONE)

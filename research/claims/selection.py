@@ -115,6 +115,9 @@ MOST_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
 # Share of the topic's words, in a statement or near it, below which it may be off the topic, and what
 # that costs. Fitted on the practice half of `benchmarks.real.rating`.
 ON_TOPIC, OFF_TOPIC = 0.6, 1.5
+# What a statement gains if it has the topic's rare words, and the share of them that it or what is
+# around it must have after the first few. So a report on pages that hardly mention the topic is short.
+RARE, LEAST_CLOSE, ALWAYS = 0.5, 0.6, 3
 # With this many statements on the topic for each one wanted, others are left out. A statement is on the
 # topic if its page is news or this relevant, or if it or what is around it has this share of the
 # topic's words.
@@ -216,6 +219,7 @@ class _Page:
     is_news: bool = False
     relevance: float = 0.0
     query: dict[str, float] = field(default_factory=dict)
+    rarity: dict[str, float] = field(default_factory=dict)  # of each word of the query
 
     @cached_property
     def title_terms(self) -> set[str]:
@@ -238,6 +242,7 @@ class _Candidate:
     is_template: bool = False  # other pages have the same sentence
     is_near: bool = True  # it or what is around it has enough of the topic's words
     score: float = 0.0
+    closeness: float = 0.0  # to the topic: the share of its words, rare ones counting more
 
     @cached_property
     def key(self) -> str:
@@ -275,6 +280,7 @@ def find(
     candidates = [candidate for page in pages for candidate in _candidates(page)]
     if len(pages) > 1:
         _mark_templates(candidates, len(pages))
+    _weigh_terms(pages)
     for order, candidate in enumerate(candidates):
         candidate.order = order
         candidate.score = _score(candidate)
@@ -340,6 +346,25 @@ def _score_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | N
             said += weight * where
         share = said / whole if whole else 0.0
         page.relevance = min(1.0, 0.85 * max(share, close) + 0.15 / (1 + 0.2 * page.place))
+
+
+def _weigh_terms(pages: Sequence[_Page]) -> None:
+    """Weigh each word of the topic by how few paragraphs have it. One that none has weighs nothing.
+
+    The pages may be in another language than the topic.
+    """
+    paragraphs: defaultdict[tuple[int, int], str] = defaultdict(str)
+    for page in pages:
+        for entry in page.entries:
+            paragraphs[page.place, entry.group] += f" {entry.text.casefold()}"
+    holding: Counter[str] = Counter()
+    for term in {term for page in pages for term in page.query}:
+        holding[term] = sum(_is_in(term, text) for text in paragraphs.values())
+    for page in pages:
+        page.rarity = {
+            term: math.log(1 + len(paragraphs) / (1 + holding[term])) if holding[term] else 0.0
+            for term in page.query
+        }
 
 
 def _mark_news(pages: Sequence[_Page], known_pages: Sequence[PageText]) -> None:
@@ -502,7 +527,7 @@ def _score(candidate: _Candidate) -> float:
     own = set(candidate.terms)
     heads = " ".join(entry.headings).casefold()
     folded = candidate.text.casefold()
-    whole = said = near = 0.0
+    whole = said = near = rare = all_rare = 0.0
     for term, weight in page.query.items():
         where = max(
             1.0 * (term in own or _is_in(term, folded)), 0.7 * _is_in(term, heads),
@@ -511,7 +536,10 @@ def _score(candidate: _Candidate) -> float:
         whole += weight
         said += weight * where
         near += weight * (where > 0)
+        rare += weight * page.rarity[term] * where
+        all_rare += weight * page.rarity[term]
     local = said / whole if whole else 0.0
+    candidate.closeness = rare / all_rare if all_rare else 0.0
     is_about = page.is_news or page.relevance >= RELEVANT
     candidate.is_near = is_about or near >= LEAST_NEAR * whole
     lead = 1 / (1 + entry.order / 4)
@@ -519,6 +547,7 @@ def _score(candidate: _Candidate) -> float:
     # On a page about other things too, such as a link round-up, most statements aren't on the topic.
     if not page.is_news:
         score -= OFF_TOPIC * max(0.0, ON_TOPIC - local) * (1 - page.relevance)
+        score += RARE * candidate.closeness
     return score - 0.03 * _age(page.reading)
 
 
@@ -532,7 +561,7 @@ def _bonus(candidate: _Candidate) -> float:
     kinds = {kind for kind, _v in values.typed_values(text)}
     value += 0.05 * (values.DATE in kinds) + 0.03 * bool(kinds & {values.AMOUNT, values.PERCENT})
     value += 0.15 * candidate.lead - 0.04 * candidate.is_later - 0.4 * candidate.is_template
-    value -= 0.2 * begins_with_reference(text, candidate.page.language)
+    value -= 0.4 * begins_with_reference(text, candidate.page.language)
     if not _NUMBER.search(text):
         value -= SHORT_WEIGHT * max(0, SHORT - word_count(entry.text))
     if entry.kind == SENTENCE:
@@ -628,8 +657,9 @@ def _select(
             continue
         if not page.is_news:
             most_prose = max(2, round(MOST_OF_PROSE * prose[page.place]))
+            is_far = candidate.closeness < LEAST_CLOSE and len(taken) >= ALWAYS
             is_weak = candidate.score < LEAST_OF_BEST * top and not is_owed
-            if is_weak or (is_sentence and told[page.place] >= most_prose):
+            if is_far or is_weak or (is_sentence and told[page.place] >= most_prose):
                 continue
         is_known = candidate.key in keys or before.said(candidate.entry.quote)
         if is_known or not _is_wanted(candidate, taken, excluded):

@@ -2619,3 +2619,14 @@ def test_a_shorter_table_of_contents_is_not_news():
     text = "# Rules\n\n## Contents\n\n- Lines\n{}- Stops\n\n## Lines\n\nThe tram ends at the harbour.\n"
 
     assert said(text.format("- Colors\n"), text.format(""), "Rules") == []
+
+
+def test_components_rows_of_links_and_the_title_of_a_page_are_not_news():
+    before = "---\ntitle: {}\n---\n\nThe tram ends at the harbour in the evening.\n"
+    box = '\n<CallBox\n  headline="Try it now? It works without any card"\n  link="https://example.org" />\n'
+    links = "\n- Spack\n\n  [Docs](https://a.example) | [GitHub](https://b.example)\n"
+
+    assert said(before.format("Trams"), before.format("Tram lines") + box) == []
+    told = said(before.format("Trams"), before.format("Trams") + links)
+    assert not any("GitHub" in text for _status, text in told)
+    assert said(before.format("Trams 2.4"), before.format("Trams 2.6")) != []

@@ -367,3 +367,34 @@ def test_known_pages_are_only_prepared_if_there_are_new_ones(monkeypatch):
     empty = PageText(2, "https://city.example/a/2", "Trams", "city.example", "")
     assert find([empty], topic="Trams", known_pages=[known]) == []
     assert folded == []
+
+
+def test_a_report_on_pages_that_hardly_mention_the_topic_is_short():
+    near = "Refunds for cancelled tram trips are paid within ten days after the claim."
+    names = ["harbour", "museum", "garden", "market", "library", "station", "theatre", "castle"]
+    far = [
+        f"The tram to the {name} runs every {n} minutes in 202{n}."
+        for n, name in enumerate(names, 1)
+    ]
+    pages = [
+        page(1, "Tram service", "\n\n".join([*far[:4], near])),
+        page(2, "Trams", "\n\n".join(far[4:])),
+    ]
+
+    told = sentences(*pages, topic="Refunds for tram trips")
+
+    assert near in told
+    assert len(told) <= selection.ALWAYS + 1
+
+
+def test_words_that_no_page_has_dont_make_a_report_short():
+    texts = [
+        "The tram stops at the harbour from May on.",
+        "Dogs travel on every tram without a muzzle.",
+        "Tickets for the tram are sold by machines instead of drivers.",
+        "A night tram leaves the castle hourly.",
+        "Bicycles belong into the last wagon of the tram only.",
+    ]
+    pages = [page(n, f"Tram {n}", text) for n, text in enumerate(texts, 1)]
+
+    assert len(sentences(*pages, topic="Tram Straßenbahneröffnungen")) == len(texts)
