@@ -288,7 +288,11 @@ def own_key(request: BeaconRequest) -> HttpResponse:
     is_removed = "remove" in request.POST
     if is_removed or (form.is_valid() and connections.model_origin()):
         connections.save_own_key(request.user, "" if is_removed else form.cleaned_data["secret"])
-        told = _("Key removed.") if is_removed else _("Key saved. It will be used starting with the next call.")
+        told = (
+            _("Key removed.")
+            if is_removed
+            else _("Key saved. It will be used starting with the next call.")
+        )
         messages.success(request, told)
         if not request.htmx:
             return redirect("memory:spending")

@@ -522,7 +522,9 @@ def title_of(proposal: Proposal) -> str:
         return ngettext("1 observation", "%(n)d observations", number) % {"n": number}
     if after.get("act") == MERGE:
         number = len(after.get("versions", ()))
-        return ngettext("Merge of 1 note into another", "Merge of %(n)d notes", number) % {"n": number}
+        return ngettext("Merge of 1 note into another", "Merge of %(n)d notes", number) % {
+            "n": number
+        }
     kinds = {
         Note.Kind.RULE.value: _("A rule"),
         Note.Kind.SOUL.value: _("The soul"),
