@@ -36,6 +36,7 @@ LONGEST_SIGN = 8  # characters of a cell such as ✅
 LONGEST_KEY_WORDS = 8
 FEW_DATA = 1_500  # characters of front matter that only describes its page
 GROUPED = 0.7  # share of different names in a column from which it doesn't name groups
+FEW_BARE = 3  # headings beside each other with nothing below them that are a list
 STATED = 4  # with this many words, a heading is a statement by itself
 
 # What a mistake in reading raises. A task that is out of time raises something else.
@@ -90,6 +91,9 @@ _LEAD = re.compile(
 )
 _VERSION_LEAD = re.compile(r"v?\d+(?:\.\d+)+[\w.+-]*(?:\s*\((?:[^)]{1,30})\))?")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,2000}>")
+_IMAGES = re.compile(
+    r"(?:\s*\[?!\[[^\[\]]{0,300}\]\([^()]{0,500}\)(?:\{[^{}]{0,200}\})?(?:\](?:\([^()]{0,500}\)|\[[^\[\]]{0,100}\]))?)+\s*"
+)
 # Components of MDX before or after a text, such as a call to sign up.
 _COMPONENTS = re.compile(
     r"\A(?:\s*<[A-Z]\w*(?:\s[^<>]{0,2000})?/>)+\s*|\s*(?:<[A-Z]\w*(?:\s[^<>]{0,2000})?/>\s*)+\Z"
@@ -192,6 +196,8 @@ class _Reader:
     added_cells: int = 0
     filled: int = 0  # the number of entries when the last heading was read, and that heading
     heading: str = ""
+    # Headings with nothing below them, by their level and the headings above.
+    bare: dict[tuple[int | str, ...], list[tuple[str, str]]] = field(default_factory=dict)
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -212,12 +218,27 @@ class _Reader:
         self.group += 1
 
     def close(self) -> None:
-        """Turn a heading with nothing below it into an item. Some changelogs consist of headings."""
-        if self.heading and self.filled == len(self.entries) and len(self.levels) > 1:
-            _level, text = self.levels.pop()
-            if len(text.split()) >= STATED:
+        """Turn a heading with nothing below it into an item. Some changelogs consist of headings.
+
+        Shorter headings are a list, such as one of sponsors, if several follow each other.
+        """
+        if self.heading and self.filled == len(self.entries) and self.levels:
+            _level, text = self.levels[-1]
+            if len(self.levels) > 1 and len(text.split()) >= STATED:
+                self.levels.pop()
                 self.add(ITEM, text, (), self.heading)
+            else:
+                self._note_bare(text)
         self.heading = ""
+
+    def _note_bare(self, text: str) -> None:
+        beside = self.bare.setdefault((len(self.levels), *self.headings[:-1]), [])
+        beside.append((text, self.heading))
+        if len(beside) < FEW_BARE:
+            return
+        self.levels.pop()
+        for name, quote in beside if len(beside) == FEW_BARE else beside[-1:]:
+            self.add(ITEM, name, (), quote)
 
     def add(
         self,
@@ -567,6 +588,8 @@ def _is_pair_line(line: str) -> bool:
 
 def _add_sentences(reader: _Reader, text: str, under: Sequence[str] = ()) -> None:
     if "/>" in text and not (text := _COMPONENTS.sub("", text)):
+        return
+    if "![" in text and _IMAGES.fullmatch(text):
         return
     if reader.keeps_paragraphs:
         place = len(reader.entries)

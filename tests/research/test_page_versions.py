@@ -2630,3 +2630,21 @@ def test_components_rows_of_links_and_the_title_of_a_page_are_not_news():
     told = said(before.format("Trams"), before.format("Trams") + links)
     assert not any("GitHub" in text for _status, text in told)
     assert said(before.format("Trams 2.4"), before.format("Trams 2.6")) != []
+
+
+def test_headings_with_only_a_logo_below_them_are_a_list():
+    logo = "### {0} Ltd\n\n[![{0} logo](/{0}.png){{: style='height:9px;'}}][{0}]\n\n"
+    before = "# Supporters\n\nThe tram thanks them all.\n\n" + "".join(
+        logo.format(name) for name in ("Harbour", "Museum", "Garden")
+    )
+    after = before + logo.format("Castle") + "### [Market House][market]\n\n"
+
+    assert said(before, after, "Supporters") == [
+        ("new", "Supporters, Castle Ltd"),
+        ("new", "Supporters, Market House"),
+    ]
+    # Two headings without text aren't a list yet.
+    assert (
+        said("# A\n\nText is here for all.\n", "# A\n\nText is here for all.\n\n## B\n\n## C\n")
+        == []
+    )
