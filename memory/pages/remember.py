@@ -254,8 +254,8 @@ def warn_of(request: BeaconRequest, text: str, *, but: Any = None) -> None:
     if not found:
         return
     words = ngettext(
-        "Saved, but a memory contradicts it: “%(said)s”",
-        "Saved, but %(n)d memories contradict it, such as “%(said)s”",
+        "Saved, but it contradicts a memory: “%(said)s”",
+        "Saved, but it contradicts %(n)d memories, such as “%(said)s”",
         len(found),
     )
     messages.warning(request, words % {"said": found[0].said, "n": len(found)})

@@ -294,7 +294,7 @@ def _check_may_read(caller: Caller, news: UnreadNews) -> None:
     reports = list(told.only("id", "owner", "trust", "sensitivity", "run"))
     shows(*reports)
     if not caller.by.is_person and not all(caller.may_read(report) for report in reports):
-        raise not_found(_("Only people can see one of these reports."))
+        raise not_found(_("One of these reports is visible only to people."))
 
 
 @since_read_api.post(_ONE + "/read", auth=ADMIN, response=MarkedOut)

@@ -201,7 +201,7 @@ def test_a_saved_line_of_a_file_names_what_it_contradicts(
     typed["content"] = f"{typed['content']}\n- {NEW}\n"
     address = reverse("memory:file-edit", args=["facts/user.md"])
     html = browser.post(address, typed, follow=True).content.decode()
-    assert f"a memory contradicts it: “{OLD}”" in html
+    assert f"it contradicts a memory: “{OLD}”" in html
 
 
 @pytest.mark.requirement("R251")

@@ -241,7 +241,7 @@ def test_a_run_that_was_put_off_is_tried_at_once(browser: Client, topic: Topic):
 
     browser.post(url("run-try", run))
 
-    assert "The run will retry from its last finished step" in page(browser, run)
+    assert "The run will resume after its last finished step" in page(browser, run)
     assert Run.objects.claim(run.pk, worker="w") is not None
     answer = browser.post(url("run-try", run), headers=HTMX)
     assert answer.status_code == 409 and "It’s running" in answer.content.decode()

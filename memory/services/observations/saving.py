@@ -453,7 +453,7 @@ def callers_source(source: str) -> str:
     is_step = bool(colon) and source.startswith(("AGENT:", "GOAL:", "RUN:"))
     if not is_step and kind.strip().casefold() in (_NOT_TO_BE_NAMED if colon else _BEACONS_OWN):
         problem = _(
-            "“%(source)s” is reserved for Beacon, so you can’t use it as a source. Name the task, such as GOAL:check-database, or leave it out."
+            "“%(source)s” is reserved for Beacon, so you can’t use it as a source. Use the name of the task instead, such as GOAL:check-database, or omit the source."
         ) % {"source": shorten(source, 60)}
         raise InvalidValue(problem, errors={"source": [problem]})
     return source

@@ -319,7 +319,7 @@ def waiting_words(run: Run) -> str:
         told = {"at": at, "n": run.tries + 1, "most": most, "why": run.error}
         return _("Retrying at %(at)s (attempt %(n)d of %(most)d): %(why)s") % told
     if run.started_at is not None and run.error:  # it was delayed, and is due now
-        return _("Waiting for a worker. The run will retry from its last finished step.")
+        return _("Waiting for a worker. The run will resume after its last finished step.")
     if run.started_at is not None:
         return _(
             "Interrupted. The run will continue after its last finished step when a worker is available."
