@@ -3388,7 +3388,7 @@ class Migration(InitialMigration):
                         choices=[
                             (
                                 "missing",
-                                "The folder doesn’t exist. Its files stay in Beacon, and nothing is written.",
+                                "The folder doesn’t exist. Files imported from it stay in Beacon, and nothing is written to disk.",
                             ),
                             (
                                 "moved",

@@ -393,7 +393,7 @@ class MountedFolder(models.Model):
     class Problem(models.TextChoices):
         MISSING = (
             "missing",
-            _lazy("The folder doesn’t exist. Its files stay in Beacon, and nothing is written."),
+            _lazy("The folder doesn’t exist. Files imported from it stay in Beacon, and nothing is written to disk."),
         )
         MOVED = (
             "moved",

@@ -235,7 +235,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
     if missing:
         lacks = _("BEACON_SEARCH includes services that aren’t set up: %(names)s.")
         todo = _(
-            "Enter the key or URL in Models and search, or remove the name from BEACON_SEARCH."
+            "Enter the key or URL under “Models and search”, or remove the name from BEACON_SEARCH."
         )
         text = f"{text} {lacks % {'names': ', '.join(missing)}}"
         yield Part(_("Search services"), BAD, text, todo)

@@ -536,8 +536,9 @@ def _score(candidate: _Candidate) -> float:
         whole += weight
         said += weight * where
         near += weight * (where > 0)
-        rare += weight * page.rarity[term] * where
-        all_rare += weight * page.rarity[term]
+        if weight > FOCUS_WEIGHT:  # the topic itself
+            rare += page.rarity[term] * where
+            all_rare += page.rarity[term]
     local = said / whole if whole else 0.0
     candidate.closeness = rare / all_rare if all_rare else 0.0
     is_about = page.is_news or page.relevance >= RELEVANT

@@ -69,7 +69,7 @@ def test_the_same_words_in_another_order_are_the_same_question(
 ) -> None:
     ratings.rate(alice, QUESTION, trains[2], "useful", by=alice.actor)
     hit = next(hit for hit in recall(alice, same, "lexical") if hit.record == trains[2])
-    assert hit.rated == "useful"
+    assert hit.rating is not None and hit.rating.is_useful
 
 
 def test_another_question_is_ranked_as_before(alice: Any, trains: list[Note]) -> None:
@@ -218,14 +218,15 @@ def test_what_a_rated_answer_cites_moves_a_little(alice: Any, trains: list[Note]
 
     hit = next(hit for hit in recall(alice, QUESTION, "lexical") if hit.record == trains[2])
     assert hit.score == pytest.approx(before[trains[2]] * CITED_USEFUL)
-    assert hit.rated == ""
+    assert hit.rating is not None and hit.rating.is_answer
     assert hit.why.boosts[-1].startswith(
         "Cited in an answer to this question that was rated useful on"
     )
 
     ratings.rate(alice, QUESTION, trains[2], "not-useful", by=alice.actor)
     hit = next(hit for hit in recall(alice, QUESTION, "lexical") if hit.record == trains[2])
-    assert hit.rated == "not-useful"  # the record's own rating counts more
+    # The record's own rating counts more.
+    assert hit.rating is not None and not (hit.rating.is_answer or hit.rating.is_useful)
 
 
 def test_an_answer_in_trash_moves_nothing(alice: Any, trains: list[Note]) -> None:

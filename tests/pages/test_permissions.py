@@ -55,9 +55,9 @@ def test_each_writer_has_its_record(browser: Client, alice: User):
 
     one = record(browser)
 
-    assert (one.name, one.proposed, one.accepted, one.edited) == ("desk", 7, 4, 1)
+    assert (one.name, one.accepted, one.edited) == ("desk", 4, 1)
     assert (one.rejected, one.waiting, one.wrong, one.right) == (1, 1, 2, 2)
-    assert record(browser, "file").proposed == 1
+    assert record(browser, "file").waiting == 1
     assert "desk" in text_of(browser.get(PAGE))
 
 

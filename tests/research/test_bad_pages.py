@@ -364,7 +364,8 @@ def test_a_changelog_rewritten_from_the_top(site: Site):
     version = "Changelog of Tramway, 2.0.0 (2026-05-10)"
     assert ("new", f"{version}: Gave all lines new names") in told
     assert ("new", f"{version}: Removed the tram line T1") in told
-    assert ("gone", "1.2.0 (2026-01-10), Added the tram line T3") in told
+    removed = "Added the tram line T3; Fixed the doors of line T1"
+    assert ("gone", f"1.2.0 (2026-01-10): {removed}") in told
     assert {status for status, _sentence in told} == {"new", "gone"}
 
 

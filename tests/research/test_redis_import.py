@@ -169,7 +169,7 @@ def test_what_does_not_fit_is_left_out_and_counted(
     said = capsys.readouterr().out
     assert "1 fact is longer than 1000 characters" in said
     assert "1 fact is shorter than 21 characters" in said
-    assert "2 facts are over the limit of 10" in said
+    assert "2 facts too many for the limit of 10" in said
     assert "1 URL isn’t valid" in said
 
 

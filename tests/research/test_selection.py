@@ -385,6 +385,10 @@ def test_a_report_on_pages_that_hardly_mention_the_topic_is_short():
 
     assert near in told
     assert len(told) <= selection.ALWAYS + 1
+    # Words that only narrow the topic don't make its own statements far from it.
+    focus = "prices, delays, dates, operators, security, upgrades and the end of each line"
+    assert near in sentences(*pages, topic="Refunds for tram trips", focus=focus)
+    assert len(sentences(*pages, topic="Tram", focus=focus)) > selection.ALWAYS
 
 
 def test_words_that_no_page_has_dont_make_a_report_short():

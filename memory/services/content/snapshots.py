@@ -198,7 +198,7 @@ def _as_it_was(
             _put_back(here[keys[one.item_id]], _fields(one) | {"scope": snapshot.scope}, by)
     since = own.live().filter(scope=snapshot.scope).exclude(pk__in=keys.values())
     for item in _items(since.defer("content").select_for_update(of=("self",))):
-        item.trash(by=by, why=_("stored after the snapshot that was restored"))
+        item.trash(by=by, why=_("stored after the restored snapshot was taken"))
     return [(here | made)[keys[one.item_id]] for one in copies]
 
 
