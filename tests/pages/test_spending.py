@@ -176,7 +176,7 @@ def test_a_limit_of_money_beside_calls_of_unknown_price_is_told(
     User.objects.filter(pk=alice.pk).update(monthly_money=5)
     call(alice, money=None)
 
-    assert "the cost limit can’t include it" in body_of(browser)
+    assert "it doesn’t count toward the cost limit" in body_of(browser)
 
 
 def test_the_number_of_queries_is_fixed(
