@@ -476,7 +476,7 @@ class ChatWire:
 
     def _wrote_on(self) -> CallFailed:
         text = _(
-            "The model at %(host)s wrote far more tokens than allowed, so Beacon stopped reading."
+            "The model at %(host)s generated far more tokens than allowed, so Beacon stopped reading."
         )
         failure = ProviderNonsense(text % {"host": self._host})
         return CallFailed(failure, status=200, too_large=True)

@@ -223,8 +223,8 @@ def _told(problems: Iterable[str]) -> tuple[str, ...]:
     more = len(told) - MOST_PROBLEMS
     if more > 0:
         words = ngettext(
-            "%(n)d more part of the search wasn’t understood.",
-            "%(n)d more parts of the search weren’t understood.",
+            "%(n)d other part of the search wasn’t understood.",
+            "%(n)d other parts of the search weren’t understood.",
             more,
         )
         told[MOST_PROBLEMS:] = [words % {"n": more}]
