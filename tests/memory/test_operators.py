@@ -200,7 +200,7 @@ def test_thousands_of_words_left_out_are_cut_and_looked_for_at_once(
 def test_of_a_text_that_is_no_question_ten_problems_are_told_and_the_others_counted() -> None:
     problems = parse(" ".join(f"kind:no{number}" for number in range(500))).problems
     assert len(problems) == 11
-    assert problems[-1] == "490 more parts of the search weren’t understood."
+    assert problems[-1] == "490 other parts of the search weren’t understood."
 
 
 def test_fifteen_hundred_topics_are_cut_and_looked_up_at_once(alice: Any) -> None:
