@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -23,6 +24,7 @@ def written(visitor: Visitor, text: str = TEXT) -> str:
     visitor.goto("/notes/new/")
     visitor.page.locator(CONTENT).fill(text)
     visitor.press("Save")
+    visitor.page.wait_for_url(re.compile(r"/notes/[0-9a-f-]{36}/"))  # up to 30 s on a busy machine
     expect(visitor.page.locator(".record-words").first).to_contain_text("Fares are")
     return visitor.page.url
 
