@@ -393,7 +393,9 @@ class MountedFolder(models.Model):
     class Problem(models.TextChoices):
         MISSING = (
             "missing",
-            _lazy("The folder doesn’t exist. Files imported from it stay in Beacon, and nothing is written to disk."),
+            _lazy(
+                "The folder doesn’t exist. Files imported from it stay in Beacon, and nothing is written to disk."
+            ),
         )
         MOVED = (
             "moved",
