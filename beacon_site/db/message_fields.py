@@ -33,19 +33,13 @@ class MessageField(models.TextField):  # type: ignore[type-arg]
 
 
 class MessagesField(models.JSONField):
-    def get_prep_value(self, value: Any) -> Any:
-        if isinstance(value, list):
-            value = [messages.stored(one) for one in value]
-        return super().get_prep_value(value)
+    """Lists and objects that contain messages. None of their own objects has the key of a message."""
 
-    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
-        if isinstance(value, list):
-            value = [messages.stored(one) for one in value]
-        return super().get_db_prep_value(value, connection, prepared)
+    def get_prep_value(self, value: Any) -> Any:
+        return super().get_prep_value(messages.stored_in(value))
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        value = super().from_db_value(value, expression, connection)
-        return [messages.loaded(one) for one in value] if isinstance(value, list) else value
+        return messages.loaded_in(super().from_db_value(value, expression, connection))
 
     def deconstruct(self) -> Any:
         """Appear as Django's own field in migrations: the column is the same."""

@@ -80,6 +80,26 @@ def stored(text: str) -> Stored:
     return text.stored if isinstance(text, Message) else text
 
 
+def stored_in(value: Any) -> Any:
+    """Return a JSON value with all its messages as a row stores them."""
+    if isinstance(value, dict):
+        return {name: stored_in(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [stored_in(one) for one in value]
+    return stored(value) if isinstance(value, str) else value
+
+
+def loaded_in(value: Any) -> Any:
+    """Return a JSON value with all its stored messages in the current language."""
+    if isinstance(value, list):
+        return [loaded_in(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if CODE in value or PARTS in value:
+        return loaded(value)
+    return {name: loaded_in(one) for name, one in value.items()}
+
+
 def loaded(value: Any) -> str:
     """Return a stored text in the current language."""
     return Message(worded(value), value) if isinstance(value, dict) else str(value)

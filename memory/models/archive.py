@@ -15,10 +15,11 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.db.leased_jobs import LeasedJob, LeasedJobQuerySet
+from beacon_site.db.message_fields import MessageField, MessagesField
+from beacon_site.text.messages import gettext
 from memory.models.history import OwnedJobQuerySet
 
 KEPT = timedelta(days=7)  # how long its file is kept in the data folder
@@ -56,8 +57,8 @@ class Archive(LeasedJob):
     name = models.CharField(max_length=200, blank=True)
     size = models.PositiveBigIntegerField(default=0)
     options = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
-    result = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
-    problem = models.TextField(blank=True)
+    result = MessagesField(default=dict, encoder=DjangoJSONEncoder, blank=True)
+    problem = MessageField(blank=True)
     is_confirmed = models.BooleanField(default=False)
     created = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True, blank=True)

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
+from beacon_site.db.message_fields import MessageField
 from beacon_site.text.cleaning import plain, shorten
 from memory.models import search_index
 from memory.models.actors import Actor
@@ -461,7 +462,7 @@ class MirroredFile(models.Model):
     digest = models.CharField(max_length=64, blank=True)
     stamp = models.CharField(max_length=80, blank=True)  # inode, size, mtime: cheap to compare
     refused = models.CharField(max_length=64, blank=True)
-    problem = models.TextField(blank=True)
+    problem = MessageField(blank=True)
     at = models.DateTimeField(default=timezone.now)
     committed = models.PositiveIntegerField(default=0)  # the version in git
 
@@ -556,7 +557,7 @@ class MirrorFolder(models.Model):
     identity = models.UUIDField(default=uuid.uuid4)
     root = models.ForeignKey("memory.User", models.SET_NULL, null=True, related_name="+")
     place = models.TextField(blank=True)
-    problem = models.TextField(blank=True)
+    problem = MessageField(blank=True)
     git_problem = models.TextField(blank=True)  # why BEACON_MIRROR_GIT creates no commits
 
     def __str__(self) -> str:

@@ -13,6 +13,7 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
 
+from beacon_site.db.message_fields import MessageField
 from beacon_site.text.canonical_urls import canonical_url, domain_of
 from memory.models import search_index
 from memory.models.actors import Actor
@@ -81,7 +82,7 @@ class LibraryDocument(Remembered):
     digest = models.CharField(max_length=64, blank=True)
     size = models.PositiveIntegerField(default=0)
     modified_at = models.DateTimeField(null=True, blank=True)
-    problem = models.TextField(blank=True)
+    problem = MessageField(blank=True)
     content_version = models.PositiveIntegerField(default=1)
 
     objects: ClassVar[LibraryQuerySet] = LibraryQuerySet.as_manager()  # type: ignore[assignment]
@@ -223,7 +224,7 @@ class LibraryFolder(models.Model):
     files = models.PositiveIntegerField(default=0)
     unreadable = models.PositiveIntegerField(default=0)
     left = models.PositiveIntegerField(default=0)
-    problem = models.TextField(blank=True)
+    problem = MessageField(blank=True)
 
     objects: ClassVar[models.Manager[LibraryFolder]] = OwnedQuerySet.as_manager()
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.db.leased_jobs import LeasedJob
+from beacon_site.db.message_fields import MessageField
 from beacon_site.text.names import LONGEST_NAME
 from memory.models.history import OwnedJobQuerySet, OwnedQuerySet
 
@@ -46,7 +47,7 @@ class BulkAct(LeasedJob):
     total = models.PositiveIntegerField(null=True)
     done = models.PositiveIntegerField(default=0)
     left = models.PositiveIntegerField(default=0)
-    problem = models.TextField(blank=True)
+    problem = MessageField(blank=True)
     created = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)
 

@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.core.management import CommandError, call_command
-from django.utils import timezone
+from django.db import connection
+from django.utils import timezone, translation
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from beacon_site.text.messages import gettext
 from memory.accounts.archive import exporter, foreign_formats, jobs, zips
 from memory.accounts.archive.foreign_formats import Choice, Shape
 from memory.accounts.archive.importer import TakingIn, take_in
@@ -352,6 +355,43 @@ def test_what_takes_three_workers_along_is_given_up(alice: User, tmp_path: Path,
     row.refresh_from_db()
     assert row.state == "failed"
     assert "stopped unexpectedly 3 times" in row.problem
+
+
+def test_a_job_over_its_time_limit_says_so_in_the_readers_language(
+    alice: User, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    def late(*_args: Any, **_options: Any) -> None:
+        raise SoftTimeLimitExceeded
+
+    settings.DATA_DIR = tmp_path
+    monkeypatch.setattr(exporter, "write", late)
+    row = jobs.ask_export(alice)
+    with pytest.raises(SoftTimeLimitExceeded):
+        jobs.perform(row.pk)
+
+    english = "The job exceeded the time limit, and nothing was saved."
+    assert Archive.objects.get(pk=row.pk).problem.startswith(english)
+    with translation.override("de"):
+        problem = Archive.objects.get(pk=row.pk).problem
+        assert problem == translation.gettext(row_code(row)) != row_code(row)
+
+
+def row_code(row: Archive) -> str:
+    """Return the message that the column stores instead of a sentence."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT problem FROM memory_archive WHERE id = %s", [row.pk])
+        return str(json.loads(cursor.fetchone()[0])["code"])
+
+
+def test_reasons_inside_a_result_are_stored_without_a_language(alice: User):
+    outcome = foreign_formats.Outcome()
+    outcome.refuse("old.jsonl, line 2", gettext("The file is empty."))
+    row = Archive.objects.create(owner=alice, way="import", result=outcome.as_json())
+
+    with translation.override("de"):
+        problem = Archive.objects.get(pk=row.pk).result["problems"][0]
+        assert problem["where"] == "old.jsonl, line 2"
+        assert problem["why"] == translation.gettext("The file is empty.") != "The file is empty."
 
 
 def test_old_files_are_deleted_after_a_week(alice: User, tmp_path: Path, settings: Any):

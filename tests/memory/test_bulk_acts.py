@@ -7,7 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import DataError, OperationalError, connection, transaction
+from django.utils import translation
 
 from memory.models import BulkAct, Note, Observation, Revision
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -163,6 +165,24 @@ def test_one_that_may_not_go_is_left_and_the_others_go(alice: Any):
     assert (act.done, act.left) == (1, 1)
     assert "can only be replaced" in act.problem
     assert "“I am Beacon.”" in bulk.outcome(act)
+    with translation.override("de"):  # the row stores the reason without a language
+        problem = BulkAct.objects.get(pk=act.pk).problem
+        assert "“I am Beacon.”" in problem and "can only be replaced" not in problem
+
+
+def test_an_act_over_its_time_limit_says_so(
+    alice: Any, five: list[Note], monkeypatch: pytest.MonkeyPatch
+):
+    def late(_act: BulkAct) -> None:
+        raise SoftTimeLimitExceeded
+
+    monkeypatch.setattr(bulk, "_batch", late)
+    act = bulk.ask(alice, "notes", "pin", query="q=fares")
+    with pytest.raises(SoftTimeLimitExceeded):
+        bulk.run_bulk_act(act.pk)
+
+    act.refresh_from_db()
+    assert (act.state, act.problem) == ("failed", "The action exceeded the time limit")
 
 
 def test_one_that_the_database_refuses_is_left_and_the_others_come_back(alice: Any):
@@ -239,7 +259,11 @@ def test_an_act_that_fails_inside_ends_and_says_so(
         run_bulk_action(str(act.pk))
 
     act.refresh_from_db()
-    assert (act.state, act.done, act.problem) == ("failed", 0, "ZeroDivisionError")
+    assert (act.state, act.done, act.problem) == (
+        "failed",
+        0,
+        "The action was stopped by an internal error (ZeroDivisionError)",
+    )
     assert act.finished_at is not None
 
 

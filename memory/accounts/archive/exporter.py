@@ -12,10 +12,10 @@ from typing import IO, Any
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from beacon_site.db.errors import allow_long_transaction
 from beacon_site.text.markdown import link
+from beacon_site.text.messages import gettext as _
 from memory.accounts.archive.kinds import Kind, as_line, encoded, in_order
 from memory.accounts.archive.zips import ImportRejected, opened
 from memory.models import Archive, MemoryFile, Note, Observation, Revision, Topic, TopicFact, User

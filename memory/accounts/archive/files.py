@@ -16,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from django.db import transaction
-from django.utils.translation import gettext as _
 
 from beacon_site.text.diff import Row, diff, folded
+from beacon_site.text.messages import gettext as _
 from memory.accounts.archive.zips import ImportRejected, opened
 from memory.models import MemoryFile, User
 from memory.models.actors import Actor

@@ -19,12 +19,12 @@ from typing import Any
 from django.db import models, transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
-from beacon_site.text.messages import grouped
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import grouped, ngettext
 from memory.accounts.archive.exporter import CHUNK, MANIFEST
 from memory.accounts.archive.importer import TakingIn
 from memory.accounts.archive.kinds import InvalidLine, parsed

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from django.db import DataError, IntegrityError, connection, models, transaction
-from django.utils.translation import gettext as _
 
 from beacon_site.db.errors import allow_long_transaction
 from beacon_site.text.cleaning import shorten, uuids_of
 from beacon_site.text.dates import moment_of
+from beacon_site.text.messages import gettext as _
 from memory.accounts.archive.exporter import CHUNK, FORMAT, MANIFEST, VERSION
 from memory.accounts.archive.kinds import (
     InvalidLine,

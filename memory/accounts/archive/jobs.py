@@ -20,18 +20,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from django.core.cache import cache
 from django.core.files.uploadedfile import UploadedFile
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone, translation
-from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.net.rate_limit import MinInterval
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.messages import gettext as _
 from memory.accounts.archive import app_exports, exporter, foreign_formats, importer
 from memory.accounts.archive.app_exports import App
 from memory.accounts.archive.foreign_formats import Choice, Shape
@@ -181,7 +182,14 @@ def perform(pk: Any) -> Archive | None:
         row.fail(_("The file no longer exists. Upload it again."))
     except JobLost:
         logger.warning("archive taken over by another worker", archive=str(row.pk))
-    except Exception as exc:  # whatever fails, also the time limit, the job must end with a reason
+    except SoftTimeLimitExceeded:
+        row.fail(
+            _(
+                "The job exceeded the time limit, and nothing was saved. Try again when the server is less busy."
+            )
+        )
+        raise
+    except Exception as exc:  # whatever fails, the job must end with a reason
         why = _("The job stopped because of an internal error (%(kind)s). Nothing was saved.")
         if row.way == Archive.Way.PAGES:
             why = _(

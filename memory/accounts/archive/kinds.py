@@ -20,11 +20,11 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
 from django.utils.functional import Promise
-from django.utils.translation import gettext as _
 
 from beacon_site.db.message_fields import MessagesField
 from beacon_site.text.cleaning import clean
 from beacon_site.text.dates import in_utc
+from beacon_site.text.messages import gettext as _
 
 
 def _fine(_row: Any) -> str:

@@ -11,11 +11,11 @@ from typing import Any
 
 from django.db.models import Q
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import dicts_in, is_uuid
 from beacon_site.text.markdown import MARK
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped
 from memory import models as memory
 from memory.accounts.archive.kinds import Kind, register

@@ -18,8 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from django.utils.translation import gettext as _
-
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped
 from memory.accounts.archive.kinds import LONGEST_LINE
 from memory.models.errors import MemoryRefused

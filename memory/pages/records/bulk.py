@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from celery.exceptions import SoftTimeLimitExceeded
 from django.contrib import messages
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.db.models import QuerySet
@@ -17,12 +18,12 @@ from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.db.errors import SLOW, failure_of
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import clean, one_line, shorten, uuids_of
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import next_of, signed_in
@@ -289,13 +290,18 @@ def run_bulk_act(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | No
         return None
     except (OperationalError, InterfaceError) as exc:
         if failure_of(exc) is SLOW:  # the next try would take as long
-            act.fail(str(SLOW.title))
+            act.fail(_("The database took too long to respond"))
         else:
             act.release()  # if the database still fails, the lease expires
         raise
-    except Exception as exc:
-        # Whatever fails, also the time limit, the action must end: the next try would take as long.
-        act.fail(type(exc).__name__)
+    except SoftTimeLimitExceeded:  # the next try would take as long
+        act.fail(_("The action exceeded the time limit"))
+        raise
+    except Exception as exc:  # whatever fails, the action must end
+        act.fail(
+            _("The action was stopped by an internal error (%(kind)s)")
+            % {"kind": type(exc).__name__}
+        )
         raise
     if act.is_unfinished:
         act.release()
@@ -416,8 +422,8 @@ def _write(act: BulkAct, wanted: Sequence[tuple[Any, Fields]]) -> None:
 def _leave(act: BulkAct, record: Any, why: str) -> None:
     act.left += 1
     if act.problem.count("\n") < 2:
-        line = f"“{shorten(str(record), 60)}”: {why}"
-        act.problem = f"{act.problem}\n{line}".strip()
+        # Adding keeps the messages, so that a reader in another language can read them.
+        act.problem += ("\n" if act.problem else "") + f"“{shorten(str(record), 60)}”: " + why
 
 
 # --- pages ---

@@ -11,8 +11,6 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from django.utils.translation import gettext as _
-
 from beacon_site.net.charsets import (
     DOCX,
     EML,
@@ -31,6 +29,7 @@ from beacon_site.net.charsets import (
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.net.extract import get_extractor
 from beacon_site.text.cleaning import clean, match_key, one_line, plain
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.secret_scanner import mask
 
 LARGEST = 5 * 1024 * 1024  # bytes of one document
