@@ -69,6 +69,7 @@ _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _NUMBERING = re.compile(r"\A\W*(?:\d{1,3}\s+(?=\w{1,3}[.)]\s))?(?:\w{1,3}[.)]\s+)?")
 _CLAUSE = re.compile(r"\A\W*(\d{1,3}(?:\.\d{1,3}){1,4})[.)]?\s+(?=\S)")  # "5.3.1 Each robot"
 _CODE = re.compile(r"((?=[\w.-]*\d)(?:[^\W\d_][\w.-]{2,15}|\d+(?:\.\d+)+))(?::?\s|$)")
+_WITH_DIGITS = re.compile(r"[A-Za-z]*\d[A-Za-z0-9./-]*")  # a version, "SP1/SP2"
 _PARENTHESES = re.compile(r"\([^()]*\)|（[^（）]*）")
 _AND = re.compile(r"[;,]\s*(?:and|or|und|oder|et|ou|y|o)\W*$")
 
@@ -537,9 +538,10 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
         rest = [[e for e in each if id(e) not in taken] for each in (old, new)]
-        for a, b in _with_same_code(*rest):
-            taken |= {id(a), id(b)}
-            _add_changed(result, a, b, changed_columns)
+        for a, b in (*_with_same_code(*rest), *_with_other_version(*rest, matched[path])):
+            if id(a) not in taken and id(b) not in taken:
+                taken |= {id(a), id(b)}
+                _add_changed(result, a, b, changed_columns)
         rest = [[e for e in each if id(e) not in taken and _is_named(e)] for each in rest]
         for a, b in _alike(
             rest[0][:MOST_ALIKE], rest[1][:MOST_ALIKE], lambda e: e.key, NAMED_ALIKE
@@ -578,6 +580,34 @@ def _with_same_code(old: Sequence[Entry], new: Sequence[Entry]) -> list[tuple[En
             if found := _CODE.match(entry.subject):
                 named[found[1]][side].append(entry)
     return [(a[0], b[0]) for a, b in named.values() if len(a) == len(b) == 1]
+
+
+def _with_other_version(
+    old: Sequence[Entry], new: Sequence[Entry], matched: Sequence[Entry]
+) -> list[tuple[Entry, Entry]]:
+    """Return rows whose names differ only in a version, if the table has one row with such a name.
+
+    For example, "Debian 11 (Bullseye) or later" and "Debian 12 (Bookworm) or later". In a list of
+    releases, the rows "v20" and "v22" are different things. Half of the cells must be the same.
+    """
+    known = {_without_version(entry) for entry in matched}
+    named: defaultdict[str, tuple[list[Entry], list[Entry]]] = defaultdict(lambda: ([], []))
+    for side, entries in enumerate((old, new)):
+        for entry in entries:
+            if (name := _without_version(entry)) and name != entry.key and name not in known:
+                named[name][side].append(entry)
+    pairs = [(a[0], b[0]) for a, b in named.values() if len(a) == len(b) == 1]
+    return [(a, b) for a, b in pairs if _share_cells(a, b)]
+
+
+def _without_version(entry: Entry) -> str:
+    return match_key(_WITH_DIGITS.sub(" ", _PARENTHESES.sub(" ", entry.subject)))
+
+
+def _share_cells(a: Entry, b: Entry) -> bool:
+    """Whether at least half of two rows' cells are the same, apart from their names."""
+    ours, theirs = _row_cells(a) - {("", a.key)}, _row_cells(b) - {("", b.key)}
+    return bool(ours & theirs) and 2 * len(ours & theirs) >= max(len(ours), len(theirs))
 
 
 def _leave_out_merged_rows(left: _Unmatched) -> None:

@@ -2280,6 +2280,37 @@ def test_rows_whose_names_begin_with_the_same_code_are_one_row():
     assert sorted(status for status, _line in told) == ["gone", "new"]
 
 
+SYSTEMS = """# Requirements
+
+| System | Chips |
+|---|---|
+| Harbour Linux {harbour} or later | arm64 |
+| Meadow OS {meadow} | x86 and arm64 |
+{more}"""
+
+
+def systems(harbour: str, meadow: str, more: str = "") -> str:
+    return SYSTEMS.format(harbour=harbour, meadow=meadow, more=more)
+
+
+def test_a_row_whose_name_has_another_version_is_changed():
+    told = said(
+        systems("10 (Finch)", "LTS 20.04"), systems("11 (Heron)", "LTS 22.04"), "Requirements"
+    )
+    assert [status for status, _line in told] == ["changed", "changed"]
+    assert "Harbour Linux 11 (Heron) or later" in told[0][1]
+
+
+def test_rows_of_several_versions_are_different_things():
+    more = "| Harbour Linux 12 or later | x86 |\n"
+    told = said(systems("10", "LTS 20.04", more), systems("11", "LTS 20.04", more), "Requirements")
+    assert sorted(status for status, _line in told) == ["gone", "new"]
+
+    other = systems("11", "LTS 20.04").replace("| arm64 |", "| riscv64 |")
+    told = said(systems("10", "LTS 20.04"), other, "Requirements")
+    assert sorted(status for status, _line in told) == ["gone", "new"]
+
+
 ELECTIONS = """# Statutes
 
 ## Board
