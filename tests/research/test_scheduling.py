@@ -22,6 +22,7 @@ from research.services.runs import presenters
 from research.services.runs.execution.starting import create_topic
 from research.services.schedules import cron, scheduling
 from research.services.schedules.scheduling import next_slots
+from research.tasks import tick
 
 pytestmark = pytest.mark.usefixtures("no_broker")
 
@@ -61,9 +62,9 @@ def test_memory_of_a_quarterly_topic_lives_twice_its_longest_gap(weekly: Topic):
 def test_the_beat_leaves_the_tick_out_until_a_topic_is_due(weekly: Topic):
     due = weekly.schedule.next_run_at
     with time_machine.travel(due - timedelta(seconds=1), tick=False):
-        assert FINDS_NOTHING["research.tasks.tick"]()
+        assert FINDS_NOTHING[tick.name]()
     with time_machine.travel(due, tick=False):
-        assert not FINDS_NOTHING["research.tasks.tick"]()
+        assert not FINDS_NOTHING[tick.name]()
 
 
 # --- people ---------------------------------------------------------------------------------------
