@@ -181,7 +181,16 @@ _SHORTENED = frozenset(
 )
 # Abbreviations that never end a sentence.
 _NEVER_LAST = frozenset(
-    ("bspw bzw ggf sog evtl zzgl inkl exkl vgl nr abs núm p.ej z.b d.h u.a i.d.r e.g i.e").split()
+    (
+        "bspw bzw ggf gem lt sog evtl zzgl inkl exkl vgl nr abs núm p.ej z.b d.h u.a i.d.r i.v.m i.s.d "
+        "e.g i.e"
+    ).split()
+)
+# "16. Juli" is never split, whatever the text's language seems to be.
+_DAY = re.compile(r"(?:^|\D)\d{1,2}\.$")
+_GOES_ON = re.compile(
+    r"(?:januar|jänner|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember)\b",
+    re.IGNORECASE,
 )
 # Characters that can follow a full stop without a space.
 _MAY_FOLLOW = "[(\"'“‘「『（"
@@ -293,6 +302,8 @@ def _surely_ends(chunk: str, stop: re.Match[str], language: str) -> bool:
     if before is None or not chunk[stop.end() : stop.end() + 1].isupper():
         return False
     word = before.group().strip(' .!?("“')
+    if word.isdigit() and _GOES_ON.match(chunk, stop.end()):
+        return False
     return word not in _SHORTENED | _NEVER_LAST and not (word.isdigit() and language != "en")
 
 
@@ -309,7 +320,7 @@ def _rejoined(parts: list[str], chunk: str) -> list[str]:
     """Rejoin names that were split, such as `.gitmodules`, and what follows an abbreviation."""
     rejoined: list[str] = []
     for part in parts:
-        if rejoined and rejoined[-1].rsplit(" ", 1)[-1].lower().rstrip(".") in _NEVER_LAST:
+        if rejoined and _never_ends(rejoined[-1], part):
             joined = f"{rejoined[-1]} {part}"
             if joined in chunk:
                 rejoined[-1] = joined
@@ -320,6 +331,13 @@ def _rejoined(parts: list[str], chunk: str) -> list[str]:
         else:
             rejoined.append(part)
     return rejoined
+
+
+def _never_ends(before: str, after: str) -> bool:
+    """Whether a full stop between two parts of a chunk belongs to an abbreviation or a date."""
+    if before.rsplit(" ", 1)[-1].lower().rstrip(".") in _NEVER_LAST:
+        return True
+    return _DAY.search(before) is not None and _GOES_ON.match(after) is not None
 
 
 def _chunks(paragraph: str) -> list[str]:

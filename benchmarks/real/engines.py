@@ -101,7 +101,7 @@ def _pairs(versions: Sequence[Version]) -> Iterator[tuple[str, list[str], list[s
 
 def _readings(versions: Sequence[Version], reading: Any) -> tuple[list[Any], list[Any]]:
     last, now = versions[-2], versions[-1]
-    before = {one.path: _fetched(one.path, one.source) for one in last.documents}
+    before = {one.path: fetched(one.path, one.source) for one in last.documents}
     day = datetime.fromisoformat(now.date).replace(tzinfo=UTC)
     known, added = [], []
     for number, document in enumerate(now.documents, start=1):
@@ -111,7 +111,7 @@ def _readings(versions: Sequence[Version], reading: Any) -> tuple[list[Any], lis
             url=f"https://example.org/{document.path}",
             title=document.title,
             domain="example.org",
-            text=_fetched(document.path, document.source),
+            text=fetched(document.path, document.source),
             published_at=None if previous else day,
             previous=previous,
         )
@@ -149,11 +149,11 @@ def read(versions: Sequence[Version]) -> None:
     set_up_django()
     for version in versions:
         for one in version.documents:
-            _fetched(one.path, one.source)
+            fetched(one.path, one.source)
 
 
 @cache
-def _fetched(path: str, source: str) -> str:
+def fetched(path: str, source: str) -> str:
     """Return the text that a run stores of a page with this source."""
     from beacon_site.net import extract_child
     from beacon_site.text.cleaning import clean

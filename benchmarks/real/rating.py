@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.real.documents import Document, NotFetched
-from benchmarks.real.engines import set_up_django
+from benchmarks.real.engines import fetched, set_up_django
 
 HERE = Path(__file__).parent
 TOPICS, RATINGS = HERE / "baseline.toml", HERE / "ratings.tsv"
@@ -68,7 +68,13 @@ def beacon(topic: Topic, documents: Sequence[Document]) -> list[str]:
     from research.services.runs.reporting import delta
 
     pages = [
-        selection.PageText(number, f"https://{n}.example/", one.title, f"{n}.example", one.text)
+        selection.PageText(
+            number,
+            f"https://{n}.example/",
+            one.title,
+            f"{n}.example",
+            fetched(one.path, one.source),
+        )
         for number, one in enumerate(documents, start=1)
         for n in [f"p{number}"]
     ]

@@ -515,6 +515,9 @@ def _is_noise(candidate: _Candidate) -> bool:
     markup = _MARKUP if candidate.entry.kind == SENTENCE else _TEMPLATE
     if markup.search(candidate.text) or candidate.text.startswith(("http", "![")):
         return True
+    # An aside of a heading, or a listing in a cell of AsciiDoc
+    if candidate.entry.text.startswith("(") or " ---- " in candidate.text:
+        return True
     # A new page of rules, terms or instructions says its news to the reader.
     is_litter = is_boilerplate if candidate.page.is_news else is_chatter
     # Words of the heading aren't boilerplate: a leak of cookies, a change of the terms.

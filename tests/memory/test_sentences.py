@@ -162,3 +162,13 @@ def test_an_abbreviation_that_never_ends_a_sentence_joins_what_follows():
         "Das gilt bspw. Montags und z.B. Dienstags.",
         "Der Rest folgt später im Jahr.",
     ]
+
+
+@pytest.mark.parametrize("language", ["de", "en"])
+def test_a_german_date_and_an_abbreviation_of_a_law_are_not_split(language: str):
+    text = "Der Vertrag vom 1. Juni 2021 gilt gem. § 4 weiter. § 5 bleibt unberührt, wie vom 16. Juli an."
+    found = [one.text for one in sentences(text, language)]
+    assert found == [
+        "Der Vertrag vom 1. Juni 2021 gilt gem. § 4 weiter.",
+        "§ 5 bleibt unberührt, wie vom 16. Juli an.",
+    ]
