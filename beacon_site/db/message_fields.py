@@ -33,7 +33,7 @@ class MessageField(models.TextField):  # type: ignore[type-arg]
 
 
 class MessagesField(models.JSONField):
-    """Lists and objects that contain messages. Only a stored message may have its keys, such as `code`."""
+    """A list or an object that contains messages."""
 
     def get_prep_value(self, value: Any) -> Any:
         return super().get_prep_value(messages.stored_in(value))

@@ -19,6 +19,7 @@ from django.utils.formats import date_format, number_format
 
 Stored = str | dict[str, Any]
 CODE, PLURAL, COUNT, WITH, PARTS = "code", "plural", "n", "with", "parts"
+KEYS = {CODE, PLURAL, COUNT, WITH, PARTS}
 DECIMAL, DAY = "decimal", "day"
 STARTS = tuple(json.dumps({key: ""})[:-3] for key in (CODE, PARTS))  # of what a column stores
 
@@ -90,14 +91,28 @@ def stored_in(value: Any) -> Any:
 
 
 def loaded_in(value: Any) -> Any:
-    """Return a JSON value with all its stored messages in the current language."""
-    if isinstance(value, list):
-        return [loaded_in(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    if CODE in value or PARTS in value:
-        return loaded(value)
-    return {name: loaded_in(one) for name, one in value.items()}
+    """Return a JSON value with the stored messages inside it in the current language."""
+    if isinstance(value, dict):
+        return {name: _loaded_in(one) for name, one in value.items()}
+    return [_loaded_in(one) for one in value] if isinstance(value, list) else value
+
+
+def _loaded_in(value: Any) -> Any:
+    return loaded(value) if is_stored(value) else loaded_in(value)
+
+
+def is_stored(value: Any) -> bool:
+    """Whether a JSON value has the form of a stored message."""
+    if not isinstance(value, dict) or not value.keys() <= KEYS:
+        return False
+    return isinstance(value.get(CODE), str) or isinstance(value.get(PARTS), list)
+
+
+def has_stored(value: Any) -> bool:
+    """Whether a JSON value has the form of a stored message, or contains one."""
+    if isinstance(value, dict):
+        return is_stored(value) or any(map(has_stored, value.values()))
+    return isinstance(value, list) and any(map(has_stored, value))
 
 
 def loaded(value: Any) -> str:

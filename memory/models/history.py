@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.db.leased_jobs import LeasedJobQuerySet
-from beacon_site.db.message_fields import MessageField
+from beacon_site.db.message_fields import MessageField, MessagesField
 from memory.models.actors import Actor
 
 APPEND_ONLY = "memory.Revision:append_only"
@@ -256,7 +256,7 @@ class Activity(models.Model):
         "memory.Topic", models.SET_NULL, null=True, editable=False, related_name="+"
     )
     label = models.CharField(max_length=300, blank=True)
-    detail = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
+    detail = MessagesField(default=dict, encoder=DjangoJSONEncoder, blank=True)
     is_warning = models.BooleanField(default=False)
     created = models.DateTimeField(default=timezone.now)
 

@@ -845,7 +845,7 @@ class Migration(InitialMigration):
                     ),
                 ),
                 ("about", models.CharField(max_length=120)),
-                ("subject", models.CharField(blank=True, max_length=300)),
+                ("subject", models.TextField(blank=True)),
                 ("message", models.TextField(blank=True)),
                 (
                     "state",

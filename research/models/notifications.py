@@ -22,9 +22,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.db.leased_jobs import LeasedJob
-from beacon_site.db.message_fields import MessageField
+from beacon_site.db.message_fields import MessageField, MessagesField
 from beacon_site.text import redaction
-from beacon_site.text.cleaning import clean
+from beacon_site.text.cleaning import clean, shorten
 from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import SYSTEM
 from memory.models.history import OwnedJobQuerySet, OwnedQuerySet
@@ -73,11 +73,11 @@ class Channel(models.Model):
     digest = models.BooleanField(default=True)
     comments = models.BooleanField(default=True)
     enabled = models.BooleanField(default=True)
-    off_because = models.TextField(blank=True)  # why Beacon switched it off
+    off_because = MessageField(blank=True)  # why Beacon switched it off
     failed_in_row = models.PositiveIntegerField(default=0)
     last_at = models.DateTimeField(null=True, blank=True)
     last_ok = models.BooleanField(null=True, blank=True)
-    last_said = models.TextField(blank=True)
+    last_said = MessageField(blank=True)
     created = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True, blank=True)
 
@@ -112,7 +112,7 @@ class Channel(models.Model):
 
     def note_outcome(self, *, ok: bool, said: str, **fields: Any) -> None:
         """Store how the last delivery to this channel ended."""
-        fields |= {"last_at": Now(), "last_ok": ok, "last_said": clean(said)[0][:500]}
+        fields |= {"last_at": Now(), "last_ok": ok, "last_said": shorten(clean(said)[0], 500)}
         Channel.objects.filter(pk=self.pk).update(**fields)
 
 
@@ -239,8 +239,8 @@ class Delivery(LeasedJob):
     run = models.ForeignKey("research.Run", models.CASCADE, null=True, related_name="+")
     digest = models.ForeignKey("research.Digest", models.CASCADE, null=True, related_name="+")
     topic = models.ForeignKey(Topic, models.CASCADE, null=True, related_name="+")
-    subject = models.CharField(max_length=300, blank=True)
-    message = models.TextField(blank=True)  # of a notice that doesn't belong to a run
+    subject = MessageField(blank=True)
+    message = MessageField(blank=True)  # of a notice that doesn't belong to a run
     state = models.CharField(max_length=8, choices=State, default=State.WAITING)
     round = models.PositiveIntegerField(default=1)
     # Set just before the message is sent, which can't be undone.
@@ -249,7 +249,7 @@ class Delivery(LeasedJob):
     response_code = models.PositiveIntegerField(null=True, blank=True)
     response = models.TextField(blank=True)
     error = MessageField(blank=True)
-    results = models.JSONField(default=list, blank=True)  # [{at, ok, code, said, ms}], newest last
+    results = MessagesField(default=list, blank=True)  # [{at, ok, code, said, ms}], newest last
     created = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
 

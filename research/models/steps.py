@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from beacon_site.db.leased_jobs import LeasedJob, LeasedJobQuerySet
-from beacon_site.db.message_fields import MessageField
+from beacon_site.db.message_fields import MessageField, MessagesField
 from beacon_site.text.messages import gettext as _
 from memory.models import Activity
 from memory.models.actors import RESEARCH
@@ -112,7 +112,7 @@ class Step(LeasedJob):
     is_follow_up = models.BooleanField(default=False)
     state = models.CharField(max_length=8, choices=State, default=State.WAITING)
     input_hash = models.CharField(max_length=64, blank=True)
-    output = models.JSONField(default=dict, blank=True)
+    output = MessagesField(default=dict, blank=True)
     counts = models.JSONField(default=dict, blank=True)
     prompt_tokens = models.PositiveIntegerField(default=0)
     completion_tokens = models.PositiveIntegerField(default=0)

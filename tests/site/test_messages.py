@@ -14,8 +14,18 @@ from django.http import QueryDict
 from django.utils import translation
 
 from beacon_site.text.cleaning import clean, shorten
-from beacon_site.text.messages import Message, gettext, joined, loaded, ngettext, stored, worded
-from memory.models import Revision, User
+from beacon_site.text.messages import (
+    Message,
+    gettext,
+    is_stored,
+    joined,
+    loaded,
+    loaded_in,
+    ngettext,
+    stored,
+    worded,
+)
+from memory.models import Activity, Revision, User
 from memory.services.notes.saving import write_note
 from research.models import Run, Step
 from research.pages import home, topic_list
@@ -231,3 +241,29 @@ def test_purging_a_record_redacts_no_message_for_its_keys_or_code(alice: User) -
     reasons = Revision.objects.filter(record_id__in=[kept.pk, quoted.pk]).exclude(reason="")
     assert _nested() in reasons.values_list("reason", flat=True)
     assert not any("Zweitakter" in one for one in reasons.values_list("reason", flat=True))
+
+
+@pytest.mark.django_db
+def test_a_reason_in_an_activity_line_is_read_in_the_readers_language(alice: User):
+    why = gettext(LATE) % {"n": 3}
+    line = Activity.log(alice, alice.actor, "run-requeued", why=why, rows=2, names=["code"])
+
+    with translation.override("de"):
+        detail = Activity.objects.get(pk=line.pk).detail
+    assert detail["why"] == worded_in("de", {"code": LATE, "with": {"n": 3}}) != why
+    assert (detail["rows"], detail["names"]) == (2, ["code"])
+
+
+def worded_in(language: str, stored_message: Any) -> str:
+    with translation.override(language):
+        return worded(stored_message)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"code": 5}, {"code": "x", "more": 1}, {"parts": "x"}, {"with": {}}, {}, [], "code"],
+)
+def test_an_object_that_only_looks_like_a_message_stays_as_it_is(value: Any):
+    assert not is_stored(value)
+    assert loaded_in([value]) == [value]
+    assert loaded_in({"why": value}) == {"why": value}

@@ -22,6 +22,7 @@ from django.utils import timezone
 from django.utils.functional import Promise
 
 from beacon_site.db.message_fields import MessagesField
+from beacon_site.text import messages
 from beacon_site.text.cleaning import clean
 from beacon_site.text.dates import in_utc
 from beacon_site.text.messages import gettext as _
@@ -217,6 +218,19 @@ def _check_keys(name: str, keys: Any) -> None:
         raise InvalidRow(_("“%(field)s” isn’t a list of IDs") % {"field": name}) from exc
 
 
+def _check_json(field: models.JSONField, value: Any) -> None:
+    shape = field.get_default()
+    if isinstance(shape, list | dict) and not isinstance(value, type(shape)):
+        is_list = isinstance(shape, list)
+        words = _("“%(field)s” isn’t a list") if is_list else _("“%(field)s” isn’t an object")
+        raise InvalidRow(words % {"field": field.name})
+    # An archive can't choose which of Beacon's own messages a row shows.
+    if isinstance(field, MessagesField):
+        texts = value if isinstance(value, list) else []
+        if messages.has_stored(value) or not all(isinstance(one, str) for one in texts):
+            raise InvalidRow(_("“%(field)s” isn’t text") % {"field": field.name})
+
+
 def _value(field: models.Field[Any, Any], value: Any) -> Any:
     """Convert a JSON value for the field.  Raises InvalidRow."""
     if value is None:
@@ -224,14 +238,7 @@ def _value(field: models.Field[Any, Any], value: Any) -> Any:
             return None
         raise InvalidRow(_("“%(field)s” is empty") % {"field": field.name})
     if isinstance(field, models.JSONField):
-        shape = field.get_default()
-        if isinstance(shape, list | dict) and not isinstance(value, type(shape)):
-            is_list = isinstance(shape, list)
-            words = _("“%(field)s” isn’t a list") if is_list else _("“%(field)s” isn’t an object")
-            raise InvalidRow(words % {"field": field.name})
-        # An archive can't choose which of Beacon's own messages a row shows.
-        if isinstance(field, MessagesField) and not all(isinstance(one, str) for one in value):
-            raise InvalidRow(_("“%(field)s” isn’t text") % {"field": field.name})
+        _check_json(field, value)
         return value
     if isinstance(field, ArrayField):
         if not isinstance(value, list):

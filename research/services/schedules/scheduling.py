@@ -18,6 +18,7 @@ from django.utils import timezone
 from django.utils.translation import get_language
 
 from beacon_site.db.errors import LoggedFailure
+from beacon_site.text import messages
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.dates import zone_of
 from beacon_site.text.messages import gettext as _
@@ -48,7 +49,8 @@ def last_notice(told: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return a schedule's last problem, a skipped, late or unreadable run, from the value that `lately` added to its topic, if any."""
     if told is None:
         return None
-    line = Activity(kind=told["kind"], is_warning=told["is_warning"], detail=told["detail"])
+    detail = messages.loaded_in(told["detail"])
+    line = Activity(kind=told["kind"], is_warning=told["is_warning"], detail=detail)
     line.created = datetime.fromisoformat(told["created"])
     words = str(line.detail.get("why", ""))
     if line.kind == SKIPPED and line.is_warning:
