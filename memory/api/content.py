@@ -127,8 +127,8 @@ class ShownOut(ItemOut):
         """Return the item with the part of it that the view shows."""
         shows(item)
         related = item.related_to.live().order_by("pk").values_list("pk", flat=True)
-        return cls(
-            **{field: getattr(item, field) for field in ItemOut.model_fields},
+        return cls.from_row(
+            item,
             content=view.text,
             transform=name,
             shown=view.shown,

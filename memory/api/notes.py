@@ -10,7 +10,7 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Query, Status
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
@@ -18,7 +18,7 @@ from memory.api.frame import Body, Held, located, router
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
 from memory.api.review import check_unreviewed, reviewed, source_of
-from memory.api.shown import Textless, is_persons, one_of, shows, topic_of, used, visible
+from memory.api.shown import RowOut, Textless, is_persons, one_of, shows, topic_of, used, visible
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Note
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_TAGS, NoteQuerySet
@@ -133,7 +133,7 @@ class MergeIn(Body):
     ids: list[str] = Field(min_length=2, max_length=20, description="IDs of the notes.")
 
 
-class NoteOut(BaseModel):
+class NoteOut(RowOut):
     """A note as it is stored."""
 
     id: UUID
@@ -164,13 +164,8 @@ class NoteOut(BaseModel):
     def of(cls, note: Note, **more: Any) -> Self:
         """Return the schema of a note whose topic is loaded."""
         shows(note)
-        same = cls.model_fields.keys() - {"topic", "superseded_by", *more}
-        return cls(
-            topic=note.topic.slug if note.topic is not None else None,
-            superseded_by=note.superseded_by_id,
-            **{name: getattr(note, name) for name in same},
-            **more,
-        )
+        topic = note.topic.slug if note.topic is not None else None
+        return cls.from_row(note, topic=topic, superseded_by=note.superseded_by_id, **more)
 
 
 class MergedOut(NoteOut):

@@ -20,6 +20,7 @@ from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, Held, router
 from memory.api.paging import PAGE, Listing, PageParams, closed, listing, opened
 from memory.api.problems import Problem, not_found
+from memory.api.shown import RowOut
 from memory.models import Conflict, MemoryFile, Proposal, Remembered, Topic
 from memory.models.file_format import statements_found
 from memory.models.notes import MOST_CONTENT
@@ -65,7 +66,7 @@ class AcceptIn(Body):
     )
 
 
-class ProposalOut(BaseModel):
+class ProposalOut(RowOut):
     """A pending write: its change (`target` null: a new record), and why it needs approval."""
 
     id: UUID
@@ -93,15 +94,13 @@ class ProposalOut(BaseModel):
 
     @classmethod
     def of(cls, proposal: Proposal) -> Self:
-        made = {"type", "target", "held_because", "danger", "result"}
-        fields = {name: getattr(proposal, name) for name in cls.model_fields.keys() - made}
-        return cls(
+        return cls.from_row(
+            proposal,
             type=proposal.record_type,
             target=proposal.target_id,
             held_because=reasons_of(proposal),
             danger=cast(DangerCode, Danger(proposal.danger).code),
             result=proposal.result_id,
-            **fields,
         )
 
 
@@ -272,7 +271,7 @@ class SideOut(BaseModel):
         return cls(path=path, lines=[statement.place + 1 for statement in said], **named)
 
 
-class ConflictOut(BaseModel):
+class ConflictOut(RowOut):
     """Two records that contradict each other or are near-duplicates, and how the conflict was
     resolved.
     """
@@ -294,12 +293,8 @@ class ConflictOut(BaseModel):
 
     @classmethod
     def of(cls, one: Conflict) -> Self:
-        fields = {
-            name: getattr(one, name)
-            for name in cls.model_fields.keys() - {"left", "right", "reason"}
-        }
         left, right = (SideOut.of(one, side) for side in ("left", "right"))
-        return cls(left=left, right=right, reason=one.get_reason_display(), **fields)
+        return cls.from_row(one, left=left, right=right, reason=one.get_reason_display())
 
 
 @conflicts_api.get("", auth=ADMIN, response=Listing[ConflictOut])
