@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
-from typing import Any
-from urllib.parse import quote as urlquote
+from typing import Any, NamedTuple
 
 from django.db.models import Case, Count, IntegerField, Max, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce
@@ -323,48 +322,56 @@ def _draw(strip: Strip) -> None:
 # --- lines ---
 
 
+class Margin(NamedTuple):
+    """The parts of a margin that are the same for many lines, so each is rendered once a page."""
+
+    kind: SafeString | str = ""
+    cited: SafeString | str = ""
+    facts: SafeString | str = ""  # about the source and the quote
+
+
 @dataclass(slots=True)
 class Line:
-    """One sentence of the page, with everything that its margin shows.
-
-    `beside` is the row with the old and the new sentence, if they are shown side by side.
-    """
+    """One sentence of the page, a change or a known fact, with everything that its margin shows."""
 
     status: str
     key: str
     text: str
     html: SafeString | str
     marks: SafeString | str = ""
-    beside: DeltaRow | None = None
-    row: DeltaRow | None = None
+    row: DeltaRow | None = None  # of a change
+    since: Column | None = None  # the run that found a known fact
     source: SourceRow | None = None
-    others: int = 0  # further sources
+    origin: str = ""  # how many more sources it has, or that a person wrote it
     quote: Quote | None = None
-    trail: Sequence[SafeString] = ()
-    fact_id: Any = None
-    fact_state: str = ""
-    by_person: bool = False
-    since: Column | None = None
-    confirmed: str = ""
+    runs: Sequence[SafeString | str] = ()  # what runs said about it
+    is_struck: bool = False
+    history_url: str = ""
     correct_url: str = ""
     corrects_in_place: bool = False
-    checked: Any = None  # a person vouches for it
-    corrected: Any = None
+    # what people added, and what it affects
+    checked: CheckedSentence | None = None
+    corrected: Correction | None = None
     notes: list[Note] = field(default_factory=list)
     affects: list[affected.Shown] = field(default_factory=list)
-    # What most lines repeat. Rendering it once a page, not once a line, halves the page's time.
-    kind: SafeString | str = ""
-    history_url: str = ""
-    note_url: str = ""
-    cited: SafeString | str = ""
-    facts_of: SafeString | str = ""  # the facts about the source and the quote
-    shows_quote: bool = False  # the source's words differ from the sentence, so they add something
-    conflict: Conflict | None = None  # an open one with another fact of the topic
+    margin: Margin = field(default_factory=Margin)
+
+    @property
+    def beside(self) -> DeltaRow | None:
+        """Return the row, if its old and new sentence are shown side by side."""
+        row = self.row
+        return row if row and self.status == Status.CHANGED and not row.is_joined else None
 
     @property
     def is_verified(self) -> bool:
         """Whether the quote was found in the stored page."""
         return self.quote is not None and self.quote.is_verified
+
+    @property
+    def shows_quote(self) -> bool:
+        """Whether the source's words differ from the sentence, so that they add something."""
+        words = self.quote.quote if self.quote else ""
+        return bool(words) and report_text.sentence_key(words) != self.key
 
     @property
     def waits(self) -> bool:
@@ -501,7 +508,8 @@ class Reading:
     strip: Strip
     lead: list[tuple[str, SafeString | str]] = field(default_factory=list)
     changed: list[Line] = field(default_factory=list)
-    disputed: list[list[Line]] = field(default_factory=list)  # facts that contradict each other
+    # facts that contradict each other, by their open conflict
+    disputed: Mapping[Conflict, list[Line]] = field(default_factory=dict)
     still: list[Line] = field(default_factory=list)
     quiet: list[Line] = field(default_factory=list)
     sources: list[SourceRow] = field(default_factory=list)
@@ -516,7 +524,7 @@ class Reading:
     @property
     def lines(self) -> list[Line]:
         """Return all sentences in reading order."""
-        return [*self.changed, *chain(*self.disputed), *self.still, *self.quiet]
+        return [*self.changed, *chain(*self.disputed.values()), *self.still, *self.quiet]
 
     @property
     def is_first(self) -> bool:
@@ -589,7 +597,7 @@ def of(topic: Topic, first: int | None = None, last: int | None = None) -> Readi
     _add_remarks(topic, page.lines)
     page.lead = _corrected(page)
     _add_affected(page, listed)
-    _Margins(topic).fill(page.lines)
+    _Margins().fill(page.lines)
     return page
 
 
@@ -725,33 +733,41 @@ def _full(topic: Topic, report: Report, items: Sequence[DeltaItem]) -> dict[str,
 def _changed(topic: Topic, one: Merged, book: SourceBook, runs: Mapping[int, Column]) -> Line:
     item = one.as_item()
     sources = book.by_number(item.run_id, item.citations)
+    cited = list({source.n: source for source in sources.values()}.values())
     row = delta_row(item, sources)
     key = report_text.sentence_key(item.sentence)
+    fact = _fact_of(one)
     line = Line(
         status=str(item.status),
         key=key,
         text=item.sentence,
         html=row.now,
-        marks=_marks({row.n: row for row in sources.values()}.values(), key),
+        marks=_marks(cited, key),
         row=row,
-        trail=_trail(topic, one, runs),
+        source=cited[0] if cited else None,
+        runs=_trail(topic, one, runs),
+        is_struck=fact.get("state") == TopicFact.State.STRUCK,
+        history_url=_history_url(topic, fact.get("id") or item.previous_fact_id),
     )
-    if item.status == Status.CHANGED:
-        line.beside = None if row.is_joined else row
-    elif item.status == Status.CONTRADICTED:
+    if item.status == Status.CONTRADICTED:
         line.html = format_html('{} <mark class="against">{}</mark>', row.before or "", row.now)
-    line.source = next(iter(sources.values()), None)
-    line.others = max(0, len({row.n for row in sources.values()}) - 1)
+    if more := len(cited[1:]):
+        words = ngettext("%(n)s more source", "%(n)s more sources", more)
+        line.origin = words % {"n": more}
     line.quote = _quote_of(line.source, key, item.quote)
-    fact = getattr(one.shown, "fact", None)
-    if fact:
-        line.fact_id, line.fact_state = fact["id"], fact["state"]
-    else:
-        line.fact_id = item.previous_fact_id
     if item.status != Status.GONE:
         line.correct_url = reverse("research:sentence-correct", args=[topic.slug, item.run_id, key])
         line.corrects_in_place = True
     return line
+
+
+def _fact_of(one: Merged) -> dict[str, Any]:
+    """Return the ID and the state of the fact that `add_facts` found for a change, or neither."""
+    return getattr(one.shown, "fact", None) or {}
+
+
+def _history_url(topic: Topic, fact_id: Any) -> str:
+    return reverse("research:fact-history", args=[topic.slug, fact_id]) if fact_id else ""
 
 
 def _quote_of(source: SourceRow | None, key: str, words: str) -> Quote | None:
@@ -824,17 +840,19 @@ def _add_facts(
         for item in one.items
         if item.previous_text
     }
-    told = {str(line.fact_id) for line in page.changed if line.fact_id}
-    quiet = set()
+    told: set[str] = set()
+    quiet: set[str] = set()
     for one in merged:
         ids = {str(item.previous_fact_id) for item in one.items if item.previous_fact_id}
         if one.is_listed:
             told |= ids
+            if fact := _fact_of(one):
+                told.add(str(fact["id"]))
         elif one.status == Status.GONE_QUIET:
             quiet |= ids
     by_number = {one.number: one for one in page.strip.columns}
     disputes = _disputes(topic, page, facts)
-    pairs: dict[Any, list[Line]] = {}
+    disputed: dict[Conflict, list[Line]] = {}
     for fact in facts:
         key = report_text.sentence_key(fact.text)
         if key in shown or str(fact.pk) in told:
@@ -844,13 +862,13 @@ def _add_facts(
             line.status = str(Status.NEW)
             page.changed.append(line)
         elif fact.pk in disputes:
-            line.conflict, line.status = disputes[fact.pk], str(Status.CONTRADICTED)
-            pairs.setdefault(line.conflict.pk, []).append(line)
+            line.status = str(Status.CONTRADICTED)
+            disputed.setdefault(disputes[fact.pk], []).append(line)
         elif str(fact.pk) in quiet:
             page.quiet.append(line)
         else:
             page.still.append(line)
-    page.disputed = list(pairs.values())
+    page.disputed = disputed
 
 
 def _disputes(topic: Topic, page: Reading, facts: Sequence[Any]) -> dict[Any, Conflict]:
@@ -880,12 +898,12 @@ def _known(
         marks=_marks([source], key) if source else "",
         source=source,
         quote=_quote_of(source, key, fact.quote),
-        fact_id=fact.pk,
-        fact_state=fact.state,
-        by_person=fact.touched_by_person,
+        runs=_confirmed(fact),
         since=found,
-        confirmed=_confirmed(fact),
+        history_url=_history_url(topic, fact.pk),
     )
+    if source is None and fact.touched_by_person:
+        line.origin = _("written or edited by you")
     # A sentence of a report is corrected with the report. Another fact is edited itself.
     if found is not None and not fact.touched_by_person:
         line.correct_url = reverse("research:sentence-correct", args=[topic.slug, found.pk, key])
@@ -895,15 +913,15 @@ def _known(
     return line
 
 
-def _confirmed(fact: Any) -> str:
-    """Return how often a fact was confirmed: `confirmed 9 times, last today`."""
+def _confirmed(fact: Any) -> list[str]:
+    """Return how often a fact was confirmed, if it was: `confirmed 9 times, last today`."""
     count, at = fact.times or 0, fact.last_at
     if not count or at is None:
-        return ""
+        return []
     day = timezone.localtime(at)
     when = _("today") if day.date() == timezone.localdate() else date_format(day, "j M Y")
     words = ngettext("confirmed once, %(day)s", "confirmed %(n)d times, last %(day)s", count)
-    return words % {"n": count, "day": when}
+    return [words % {"n": count, "day": when}]
 
 
 # --- what people added ---
@@ -945,11 +963,9 @@ def _add_affected(page: Reading, listed: Sequence[Merged]) -> None:
 
 
 class _Margins:
-    """Adds the parts of lines that many of them share: words, links, and the facts about a source."""
+    """Renders the margins of a page's lines: words, links, and the facts about a source."""
 
-    def __init__(self, topic: Topic) -> None:
-        self._topic = topic
-        self._note_url = reverse("research:sentence-note", args=[topic.slug])
+    def __init__(self) -> None:
         changed = "≠ " + _("Changed")
         self._kinds = {
             Status.CONTRADICTED: "! " + _("Disputed"),
@@ -975,32 +991,21 @@ class _Margins:
     def fill(self, lines: Iterable[Line]) -> None:
         last: SourceRow | None = None
         for line in lines:
-            quote = line.quote
-            line.kind = self._kind_of(line)
-            line.note_url = f"{self._note_url}?sentence={urlquote(line.text)}"
-            if line.fact_id:
-                args = [self._topic.slug, line.fact_id]
-                line.history_url = reverse("research:fact-history", args=args)
-            if quote is not None:
-                key = report_text.sentence_key(quote.quote) if quote.quote else line.key
-                line.shows_quote = key != line.key
+            cited: SafeString | str = ""
             parts: list[SafeString] = []
             if line.source is not None:
-                line.cited, of_source = self._source(line.source, is_same=line.source is last)
+                cited, of_source = self._source(line.source, is_same=line.source is last)
                 last = line.source
                 parts += of_source
-                if line.others:
-                    more = ngettext("%(n)s more source", "%(n)s more sources", line.others)
-                    parts.append(format_html("<span>{}</span>", more % {"n": line.others}))
-            elif line.by_person:
-                parts.append(format_html("<span>{}</span>", _("written or edited by you")))
-            if quote is not None:
-                parts.append(self._state_of(line, quote))
-            said = [line.confirmed, *line.trail] if line.confirmed else line.trail
-            parts += [format_html("<span>{}</span>", one) for one in said]
+            if line.origin:
+                parts.append(format_html("<span>{}</span>", line.origin))
+            if line.quote is not None:
+                parts.append(self._state_of(line, line.quote))
+            parts += [format_html("<span>{}</span>", one) for one in line.runs]
             if line.checked:
                 parts.append(format_html('<span class="ok">{}</span>', _("verified by you ✓")))
-            line.facts_of = SafeString("\n".join(parts))  # nosec B703
+            facts = SafeString("\n".join(parts))  # nosec B703
+            line.margin = Margin(self._kind_of(line), cited, facts)
 
     def _kind_of(self, line: Line) -> SafeString | str:
         if line.beside is None and line.status == Status.CHANGED and line.waits:
