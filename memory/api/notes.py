@@ -12,15 +12,16 @@ from django.utils.translation import gettext as _
 from ninja import Query, Status
 from pydantic import Field
 
+from memory.agents.tools.types import named_source, reviewed
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, located, router
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
-from memory.api.review import check_unreviewed, reviewed, source_of
+from memory.api.review import check_unreviewed, waiting
 from memory.api.shown import RowOut, Textless, is_persons, one_of, shows, topic_of, used, visible
 from memory.api.versions import IF_MATCH, expected_version, tagged
-from memory.models import Note
+from memory.models import Note, Proposal
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_TAGS, NoteQuerySet
 from memory.models.remembered import names_excluded
 from memory.services.notes import merging
@@ -229,9 +230,9 @@ def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any
     fields = note.model_dump(exclude={"content", "kind", "topic", "source"})
     fields["scope"] = auth.claimed(caller, note.scope)
     fields["stability"] = note.stability or usual_stability(note.kind)
-    source = source_of(caller, note.source)
+    source = named_source(caller.context(), note.source)
     held = reviewed(
-        caller,
+        caller.context(),
         "rule" if note.kind == "rule" else "note",
         after={
             "kind": note.kind,
@@ -242,7 +243,7 @@ def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any
         texts=[note.content, *note.evidence, *note.tags, source],
     )
     if held is not None:
-        return Status(202, held)
+        return waiting(held)
     written = notes.write_note(
         caller.owner, note.kind, note.content, by=caller.by, source=source, topic=topic,
         trust=caller.write_trust, **fields,
@@ -272,7 +273,7 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
         now = {"kind": note.kind, "content": note.content, **before}
         after = {**now, **changed}
         held = reviewed(
-            caller,
+            caller.context(),
             review_services.kind_of_note(note.kind, after["kind"]),
             before=now,
             after=after,
@@ -281,7 +282,7 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
             why=patch.why,
         )
         if held is not None:
-            return Status(202, held)
+            return waiting(held)
     with transaction.atomic():
         state = {name: changed.pop(name, getattr(note, name)) for name in record_acts.STATE}
         notes.edit_note(
@@ -344,7 +345,7 @@ def trash_note(request: ApiRequest, note_id: UUID) -> Any:
         )
         only_people(caller, words)
     held = reviewed(
-        caller,
+        caller.context(),
         review_services.kind_of_note(note.kind),
         before={"content": note.content},
         after={"act": TRASH, "kind": note.kind, "content": note.content},
@@ -352,7 +353,7 @@ def trash_note(request: ApiRequest, note_id: UUID) -> Any:
         target=note,
     )
     if held is not None:
-        return Status(202, held)
+        return waiting(held)
     note.trash(by=caller.by)
     return Status(204, None)
 
@@ -368,7 +369,7 @@ def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> 
     if not caller.by.is_person:
         _check_agents_merge(caller, merge.ids)
         if held := _held_merge(caller, merge.ids):
-            return Status(202, held)
+            return waiting(held)
     merged, text = merging.merge(caller.owner, merge.ids, by=caller.by, trust=caller.write_trust)
     note = _note(caller, merged.pk)
     located(response, f"/notes/{note.pk}")
@@ -376,13 +377,13 @@ def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> 
     return Status(201, MergedOut.of(note, by_model=text.is_by_model, warning=text.warning))
 
 
-def _held_merge(caller: Caller, ids: list[str]) -> Held | None:
+def _held_merge(caller: Caller, ids: list[str]) -> Proposal | None:
     """Hold an agent's merge that needs approval, with the notes' own texts and without a model."""
     joined = merging.mergeable(caller.owner, ids, by=caller.by)
     content = merging.concatenation(joined)
     versions = {str(note.pk): note.version for note in joined}
     return reviewed(
-        caller,
+        caller.context(),
         review_services.kind_of_note(*(note.kind for note in joined)),
         after={"act": MERGE, "kind": "summary", "content": content, "versions": versions},
         texts=[content],
@@ -425,7 +426,7 @@ def supersede_note(
         only_people(caller, _("Only a person can mark a note as not sensitive."))
     before = {name: getattr(note, name) for name in fields}
     held = reviewed(
-        caller,
+        caller.context(),
         review_services.kind_of_note(note.kind, fields.get("kind", note.kind)),
         before={"kind": note.kind, "content": note.content, **before},
         after={"kind": note.kind, "content": successor.content, **fields},
@@ -434,7 +435,7 @@ def supersede_note(
         why=successor.why,
     )
     if held is not None:
-        return Status(202, held)
+        return waiting(held)
     made = notes.supersede(
         note,
         successor.content,

@@ -17,12 +17,13 @@ from pydantic import BaseModel, Field
 from beacon_site.text.cleaning import uuid_of
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
+from memory.agents.tools.types import reviewed_lines
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, Held, located, router
 from memory.api.observations import IdsOut
 from memory.api.problems import Problem, not_found
-from memory.api.review import reviewed_lines
+from memory.api.review import waiting
 from memory.api.shown import RowOut, shows, topic_of
 from memory.api.versions import tagged
 from memory.models import Message, Session, Trust
@@ -217,9 +218,9 @@ def consolidate_session(
         checked_size(lines)
     if not lines:
         return Status(200, IdsOut(ids=[], new=[]))
-    held = reviewed_lines(caller, lines, source_of(key))
+    held = reviewed_lines(caller.context(), lines, source_of(key))
     if held is not None:
-        return Status(202, held)
+        return waiting(held)
     left = keep_lines(caller.owner, key, lines, by=caller.by)
     if left.problem:
         raise Problem(409, left.problem)

@@ -156,11 +156,13 @@ _KEYED = re.compile(r"\s*[-*+]\s+(?P<key>[^:：\n]{1,40})[:：]\s*(?P<value>\S.*
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write by an agent.
+    """A write of a kind: file, rule, soul, note, observation or topic.
 
-    `texts` are the new words; for a file they come from `path`, `after` (its complete new text) and
-    `target` (its row, or None).  `quoted` and `messages` are words that the agent attributes to the
-    owner, in addition to the owner's messages in sessions.
+    `trust` is the lowest trust of its origins, and `leaves_topic` whether it will be used outside its
+    topic.  `texts` are the new words; for a file they come from `path`, `after` (its complete new
+    text) and `target` (its row, or None).  A note that supersedes another has that one as `target`.
+    `quoted` and `messages` are words that the agent attributes to the owner, in addition to the
+    owner's messages in sessions.
     """
 
     owner: User
