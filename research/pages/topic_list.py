@@ -38,7 +38,7 @@ from rapidfuzz import fuzz, process
 
 from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
 from beacon_site.db.message_fields import containing
-from beacon_site.text.cleaning import choice_sent, normal_title, words_sent
+from beacon_site.text.cleaning import choice_sent, normal_title, number_of, words_sent
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import Source, Topic, TopicFact, User
@@ -371,7 +371,7 @@ def labels_of(user: User) -> list[Choice]:
     return [Choice(one, one, counts[one]) for one in sorted(counts, key=str.casefold)]
 
 
-def number_of(user: User) -> tuple[int, int]:
+def active_and_archived(user: User) -> tuple[int, int]:
     """Return how many topics are active, and how many are archived."""
     is_active = Q(archived_at=None)
     found = (
@@ -469,7 +469,7 @@ def runs_of(topic: Topic, wanted: QueryDict, *, cursor: str = "") -> Page:
     words = words_sent(wanted).split()[:10]
     has_error = containing(rows, "error") if words else Q
     for word in words:
-        number = int(word.lstrip("#")) if word.lstrip("#").isdecimal() and len(word) < 9 else None
+        number = number_of(word.lstrip("#"))
         rows = rows.filter(
             has_error(word) if number is None else has_error(word) | Q(number=number)
         )
