@@ -387,10 +387,8 @@ def active_and_archived(user: User) -> tuple[int, int]:
 
 def topics_of(user: User) -> QuerySet[Any]:
     """Return the person's topics with the figures that the tabs show."""
-    runs = Run.objects.kept().filter(topic=OuterRef("pk")).order_by().values("topic")
-    counted = runs.annotate(number=Count("pk")).values("number")
     topics = with_figures(Topic.objects.of(user).live())
-    total = Coalesce(Subquery(counted, output_field=IntegerField()), 0)
+    total = _counted(Run.objects.kept(), "topic")
     found: QuerySet[Any] = topics.annotate(run_total=total, hitch=lately(OuterRef("pk")))
     return found.select_related("owner", "settings", "schedule")
 

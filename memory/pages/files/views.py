@@ -8,7 +8,6 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import Q
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -19,6 +18,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
 from beacon_site.db import keyset
+from beacon_site.db.message_fields import with_words
 from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
@@ -541,8 +541,7 @@ def folder_list(request: BeaconRequest) -> HttpResponse:
     ]
     asked = filter_bar.read(request.GET, facets)
     rows = MemoryFile.objects.of(request.user).live().mounted(asked.get("folder", ""))
-    for word in asked.get("q", "").split():
-        rows = rows.filter(Q(path__icontains=word) | Q(summary__icontains=word))
+    rows = with_words(rows, asked.get("q", ""), "path", "summary")
     found = keyset.page_of(
         rows.defer("content", "blame"), by="path", falling=False, cursor=request.GET.get("cursor", ""),
         size=FOLDER_PAGE,
