@@ -361,28 +361,19 @@ def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
 
 
 def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
+    new, confirmed, retired = map(len, (facts.new, facts.confirmed, facts.retired))
     detail = _(
         "saved as Run #%(number)d (facts: %(new)d new, %(confirmed)d confirmed,"
         " %(retired)d no longer current)"
-    ) % {
-        "number": number,
-        "new": len(facts.new),
-        "confirmed": len(facts.confirmed),
-        "retired": len(facts.retired),
-    }
+    ) % {"number": number, "new": new, "confirmed": confirmed, "retired": retired}
     output: SaveOutput = {
         "number": number,
-        "facts_new": len(facts.new),
-        "facts_confirmed": len(facts.confirmed),
-        "facts_retired": len(facts.retired),
+        "facts_new": new,
+        "facts_confirmed": confirmed,
+        "facts_retired": retired,
         "problem": problem,
     }
-    counts = {
-        "number": number,
-        "facts_new": len(facts.new),
-        "facts_confirmed": len(facts.confirmed),
-        "facts_retired": len(facts.retired),
-    }
+    counts = {name: value for name, value in output.items() if name != "problem"}
     return StepResult(output, detail=detail, counts=counts, warning=problem)
 
 
