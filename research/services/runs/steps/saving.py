@@ -373,7 +373,12 @@ def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
         "facts_retired": retired,
         "problem": problem,
     }
-    counts = {name: value for name, value in output.items() if name != "problem"}
+    counts = {
+        "number": number,
+        "facts_new": new,
+        "facts_confirmed": confirmed,
+        "facts_retired": retired,
+    }
     return StepResult(output, detail=detail, counts=counts, warning=problem)
 
 
