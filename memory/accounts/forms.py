@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -28,7 +28,7 @@ from memory.accounts import people
 from memory.accounts.agents import LONGEST_PROMPT
 from memory.models import Agent, Topic, User
 from memory.models.accounts import LONGEST_NAME
-from memory.models.errors import InvalidValue
+from memory.models.errors import MemoryRefused
 
 
 def choices() -> list[tuple[str, str]]:
@@ -47,13 +47,18 @@ def _own_name(code: str) -> str:
 
 
 class TakesRefusals(forms.BaseForm):
-    def take(self, exc: InvalidValue) -> None:
-        """Show an error at the fields that it names."""
-        if not exc.errors:
-            self.add_error(None, str(exc))
-        for name, problems in exc.errors.items():
-            for problem in problems:
-                self.add_error(name if name in self.fields else None, problem)
+    # Fields with another name in errors than in the form.
+    RENAMED: ClassVar[dict[str, str]] = {}
+
+    def take(self, exc: MemoryRefused) -> None:
+        """Show why nothing was stored, at the fields that the error names."""
+        self.refuse(getattr(exc, "errors", None) or {"": [str(exc)]})
+
+    def refuse(self, errors: Mapping[str, Any]) -> None:
+        """Show messages beside their fields; those of fields not in the form go above."""
+        for field, problems in errors.items():
+            name = self.RENAMED.get(field, field)
+            self.add_error(name if name in self.fields else None, problems)
 
 
 # --- confirming who you are ---

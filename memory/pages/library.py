@@ -41,6 +41,7 @@ from beacon_site.web.responses import (
     signed_in,
     staff_only,
 )
+from memory.accounts.forms import TakesRefusals
 from memory.models import LibraryDocument, Sensitivity
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.records import saved_views
@@ -78,7 +79,7 @@ class ManyFilesField(forms.FileField):
         return [super(ManyFilesField, self).clean(file, initial) for file in files]
 
 
-class AddDocumentForm(AsksAboutSecrets):
+class AddDocumentForm(AsksAboutSecrets, TakesRefusals):
     """New documents: pasted text, a web page, or files."""
 
     title = CleanTextField(
@@ -334,8 +335,7 @@ def library_add(request: BeaconRequest) -> HttpResponse:
                 by=request.actor,
             )
         except InvalidValue as exc:
-            for field, errors in exc.errors.items():
-                form.add_error(field, errors)
+            form.take(exc)
         else:
             words = _("“%(title)s” added to Library.") % {"title": document}
             messages.success(request, words, extra_tags=offer_revision(request, document))

@@ -323,10 +323,8 @@ def scratchpad_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
             )
         except StaleWrite as exc:
             context |= _conflict(form, str(exc), entry)
-        except InvalidValue as exc:
-            form.take(exc)
         except MemoryRefused as exc:
-            form.add_error(None, str(exc))
+            form.take(exc)
         else:
             return _saved(request, entry, form)
     template = "_scratchpad_edit" if request.htmx else "scratchpad_edit"

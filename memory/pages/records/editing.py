@@ -28,6 +28,7 @@ from beacon_site.web.responses import (
     report_cleaned,
     signed_in,
 )
+from memory.accounts.forms import TakesRefusals
 from memory.models import Agent, Note, Observation, Revision, Sensitivity, Topic, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
@@ -56,7 +57,7 @@ class _RawField(forms.CharField):
         self.validators = [one for one in self.validators if not isinstance(one, nul)]
 
 
-class RecordForm(AsksAboutSecrets):
+class RecordForm(AsksAboutSecrets, TakesRefusals):
     """The fields that notes and observations share."""
 
     CHECKED: ClassVar[tuple[str, ...]] = ("content", "tags", "sensitivity")
@@ -94,15 +95,6 @@ class RecordForm(AsksAboutSecrets):
         self.refuse(checks.errors)
         self.cleaned_labels = [self.fields[name].label for name in checks.cleaned]
         return data
-
-    def refuse(self, errors: Any) -> None:
-        """Show messages beside their fields; those of fields not in the form go above."""
-        for field, told in errors.items():
-            self.add_error(field if field in self.fields else None, told)
-
-    def take(self, exc: InvalidValue) -> None:
-        """Show why the record was rejected."""
-        self.refuse(exc.errors or {"": [str(exc)]})
 
     @property
     def checked(self) -> dict[str, Any]:
@@ -531,10 +523,8 @@ def _edit(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
             save_edit(record, form, by=request.actor)
         except Conflict as exc:
             context |= _merge_screen(exc, form)
-        except InvalidValue as exc:
-            form.take(exc)
         except MemoryRefused as exc:
-            form.add_error(None, str(exc))
+            form.take(exc)
         else:
             return _saved(request, record, form)
     template = "memory/_record_edit.html" if request.htmx else "memory/record_edit.html"
