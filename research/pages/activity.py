@@ -404,8 +404,9 @@ def _order(one: StreamRow) -> tuple[float, int, int]:
     return (-moment, place.rank, -place.key)
 
 
-def everything(user: User, wanted: Filters, *, zone: tzinfo, size: int = 500) -> Iterator[Line]:
-    """Yield all matching lines, loading a page at a time."""
+def everything(user: User, wanted: Filters, *, zone: tzinfo) -> Iterator[Line]:
+    """Yield all matching lines, loading 500 at a time."""
+    size = 500
     after: StreamPosition | None = None
     while True:
         found = happened(user, wanted, zone=zone, after=after, most=size)

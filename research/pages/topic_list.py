@@ -36,7 +36,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from rapidfuzz import fuzz, process
 
-from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
+from beacon_site.db.keyset import Page, page_of
 from beacon_site.db.message_fields import containing
 from beacon_site.text.cleaning import choice_sent, normal_title, number_of, words_sent
 from beacon_site.text.messages import grouped
@@ -263,7 +263,7 @@ def topics_wanted(user: User, wanted: Filters) -> QuerySet[Any]:
     return topics
 
 
-def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
+def page_wanted(user: User, wanted: Filters, *, cursor: str = "") -> Page:
     """Return one page of rows, in three queries, plus three if unread counts are stale."""
     topics = _with_counts(topics_wanted(user, wanted)).select_related("schedule", "news")
     topics = topics.annotate(
@@ -277,7 +277,7 @@ def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PA
         sort_title=Lower("title"),
     )
     by, falling = SORTS[wanted.sort]
-    page = page_of(topics, by=by, falling=falling, cursor=cursor, size=size)
+    page = page_of(topics, by=by, falling=falling, cursor=cursor)
     return Page(_rows(page.rows, user.time_zone), page.next_cursor)
 
 

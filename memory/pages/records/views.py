@@ -332,7 +332,7 @@ def _list(request: BeaconRequest, listed: ListedKind) -> HttpResponse:
     wanted = ListQuery.of(listed, query)
     records = record_listing.records_wanted(request.user, wanted)
     cursor = request.GET.get("cursor", "")
-    page = record_listing.page_wanted(request.user, wanted, records=records, cursor=cursor)
+    page = record_listing.page_wanted(request.user, wanted, records, cursor=cursor)
     total = record_listing.counted(records)
     said = words_of(listed, total, record_listing.MOST_COUNTED)
     context = {
