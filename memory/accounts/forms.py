@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -23,12 +23,11 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text import dates
 from beacon_site.text.terms import ENGLISH, STEMMED
-from beacon_site.web.responses import CleanTextField
+from beacon_site.web.responses import CleanTextField, TakesRefusals
 from memory.accounts import people
 from memory.accounts.agents import LONGEST_PROMPT
 from memory.models import Agent, Topic, User
 from memory.models.accounts import LONGEST_NAME
-from memory.models.errors import MemoryRefused
 
 
 def choices() -> list[tuple[str, str]]:
@@ -44,21 +43,6 @@ def _own_name(code: str) -> str:
         return str(get_language_info(code)["name_local"])
     except KeyError:
         return STEMMED[code].title()
-
-
-class TakesRefusals(forms.BaseForm):
-    # Fields with another name in errors than in the form.
-    RENAMED: ClassVar[dict[str, str]] = {}
-
-    def take(self, exc: MemoryRefused) -> None:
-        """Show why nothing was stored, at the fields that the error names."""
-        self.refuse(getattr(exc, "errors", None) or {"": [str(exc)]})
-
-    def refuse(self, errors: Mapping[str, Any]) -> None:
-        """Show messages beside their fields; those of fields not in the form go above."""
-        for field, problems in errors.items():
-            name = self.RENAMED.get(field, field)
-            self.add_error(name if name in self.fields else None, problems)
 
 
 # --- confirming who you are ---

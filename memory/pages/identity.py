@@ -15,8 +15,7 @@ from django.utils.translation import gettext_lazy
 from beacon_site.text.markdown import by_direction, without_title
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, signed_in
-from memory.accounts.forms import TakesRefusals
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, TakesRefusals, signed_in
 from memory.models import Note
 from memory.models.errors import MemoryRefused, StaleWrite
 from memory.pages.shared.undo import offer, offer_revision, undoes

@@ -34,6 +34,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    TakesRefusals,
     cleaned_of,
     redirect_back,
     redirect_to,
@@ -41,7 +42,6 @@ from beacon_site.web.responses import (
     signed_in,
     staff_only,
 )
-from memory.accounts.forms import TakesRefusals
 from memory.models import LibraryDocument, Sensitivity
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.records import saved_views

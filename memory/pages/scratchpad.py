@@ -26,13 +26,13 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    TakesRefusals,
     cleaned_of,
     next_of,
     redirect_to,
     report_cleaned,
     signed_in,
 )
-from memory.accounts.forms import TakesRefusals
 from memory.models import Revision, ScratchpadEntry, User, origins
 from memory.models.content import MOST_KEY
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite

@@ -22,8 +22,7 @@ from django.views.decorators.cache import never_cache
 from beacon_site.net import mail, web_push
 from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField, redirect_back, signed_in
-from memory.accounts.forms import TakesRefusals
+from beacon_site.web.responses import CleanTextField, TakesRefusals, redirect_back, signed_in
 from memory.accounts.people import works_here_alone
 from memory.accounts.sign_ins import browser_of
 from memory.models import Topic, User

@@ -21,11 +21,11 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    TakesRefusals,
     redirect_back,
     refused,
     signed_in,
 )
-from memory.accounts.forms import TakesRefusals
 from memory.models import Topic, TopicFact
 from memory.models.errors import MemoryRefused
 from memory.pages.shared.undo import act, offer, undoes

@@ -25,10 +25,10 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    TakesRefusals,
     redirect_back,
     signed_in,
 )
-from memory.accounts.forms import TakesRefusals
 from memory.models import Membership, Topic, User
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.shared.double_submit import idempotent_post

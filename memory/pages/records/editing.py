@@ -22,13 +22,13 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    TakesRefusals,
     next_of,
     own_or_404,
     redirect_to,
     report_cleaned,
     signed_in,
 )
-from memory.accounts.forms import TakesRefusals
 from memory.models import Agent, Note, Observation, Revision, Sensitivity, Topic, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite

@@ -29,8 +29,7 @@ from beacon_site.providers.search.base import (
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from beacon_site.text.cleaning import one_line, slug_of
 from beacon_site.text.messages import grouped
-from beacon_site.web.responses import AsksAboutSecrets, CleanTextField
-from memory.accounts.forms import TakesRefusals
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, TakesRefusals
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
 from memory.models.topics import NameTaken
