@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -66,8 +67,22 @@ def cursor_of(value: Any, key: Any) -> str:
     plain = (
         [value.isoformat(), str(key), "at"] if isinstance(value, datetime) else [value, str(key)]
     )
-    text = json.dumps(plain, cls=DjangoJSONEncoder)
+    return encoded(plain)
+
+
+def encoded(values: Sequence[Any]) -> str:
+    """Return the values as the text of a cursor."""
+    text = json.dumps(values, cls=DjangoJSONEncoder)
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decoded(cursor: str) -> list[Any]:
+    """Return the values of a cursor; none if it's invalid."""
+    try:
+        values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, binascii.Error):
+        return []
+    return values if isinstance(values, list) else []
 
 
 def place_of(cursor: str) -> tuple[datetime, UUID] | None:
@@ -81,9 +96,8 @@ def place_of(cursor: str) -> tuple[datetime, UUID] | None:
 
 def _read(cursor: str) -> tuple[Any, str] | None:
     try:
-        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        value, key, *mark = json.loads(text)
-    except (ValueError, TypeError, binascii.Error):
+        value, key, *mark = decoded(cursor)
+    except ValueError:
         return None
     if not isinstance(key, str) or "\x00" in f"{value}{key}":
         return None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Cast
 
 from beacon_site.text import messages
+
+Rows = TypeVar("Rows", bound=models.QuerySet[Any])
 
 
 class MessageField(models.TextField):  # type: ignore[type-arg]
@@ -62,3 +64,16 @@ def containing(rows: models.QuerySet[Any], name: str) -> Callable[[str], Q]:
         return Q(pk__in=found) | (Q(**{f"{name}__icontains": word}) & ~Q(pk__in=keys))
 
     return condition
+
+
+def with_words(rows: Rows, words: str, *fields: str) -> Rows:
+    """Keep the rows that have each of the words in one of these fields."""
+    messages = {one.name for one in rows.model._meta.fields if isinstance(one, MessageField)}
+    conditions = {name: containing(rows, name) for name in messages.intersection(fields)}
+    for word in words.split():
+        anywhere = Q()
+        for name in fields:
+            contains = conditions.get(name)
+            anywhere |= contains(word) if contains else Q(**{f"{name}__icontains": word})
+        rows = rows.filter(anywhere)
+    return rows

@@ -240,16 +240,7 @@ def _launch(
             start_new_session=True,
             **account.options(cluster),
         )
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if child.poll() is not None:
-            return None
-        if _accepts(entry):
-            return processes.kept(child)
-        time.sleep(0.05)
-    child.kill()
-    child.wait()
-    return None
+    return processes.kept_once(child, lambda: _accepts(entry), within=START_SECONDS)
 
 
 def _frugal(cluster: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -170,6 +170,25 @@ def kept(child: subprocess.Popen[bytes]) -> str | None:
     """Keep a started process alive without waiting for its Popen; return its identity."""
     _kept.append(child)
     return identity(child.pid)
+
+
+def kept_once(
+    child: subprocess.Popen[bytes], is_ready: Callable[[], bool], *, within: float
+) -> str | None:
+    """Keep a started process once it is ready, as `kept` does.
+
+    Returns None if it ended by itself, or was killed because it wasn't ready `within` seconds.
+    """
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        if child.poll() is not None:
+            return None
+        if is_ready():
+            return kept(child)
+        time.sleep(0.02)
+    child.kill()
+    child.wait()
+    return None
 
 
 def identity(pid: int) -> str | None:

@@ -98,16 +98,7 @@ def _launch(
     except BrokenPipeError:
         child.wait()
         return None
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if child.poll() is not None:
-            return None
-        if _pings(entry):
-            return processes.kept(child)
-        time.sleep(0.02)
-    child.kill()
-    child.wait()
-    return None
+    return processes.kept_once(child, lambda: _pings(entry), within=START_SECONDS)
 
 
 def _pings(entry: dict[str, Any]) -> bool:

@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
@@ -118,17 +119,8 @@ class MinInterval(Limiter):
     A turn that begins immediately, in the middle of a slot, also reserves the next one.
     """
 
-    def __init__(
-        self,
-        name: str,
-        domain: str,
-        *,
-        seconds: float,
-        patience: float = PATIENCE,
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        super().__init__(name, domain, patience=patience, clock=clock, sleep=sleep)
+    def __init__(self, name: str, domain: str, *, seconds: float, **more: Any) -> None:
+        super().__init__(name, domain, **more)
         self.seconds = seconds
         self._slot = seconds + SLACK
 
@@ -176,17 +168,8 @@ class MinInterval(Limiter):
 class MaxConcurrent(Limiter):
     """At most `count` requests at the same time."""
 
-    def __init__(
-        self,
-        name: str,
-        domain: str,
-        *,
-        count: int,
-        patience: float = PATIENCE,
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        super().__init__(name, domain, patience=patience, clock=clock, sleep=sleep)
+    def __init__(self, name: str, domain: str, *, count: int, **more: Any) -> None:
+        super().__init__(name, domain, **more)
         self.count = count
 
     @contextmanager

@@ -367,6 +367,12 @@ def number_of(text: str) -> int | None:
     return int(text) if is_number else None
 
 
+def versions_sent(query: Mapping[str, str]) -> tuple[int, int]:
+    """Return the two versions to compare in a URL, the older first; zeros if it doesn't name two."""
+    older, newer = sorted(number_of(query.get(name, "")) or 0 for name in ("from", "to"))
+    return (older, newer) if older else (0, 0)
+
+
 def words_sent(query: Mapping[str, Any], name: str = "q", most: int = 200) -> str:
     """Return a text of a URL or form as Postgres can search for it."""
     return str(query.get(name) or "").replace("\x00", "").strip()[:most]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from django import forms
 from django.contrib import messages
@@ -166,6 +166,21 @@ def question_about_secrets(text: str, known: str = "", *, name: str = KEEP_SECRE
         name,
         _("Save anyway"),
     )
+
+
+class TakesRefusals(forms.BaseForm):
+    # Fields with another name in errors than in the form.
+    RENAMED: ClassVar[dict[str, str]] = {}
+
+    def take(self, exc: Exception) -> None:
+        """Show why nothing was stored, at the fields that the error names."""
+        self.refuse(getattr(exc, "errors", None) or {"": [str(exc)]})
+
+    def refuse(self, errors: Mapping[str, Any]) -> None:
+        """Show messages beside their fields; those of fields not in the form go above."""
+        for field, problems in errors.items():
+            name = self.RENAMED.get(field, field)
+            self.add_error(name if name in self.fields else None, problems)
 
 
 class AsksAboutSecrets(forms.Form):

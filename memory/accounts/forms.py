@@ -23,12 +23,11 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text import dates
 from beacon_site.text.terms import ENGLISH, STEMMED
-from beacon_site.web.responses import CleanTextField
+from beacon_site.web.responses import CleanTextField, TakesRefusals
 from memory.accounts import people
 from memory.accounts.agents import LONGEST_PROMPT
 from memory.models import Agent, Topic, User
 from memory.models.accounts import LONGEST_NAME
-from memory.models.errors import InvalidValue
 
 
 def choices() -> list[tuple[str, str]]:
@@ -44,16 +43,6 @@ def _own_name(code: str) -> str:
         return str(get_language_info(code)["name_local"])
     except KeyError:
         return STEMMED[code].title()
-
-
-class TakesRefusals(forms.BaseForm):
-    def take(self, exc: InvalidValue) -> None:
-        """Show an error at the fields that it names."""
-        if not exc.errors:
-            self.add_error(None, str(exc))
-        for name, problems in exc.errors.items():
-            for problem in problems:
-                self.add_error(name if name in self.fields else None, problem)
 
 
 # --- confirming who you are ---
@@ -273,6 +262,14 @@ class ProfileForm(ListsTimeZones, _OfUser):
         return self.instance
 
 
+def explain_new_password(form: forms.BaseForm) -> None:
+    """Say what a new password needs, and to enter it twice."""
+    first, again = form.fields["new_password1"], form.fields["new_password2"]
+    first.help_text = " ".join(password_validation.password_validators_help_texts())
+    again.label, again.help_text = _("Confirm new password"), ""
+    again.error_messages["required"] = _NOT_AGAIN
+
+
 class NewPasswordForm(PasswordChangeForm):
     """A new password and the current one, which the page checks, since it counts failures."""
 
@@ -287,12 +284,7 @@ class NewPasswordForm(PasswordChangeForm):
         self.fields["old_password"].label = _("Current password")
         self.fields["old_password"].widget.attrs.pop("autofocus", None)
         self.fields["new_password1"].label = _("New password")
-        self.fields["new_password1"].help_text = " ".join(
-            password_validation.password_validators_help_texts()
-        )
-        self.fields["new_password2"].label = _("Confirm new password")
-        self.fields["new_password2"].help_text = ""
-        self.fields["new_password2"].error_messages["required"] = _NOT_AGAIN
+        explain_new_password(self)
 
     def clean_old_password(self) -> str:
         return str(self.cleaned_data["old_password"])
@@ -306,12 +298,7 @@ class FirstPasswordForm(_SetPassword):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["new_password1"].widget.attrs.pop("autofocus", None)
-        self.fields["new_password1"].help_text = " ".join(
-            password_validation.password_validators_help_texts()
-        )
-        self.fields["new_password2"].label = _("Confirm new password")
-        self.fields["new_password2"].help_text = ""
-        self.fields["new_password2"].error_messages["required"] = _NOT_AGAIN
+        explain_new_password(self)
 
 
 class InvitationForm(forms.Form):

@@ -12,13 +12,14 @@ from django.utils.translation import gettext as _
 from ninja import Query, Status
 from pydantic import BaseModel, Field
 
+from memory.agents.tools.types import named_source
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, located, router
 from memory.api.notes import Sensitivity, Tags
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.api.review import check_unreviewed, source_of
+from memory.api.review import check_unreviewed
 from memory.api.shown import Moment, RecordOut, Textless, moment, shows, used
 from memory.models import ContentItem, Snapshot, Trust
 from memory.models.remembered import OWNER_SCOPE
@@ -127,8 +128,8 @@ class ShownOut(ItemOut):
         """Return the item with the part of it that the view shows."""
         shows(item)
         related = item.related_to.live().order_by("pk").values_list("pk", flat=True)
-        return cls(
-            **{field: getattr(item, field) for field in ItemOut.model_fields},
+        return cls.from_row(
+            item,
             content=view.text,
             transform=name,
             shown=view.shown,
@@ -193,7 +194,7 @@ def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) 
         caller.owner,
         item.content,
         by=caller.by,
-        source=source_of(caller, item.source),
+        source=named_source(caller.context(), item.source),
         scope=scope,
         trust=caller.write_trust,
         **fields,

@@ -24,7 +24,7 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, located, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.api.shown import AS_OF, shows, used
+from memory.api.shown import AS_OF, RowOut, shows, used
 from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, tag_of, tagged
 from memory.models import MemoryFile, Revision, Trust
 from memory.models.as_of import as_it_was
@@ -81,7 +81,7 @@ class EntryIn(Body):
     why: str = _WHY
 
 
-class FileListed(BaseModel):
+class FileListed(RowOut):
     """A file without its text."""
 
     path: str
@@ -104,8 +104,7 @@ class FileListed(BaseModel):
     @classmethod
     def of(cls, file: MemoryFile, **more: Any) -> Self:
         shows(file)
-        same = cls.model_fields.keys() - more.keys()
-        return cls(**{name: getattr(file, name) for name in same}, **more)
+        return cls.from_row(file, **more)
 
 
 class FileOut(FileListed):
@@ -120,7 +119,7 @@ class FileSaved(FileOut):
     warnings: list[str]
 
 
-class RevisionOut(BaseModel):
+class RevisionOut(RowOut):
     """One version of a file: who created it, when, and why."""
 
     version: int
@@ -134,9 +133,7 @@ class RevisionOut(BaseModel):
     def of(cls, revision: Revision) -> Self:
         """Return the schema; the endpoint that lists revisions reports the file."""
         shows(trust=Trust.AGENT)
-        same = cls.model_fields.keys() - {"size"}
-        fields = {name: getattr(revision, name) for name in same}
-        return cls(size=revision.after.get("size"), **fields)
+        return cls.from_row(revision, size=revision.after.get("size"))
 
 
 # --- answers of tools as problems ---

@@ -10,17 +10,18 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Query, Status
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from memory.agents.tools.types import named_source, reviewed
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, located, router
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
-from memory.api.review import check_unreviewed, reviewed, source_of
-from memory.api.shown import Textless, is_persons, one_of, shows, topic_of, used, visible
+from memory.api.review import check_unreviewed, waiting
+from memory.api.shown import RowOut, Textless, is_persons, one_of, shows, topic_of, used, visible
 from memory.api.versions import IF_MATCH, expected_version, tagged
-from memory.models import Note
+from memory.models import Note, Proposal
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_TAGS, NoteQuerySet
 from memory.models.remembered import names_excluded
 from memory.services.notes import merging
@@ -133,7 +134,7 @@ class MergeIn(Body):
     ids: list[str] = Field(min_length=2, max_length=20, description="IDs of the notes.")
 
 
-class NoteOut(BaseModel):
+class NoteOut(RowOut):
     """A note as it is stored."""
 
     id: UUID
@@ -164,13 +165,8 @@ class NoteOut(BaseModel):
     def of(cls, note: Note, **more: Any) -> Self:
         """Return the schema of a note whose topic is loaded."""
         shows(note)
-        same = cls.model_fields.keys() - {"topic", "superseded_by", *more}
-        return cls(
-            topic=note.topic.slug if note.topic is not None else None,
-            superseded_by=note.superseded_by_id,
-            **{name: getattr(note, name) for name in same},
-            **more,
-        )
+        topic = note.topic.slug if note.topic is not None else None
+        return cls.from_row(note, topic=topic, superseded_by=note.superseded_by_id, **more)
 
 
 class MergedOut(NoteOut):
@@ -234,9 +230,9 @@ def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any
     fields = note.model_dump(exclude={"content", "kind", "topic", "source"})
     fields["scope"] = auth.claimed(caller, note.scope)
     fields["stability"] = note.stability or usual_stability(note.kind)
-    source = source_of(caller, note.source)
+    source = named_source(caller.context(), note.source)
     held = reviewed(
-        caller,
+        caller.context(),
         "rule" if note.kind == "rule" else "note",
         after={
             "kind": note.kind,
@@ -247,7 +243,7 @@ def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any
         texts=[note.content, *note.evidence, *note.tags, source],
     )
     if held is not None:
-        return Status(202, held)
+        return waiting(held)
     written = notes.write_note(
         caller.owner, note.kind, note.content, by=caller.by, source=source, topic=topic,
         trust=caller.write_trust, **fields,
@@ -277,7 +273,7 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
         now = {"kind": note.kind, "content": note.content, **before}
         after = {**now, **changed}
         held = reviewed(
-            caller,
+            caller.context(),
             review_services.kind_of_note(note.kind, after["kind"]),
             before=now,
             after=after,
@@ -286,7 +282,7 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
             why=patch.why,
         )
         if held is not None:
-            return Status(202, held)
+            return waiting(held)
     with transaction.atomic():
         state = {name: changed.pop(name, getattr(note, name)) for name in record_acts.STATE}
         notes.edit_note(
@@ -349,7 +345,7 @@ def trash_note(request: ApiRequest, note_id: UUID) -> Any:
         )
         only_people(caller, words)
     held = reviewed(
-        caller,
+        caller.context(),
         review_services.kind_of_note(note.kind),
         before={"content": note.content},
         after={"act": TRASH, "kind": note.kind, "content": note.content},
@@ -357,7 +353,7 @@ def trash_note(request: ApiRequest, note_id: UUID) -> Any:
         target=note,
     )
     if held is not None:
-        return Status(202, held)
+        return waiting(held)
     note.trash(by=caller.by)
     return Status(204, None)
 
@@ -373,7 +369,7 @@ def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> 
     if not caller.by.is_person:
         _check_agents_merge(caller, merge.ids)
         if held := _held_merge(caller, merge.ids):
-            return Status(202, held)
+            return waiting(held)
     merged, text = merging.merge(caller.owner, merge.ids, by=caller.by, trust=caller.write_trust)
     note = _note(caller, merged.pk)
     located(response, f"/notes/{note.pk}")
@@ -381,13 +377,13 @@ def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> 
     return Status(201, MergedOut.of(note, by_model=text.is_by_model, warning=text.warning))
 
 
-def _held_merge(caller: Caller, ids: list[str]) -> Held | None:
+def _held_merge(caller: Caller, ids: list[str]) -> Proposal | None:
     """Hold an agent's merge that needs approval, with the notes' own texts and without a model."""
     joined = merging.mergeable(caller.owner, ids, by=caller.by)
     content = merging.concatenation(joined)
     versions = {str(note.pk): note.version for note in joined}
     return reviewed(
-        caller,
+        caller.context(),
         review_services.kind_of_note(*(note.kind for note in joined)),
         after={"act": MERGE, "kind": "summary", "content": content, "versions": versions},
         texts=[content],
@@ -430,7 +426,7 @@ def supersede_note(
         only_people(caller, _("Only a person can mark a note as not sensitive."))
     before = {name: getattr(note, name) for name in fields}
     held = reviewed(
-        caller,
+        caller.context(),
         review_services.kind_of_note(note.kind, fields.get("kind", note.kind)),
         before={"kind": note.kind, "content": note.content, **before},
         after={"kind": note.kind, "content": successor.content, **fields},
@@ -439,7 +435,7 @@ def supersede_note(
         why=successor.why,
     )
     if held is not None:
-        return Status(202, held)
+        return waiting(held)
     made = notes.supersede(
         note,
         successor.content,

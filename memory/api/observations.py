@@ -11,14 +11,25 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Query, Status
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
+from memory.agents.tools.types import named_source, reviewed_lines
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, router
 from memory.api.notes import Content, Lock, Sensitivity, Tags
 from memory.api.paging import Listing, PageParams, listing
-from memory.api.review import reviewed_lines, source_of
-from memory.api.shown import Moment, Textless, moment, one_of, shows, topic_of, used, visible
+from memory.api.review import waiting
+from memory.api.shown import (
+    Moment,
+    RowOut,
+    Textless,
+    moment,
+    one_of,
+    shows,
+    topic_of,
+    used,
+    visible,
+)
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Observation, Topic
 from memory.services.llm.asking import MonthMeter
@@ -102,7 +113,7 @@ class IdsOut(Textless):
     new: list[UUID]
 
 
-class ObservationOut(BaseModel):
+class ObservationOut(RowOut):
     """An observation as it is stored."""
 
     id: UUID
@@ -128,12 +139,8 @@ class ObservationOut(BaseModel):
     def of(cls, one: Observation) -> Self:
         """Return the schema of an observation whose topic is loaded."""
         shows(one)
-        same = cls.model_fields.keys() - {"topic", "near_duplicate_of"}
-        return cls(
-            topic=one.topic.slug if one.topic is not None else None,
-            near_duplicate_of=one.near_duplicate_of_id,
-            **{name: getattr(one, name) for name in same},
-        )
+        topic = one.topic.slug if one.topic is not None else None
+        return cls.from_row(one, topic=topic, near_duplicate_of=one.near_duplicate_of_id)
 
 
 class ExtractIn(Body):
@@ -230,7 +237,7 @@ def remember_observations(request: ApiRequest, observations: ObservationsIn) -> 
     return _remembered(
         caller,
         lines,
-        source=source_of(caller, sent.source),
+        source=named_source(caller.context(), sent.source),
         topic=topic_of(caller, sent.topic),
         sensitivity=sent.sensitivity,
     )
@@ -239,9 +246,9 @@ def remember_observations(request: ApiRequest, observations: ObservationsIn) -> 
 def _remembered(
     caller: Caller, lines: Sequence[Line], *, source: str, topic: Topic | None, sensitivity: str
 ) -> Status[Any]:
-    held = reviewed_lines(caller, lines, source, topic=topic, sensitivity=sensitivity)
+    held = reviewed_lines(caller.context(), lines, source, topic=topic, sensitivity=sensitivity)
     if held is not None:
-        return Status(202, held)
+        return waiting(held)
     stored = remember_lines(
         caller.owner,
         lines,
@@ -313,7 +320,7 @@ def extract_observations(request: ApiRequest, extraction: ExtractIn) -> Any:
     caller, sent = request.auth, extraction
     topic = topic_of(caller, sent.topic)
     named = f"{sent.step_type}:{sent.step_name}" if sent.step_name.strip() else None
-    source = source_of(caller, sent.source or named)
+    source = named_source(caller.context(), sent.source or named)
     found = extract(
         caller.owner,
         sent.output,

@@ -19,7 +19,7 @@ from memory.api.observations import Category
 from memory.api.paging import PageParams, closed, opened
 from memory.api.problems import Problem, not_found
 from memory.api.review import check_unreviewed
-from memory.api.shown import Moment, moment, one_of, shows
+from memory.api.shown import Moment, RowOut, moment, one_of, shows
 from memory.models import Rating, Trust, Use
 from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.models.errors import InvalidValue
@@ -83,7 +83,7 @@ class RecallQuery(BaseModel):
     )
 
 
-class HitOut(BaseModel):
+class HitOut(RowOut):
     """One record found, in full."""
 
     id: UUID
@@ -109,12 +109,8 @@ class HitOut(BaseModel):
     @classmethod
     def of(cls, hit: RecallHit) -> Self:
         shows(hit.record, trust=Trust.EXTERNAL if hit.found_later else "")
-        same = cls.model_fields.keys() - {"trust", "checked_at"}
-        return cls(
-            trust=hit.record.trust,
-            checked_at=getattr(hit.record, "confirmed_at", None),
-            **{name: getattr(hit, name) for name in same},
-        )
+        checked_at = getattr(hit.record, "confirmed_at", None)
+        return cls.from_row(hit, trust=hit.record.trust, checked_at=checked_at)
 
 
 class RecalledOut(BaseModel):
@@ -222,7 +218,7 @@ class RatingIn(Body):
     reason: str = Field("", max_length=LONGEST_REASON, description="Why, in a few words.")
 
 
-class RatingOut(BaseModel):
+class RatingOut(RowOut):
     """A stored rating."""
 
     id: UUID
@@ -238,7 +234,7 @@ class RatingOut(BaseModel):
     @classmethod
     def of(cls, rating: Rating) -> Self:
         shows()
-        return cls(**{name: getattr(rating, name) for name in cls.model_fields})
+        return cls.from_row(rating)
 
 
 @ratings_api.post("", auth=WRITE, response={200: RatingOut, 201: RatingOut, 404: None})
@@ -299,7 +295,7 @@ class RelatedQuery(BaseModel):
     limit: int = Field(6, ge=1, le=MOST_RELATED, description="Maximum number of records.")
 
 
-class _RecordOut(BaseModel):
+class _RecordOut(RowOut):
     id: UUID
     type: Type
     title: str
@@ -313,14 +309,13 @@ class _RecordOut(BaseModel):
     def of(cls, one: Related | Mention) -> Self:
         record = one.record
         shows(record)
-        made = {
-            "content": KINDS[one.type].content(record),
-            "created_at": one.created if isinstance(one, Mention) else record.created,
-            "source": record.source,
-            "trust": record.trust,
-        }
-        same = cls.model_fields.keys() - made.keys()
-        return cls(**made, **{name: getattr(one, name) for name in same})
+        return cls.from_row(
+            one,
+            content=KINDS[one.type].content(record),
+            created_at=one.created if isinstance(one, Mention) else record.created,
+            source=record.source,
+            trust=record.trust,
+        )
 
 
 class RelatedOut(_RecordOut):

@@ -5,27 +5,25 @@ A person's own app decides. Agents don't see them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Self, cast
 from uuid import UUID
 
 from django.db.models import OuterRef, Subquery
 from django.utils.translation import gettext as _
+from ninja import Status
 from pydantic import BaseModel, Field
 
-from memory.agents.tools import types as tool_types
-from memory.agents.tools.types import ToolResult
 from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, Held, router
 from memory.api.paging import PAGE, Listing, PageParams, closed, listing, opened
 from memory.api.problems import Problem, not_found
-from memory.models import Conflict, MemoryFile, Proposal, Remembered, Topic
+from memory.api.shown import RowOut
+from memory.models import Conflict, MemoryFile, Proposal
 from memory.models.file_format import statements_found
 from memory.models.notes import MOST_CONTENT
 from memory.models.proposals import Danger
 from memory.services.files.texts import MOST_EPISODES
-from memory.services.observations.saving import Line
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import proposals as review_services
 from memory.services.review import risks as review_risks
@@ -65,7 +63,7 @@ class AcceptIn(Body):
     )
 
 
-class ProposalOut(BaseModel):
+class ProposalOut(RowOut):
     """A pending write: its change (`target` null: a new record), and why it needs approval."""
 
     id: UUID
@@ -93,15 +91,13 @@ class ProposalOut(BaseModel):
 
     @classmethod
     def of(cls, proposal: Proposal) -> Self:
-        made = {"type", "target", "held_because", "danger", "result"}
-        fields = {name: getattr(proposal, name) for name in cls.model_fields.keys() - made}
-        return cls(
+        return cls.from_row(
+            proposal,
             type=proposal.record_type,
             target=proposal.target_id,
             held_because=reasons_of(proposal),
             danger=cast(DangerCode, Danger(proposal.danger).code),
             result=proposal.result_id,
-            **fields,
         )
 
 
@@ -170,24 +166,6 @@ def _proposal(caller: Caller, key: UUID) -> Proposal:
 # --- review of agents' writes ---
 
 
-def reviewed(
-    caller: Caller,
-    kind: str,
-    *,
-    after: Mapping[str, Any],
-    texts: Sequence[str],
-    before: Mapping[str, Any] | None = None,
-    target: Remembered | None = None,
-    why: str = "",
-) -> Held | None:
-    """Hold an agent's write that needs approval, and return the answer; None if it can be stored."""
-    return _held(
-        tool_types.reviewed(
-            caller.context(), kind, after=after, texts=texts, before=before, target=target, why=why
-        )
-    )
-
-
 def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
     """Raise Problem (403) if the owner reviews all agents' writes and this action can't wait for
     review.
@@ -195,31 +173,9 @@ def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
     review_services.check_unreviewed(caller.owner, kind, by=caller.by, act=act)
 
 
-def source_of(caller: Caller, named: str | None) -> str:
-    """Return the source of a write, as `memory.agents.tools.types.named_source` does."""
-    return tool_types.named_source(caller.context(), named)
-
-
-def reviewed_lines(
-    caller: Caller,
-    lines: Sequence[Line],
-    source: str,
-    *,
-    topic: Topic | None = None,
-    sensitivity: str = "normal",
-) -> Held | None:
-    """Hold a whole batch of observations if one of them needs approval."""
-    return _held(
-        tool_types.reviewed_lines(
-            caller.context(), lines, source, topic=topic, sensitivity=sensitivity
-        )
-    )
-
-
-def _held(waits: ToolResult | None) -> Held | None:
-    if waits is None:
-        return None
-    return Held(proposal=str(waits.data["proposal"]), why=str(waits.data.get("why", "")))
+def waiting(proposal: Proposal) -> Status[Held]:
+    """Return the answer that the write waits for a person's approval."""
+    return Status(202, Held(proposal=str(proposal.pk), why=proposal.held_because))
 
 
 # --- conflicts ---
@@ -272,7 +228,7 @@ class SideOut(BaseModel):
         return cls(path=path, lines=[statement.place + 1 for statement in said], **named)
 
 
-class ConflictOut(BaseModel):
+class ConflictOut(RowOut):
     """Two records that contradict each other or are near-duplicates, and how the conflict was
     resolved.
     """
@@ -294,12 +250,8 @@ class ConflictOut(BaseModel):
 
     @classmethod
     def of(cls, one: Conflict) -> Self:
-        fields = {
-            name: getattr(one, name)
-            for name in cls.model_fields.keys() - {"left", "right", "reason"}
-        }
         left, right = (SideOut.of(one, side) for side in ("left", "right"))
-        return cls(left=left, right=right, reason=one.get_reason_display(), **fields)
+        return cls.from_row(one, left=left, right=right, reason=one.get_reason_display())
 
 
 @conflicts_api.get("", auth=ADMIN, response=Listing[ConflictOut])

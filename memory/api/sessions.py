@@ -17,13 +17,14 @@ from pydantic import BaseModel, Field
 from beacon_site.text.cleaning import uuid_of
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
+from memory.agents.tools.types import reviewed_lines
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, Held, located, router
 from memory.api.observations import IdsOut
 from memory.api.problems import Problem, not_found
-from memory.api.review import reviewed_lines
-from memory.api.shown import shows, topic_of
+from memory.api.review import waiting
+from memory.api.shown import RowOut, shows, topic_of
 from memory.api.versions import tagged
 from memory.models import Message, Session, Trust
 from memory.models.as_of import AS_OF_WORDS, as_it_was
@@ -81,7 +82,7 @@ class TranscriptIn(Body):
     )
 
 
-class MessageOut(BaseModel):
+class MessageOut(RowOut):
     """One message. An answer is `waiting` or `answering` until it is ready."""
 
     id: int
@@ -102,10 +103,10 @@ class MessageOut(BaseModel):
         The endpoint that shows a session reports which records its answers used.
         """
         shows(trust=conversation_end.read_in([message]))
-        return cls(**{name: getattr(message, name) for name in cls.model_fields})
+        return cls.from_row(message)
 
 
-class SessionOut(BaseModel):
+class SessionOut(RowOut):
     """A session."""
 
     id: UUID
@@ -119,8 +120,7 @@ class SessionOut(BaseModel):
     @classmethod
     def of(cls, session: Session, **more: Any) -> Self:
         shows(session)
-        same = cls.model_fields.keys() - more.keys()
-        return cls(**{name: getattr(session, name) for name in same}, **more)
+        return cls.from_row(session, **more)
 
 
 class WholeSessionOut(SessionOut):
@@ -218,9 +218,9 @@ def consolidate_session(
         checked_size(lines)
     if not lines:
         return Status(200, IdsOut(ids=[], new=[]))
-    held = reviewed_lines(caller, lines, source_of(key))
+    held = reviewed_lines(caller.context(), lines, source_of(key))
     if held is not None:
-        return Status(202, held)
+        return waiting(held)
     left = keep_lines(caller.owner, key, lines, by=caller.by)
     if left.problem:
         raise Problem(409, left.problem)

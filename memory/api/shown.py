@@ -114,13 +114,23 @@ def item(out: Callable[[Any], T], row: Any) -> T:
     return made
 
 
-class RecordOut(BaseModel):
+class RowOut(BaseModel):
+    """A row, most of whose fields the schema has under the same names."""
+
+    @classmethod
+    def from_row(cls, row: Any, **made: Any) -> Self:
+        """Return the schema with the values in `made`, and the others as the row has them."""
+        same = cls.model_fields.keys() - made.keys()
+        return cls(**made, **{name: getattr(row, name) for name in same})
+
+
+class RecordOut(RowOut):
     """A record, with the fields that it has under the same names."""
 
     @classmethod
     def about(cls, record: Any) -> Self:
         shows(record)
-        return cls(**{name: getattr(record, name) for name in cls.model_fields})
+        return cls.from_row(record)
 
 
 class Textless(BaseModel):

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import RestrictedError
 from django.utils.translation import gettext as _
 from ninja import Status
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from beacon_site.db.errors import retried
 from beacon_site.text.cleaning import clean, one_line, plain, shorten
@@ -20,7 +20,7 @@ from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, PageParams, closed, opened
 from memory.api.problems import Problem, not_found
-from memory.api.shown import item, shows
+from memory.api.shown import RowOut, item, shows
 from memory.models.errors import InvalidValue
 from memory.models.remembered import record_models
 from memory.services.records import acts as record_acts
@@ -40,7 +40,7 @@ class TrashQuery(PageParams):
     )
 
 
-class TrashedOut(BaseModel):
+class TrashedOut(RowOut):
     """One record in Trash. Send its `title` to delete it permanently."""
 
     type: str
@@ -53,9 +53,7 @@ class TrashedOut(BaseModel):
 
     @classmethod
     def of(cls, row: trash_page.TrashRow) -> Self:
-        same = ("trashed_at", "gone_at", "actor", "why")
-        fields = {name: getattr(row, name) for name in same}
-        return cls(type=row.record_type, id=row.pk, title=row.label, **fields)
+        return cls.from_row(row, type=row.record_type, id=row.pk, title=row.label)
 
 
 class PurgeIn(Body):

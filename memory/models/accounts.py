@@ -161,12 +161,12 @@ _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 class ApiAnswerQuerySet(models.QuerySet["ApiAnswer"]):
-    def kept(self, at: datetime | None = None) -> Self:
-        """Keep the answers that can still be sent again at `at` (default: now)."""
-        return self.filter(created__gt=(at or timezone.now()) - KEPT)
+    def kept(self) -> Self:
+        """Keep the answers that can still be sent again."""
+        return self.filter(created__gt=timezone.now() - KEPT)
 
-    def old(self, at: datetime | None = None) -> Self:
-        return self.filter(created__lte=(at or timezone.now()) - KEPT)
+    def old(self) -> Self:
+        return self.filter(created__lte=timezone.now() - KEPT)
 
 
 class ApiAnswer(models.Model):

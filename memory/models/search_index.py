@@ -246,6 +246,18 @@ class SearchSpace(models.Model):
         return f"{self.record_type} of {self.owner_id}"
 
 
+def _after(name: str, operation: pgtrigger.Operation, func: str, **rows: str) -> pgtrigger.Trigger:
+    """Return a trigger that runs once for each statement, with its old and new rows."""
+    return pgtrigger.Trigger(
+        name=name,
+        level=pgtrigger.Statement,
+        when=pgtrigger.After,
+        operation=operation,
+        referencing=pgtrigger.Referencing(**rows),
+        func=func,
+    )
+
+
 class SearchEntry(models.Model):
     """The counted terms of a record. `length` is their number.
 
@@ -284,30 +296,9 @@ class SearchEntry(models.Model):
             models.Index(fields=["space", "created"], name="search_entry_created"),
         ]
         triggers = [
-            pgtrigger.Trigger(
-                name="counted",
-                level=pgtrigger.Statement,
-                when=pgtrigger.After,
-                operation=pgtrigger.Insert,
-                referencing=pgtrigger.Referencing(new="added"),
-                func=_COUNTED,
-            ),
-            pgtrigger.Trigger(
-                name="discounted",
-                level=pgtrigger.Statement,
-                when=pgtrigger.After,
-                operation=pgtrigger.Delete,
-                referencing=pgtrigger.Referencing(old="gone"),
-                func=_DISCOUNTED,
-            ),
-            pgtrigger.Trigger(
-                name="recounted",
-                level=pgtrigger.Statement,
-                when=pgtrigger.After,
-                operation=pgtrigger.Update,
-                referencing=pgtrigger.Referencing(old="gone", new="added"),
-                func=_RECOUNTED,
-            ),
+            _after("counted", pgtrigger.Insert, _COUNTED, new="added"),
+            _after("discounted", pgtrigger.Delete, _DISCOUNTED, old="gone"),
+            _after("recounted", pgtrigger.Update, _RECOUNTED, old="gone", new="added"),
         ]
 
     def __str__(self) -> str:

@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from beacon_site.db.message_fields import with_words
 from beacon_site.text.cleaning import clean, is_visible, one_line, slug_of
 from beacon_site.text.messages import gettext as _
 from memory.models.accounts import FIRST_ROWS, User
@@ -119,12 +120,7 @@ class TopicQuerySet(RememberedQuerySet):
 
     def matching(self, words: str) -> Self:
         """Keep topics with all words of `words` in their title, labels or summary."""
-        found = self
-        for word in words.split():
-            found = found.filter(
-                Q(title__icontains=word) | Q(summary__icontains=word) | Q(labels__icontains=word)
-            )
-        return found
+        return with_words(self, words, "title", "summary", "labels")
 
     def titled(self, user: User, title: str) -> Topic | None:
         """Return the user's topic with exactly this title (normalized, never fuzzy; R3)."""

@@ -20,7 +20,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
 from beacon_site.providers.llm.tokens import counted, how_in_words
-from beacon_site.text.cleaning import clean, in_brief, shorten, uuid_of, uuids_of
+from beacon_site.text.cleaning import clean, in_brief, number_of, shorten, uuid_of, uuids_of
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_to, signed_in
@@ -129,7 +129,7 @@ class Options:
 def _budget(typed: str) -> int | None:
     """Return the typed number, or None if there is none or it is invalid."""
     digits = re.sub(r"[,.\s_](?=\d{3}(?!\d))", "", typed)
-    number = int(digits) if digits.isascii() and digits.isdecimal() else 0
+    number = number_of(digits) or 0
     return number if 1 <= number <= MOST_BUDGET else None
 
 

@@ -24,7 +24,7 @@ from django.views.decorators.cache import never_cache
 from beacon_site import health
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text import markdown
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import number_of, shorten
 from beacon_site.text.markdown import numbered
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
@@ -459,8 +459,7 @@ def session(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 
 def _page(request: BeaconRequest, found: Session, form: MessageForm | None = None) -> HttpResponse:
-    asked = request.GET.get("before", "")
-    before = int(asked) if asked.isdecimal() and len(asked) < 9 else None
+    before = number_of(request.GET.get("before", ""))
     shown, earlier = messages_of(found, before=before)
     last = shown[-1].message.position if shown else -1
     is_pending = any(one.is_pending for one in shown)

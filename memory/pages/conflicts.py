@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text import diff as text_diff
-from beacon_site.text.cleaning import choice_sent, shorten, uuid_of, uuids_of
+from beacon_site.text.cleaning import choice_sent, number_of, shorten, uuid_of, uuids_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     KEEP_SECRETS,
@@ -345,10 +345,8 @@ def _resolve_others(
 
 def _seen(request: BeaconRequest) -> tuple[int, int] | None:
     """Return the versions the form was created for; none if it doesn't name them."""
-    told = [request.POST.get(f"{side}_version", "") for side in ("left", "right")]
-    if not all(one.isdecimal() and len(one) < 10 for one in told):
-        return (0, 0)
-    return int(told[0]), int(told[1])
+    left, right = (number_of(request.POST.get(f"{side}_version", "")) for side in ("left", "right"))
+    return (0, 0) if left is None or right is None else (left, right)
 
 
 def _undo_tag(request: BeaconRequest, at: datetime | None) -> str:

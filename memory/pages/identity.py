@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from beacon_site.text.markdown import by_direction, without_title
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, signed_in
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, TakesRefusals, signed_in
 from memory.models import Note
 from memory.models.errors import MemoryRefused, StaleWrite
 from memory.pages.shared.undo import offer, offer_revision, undoes
@@ -23,16 +23,10 @@ from memory.services.context import identity
 from memory.services.context.identity import LONGEST_NAME, Persona
 
 
-class _NoteForm(AsksAboutSecrets):
+class _NoteForm(AsksAboutSecrets, TakesRefusals):
     """A form that names the version of the note it was opened with."""
 
     SEEN = "version"
-
-    def take(self, refused: MemoryRefused) -> None:
-        """Show errors beside the fields they belong to."""
-        problems = getattr(refused, "errors", None) or {"": [str(refused)]}
-        for name, reasons in problems.items():
-            self.add_error(name if name in self.fields else None, reasons)
 
     def show_again(self, newest: Note) -> None:
         """Keep what was typed, and base the next save on `newest`, which is shown beside it."""

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as NotBase64
 from collections import Counter
-from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
@@ -28,15 +25,16 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
+from beacon_site.db.keyset import page_of
 from beacon_site.net import charsets as media_types
 from beacon_site.text.cleaning import one_line, plain, shorten, words_sent
-from beacon_site.text.dates import in_utc
 from beacon_site.text.markdown import LONGEST, by_direction, without_title
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    TakesRefusals,
     cleaned_of,
     redirect_back,
     redirect_to,
@@ -81,7 +79,7 @@ class ManyFilesField(forms.FileField):
         return [super(ManyFilesField, self).clean(file, initial) for file in files]
 
 
-class AddDocumentForm(AsksAboutSecrets):
+class AddDocumentForm(AsksAboutSecrets, TakesRefusals):
     """New documents: pasted text, a web page, or files."""
 
     title = CleanTextField(
@@ -278,15 +276,13 @@ def _narrowed(documents: Any, asked: QueryDict) -> Any:
 
 def _page(request: BeaconRequest, documents: Any) -> dict[str, Any]:
     """Return one page of the list by keyset (created, ID), and the cursor of the next."""
-    documents = documents.readable_by(request.user)
-    if place := _place(request.GET.get("cursor", "")):
-        created, pk = place
-        documents = documents.filter(Q(created__lt=created) | Q(created=created, pk__lt=pk))
-    rows = list(documents.defer("text").annotate(beginning=Left("text", BEGINNING))[: PAGE + 1])
-    for document in rows:
+    documents = documents.readable_by(request.user).defer("text")
+    documents = documents.annotate(beginning=Left("text", BEGINNING))
+    cursor = request.GET.get("cursor", "")
+    page = page_of(documents, by="created", falling=True, cursor=cursor, size=PAGE)
+    for document in page.rows:
         document.beginning = _beginning(document)
-    last = rows[PAGE - 1] if len(rows) > PAGE else None
-    return {"documents": rows[:PAGE], "next_cursor": _cursor(last) if last else None}
+    return {"documents": page.rows, "next_cursor": page.next_cursor}
 
 
 def _beginning(document: Any) -> str:
@@ -314,20 +310,6 @@ def _bookmark_labels(lines: list[str]) -> list[str]:
     return labels
 
 
-def _cursor(document: LibraryDocument) -> str:
-    place = json.dumps([document.created.isoformat(), str(document.pk)])
-    return urlsafe_b64encode(place.encode()).decode()
-
-
-def _place(cursor: str) -> tuple[datetime, UUID] | None:
-    """Return the position in a cursor; an invalid one means the first page."""
-    try:
-        created, pk = json.loads(urlsafe_b64decode(cursor))
-        return in_utc(datetime.fromisoformat(created)), UUID(pk)
-    except (ValueError, TypeError, AttributeError, NotBase64):
-        return None
-
-
 @signed_in("GET", "POST")
 @idempotent_post
 def library_add(request: BeaconRequest) -> HttpResponse:
@@ -353,8 +335,7 @@ def library_add(request: BeaconRequest) -> HttpResponse:
                 by=request.actor,
             )
         except InvalidValue as exc:
-            for field, errors in exc.errors.items():
-                form.add_error(field, errors)
+            form.take(exc)
         else:
             words = _("“%(title)s” added to Library.") % {"title": document}
             messages.success(request, words, extra_tags=offer_revision(request, document))

@@ -26,7 +26,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import cursor_of, keyset
-from beacon_site.text.cleaning import cell, choice_sent, flat, one_line, words_sent
+from beacon_site.text.cleaning import cell, choice_sent, flat, number_of, one_line, words_sent
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
@@ -129,9 +129,9 @@ class SearchParams:
 
 
 def _limit(text: str) -> int:
-    """Return the requested number of results; Python can't convert thousands of digits."""
-    is_number = text.isascii() and text.isdecimal() and len(text) < 9
-    return min(max(int(text), 1), MOST) if is_number else STEP
+    """Return the requested number of results."""
+    number = number_of(text)
+    return STEP if number is None else min(max(number, 1), MOST)
 
 
 @dataclass(slots=True)

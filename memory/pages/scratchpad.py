@@ -26,13 +26,13 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    TakesRefusals,
     cleaned_of,
     next_of,
     redirect_to,
     report_cleaned,
     signed_in,
 )
-from memory.accounts.forms import TakesRefusals
 from memory.models import Revision, ScratchpadEntry, User, origins
 from memory.models.content import MOST_KEY
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
@@ -323,10 +323,8 @@ def scratchpad_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
             )
         except StaleWrite as exc:
             context |= _conflict(form, str(exc), entry)
-        except InvalidValue as exc:
-            form.take(exc)
         except MemoryRefused as exc:
-            form.add_error(None, str(exc))
+            form.take(exc)
         else:
             return _saved(request, entry, form)
     template = "_scratchpad_edit" if request.htmx else "scratchpad_edit"

@@ -14,10 +14,10 @@ from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.api.shown import Textless, shows
+from memory.api.shown import RowOut, Textless, shows
 from memory.models import Topic
 from memory.models.errors import InvalidValue, MemoryRefused
-from research.api.schemas import DeltaSourceOut
+from research.api.schemas import DeltaSourceOut, cited_first
 from research.api.topics import topic_of
 from research.models import CorrectedFact, Correction, Report
 from research.models.reports import ReportQuerySet
@@ -54,7 +54,7 @@ class CorrectionIn(Body):
     )
 
 
-class CorrectedFactOut(BaseModel):
+class CorrectedFactOut(RowOut):
     """One event in a fact's history."""
 
     fact: UUID
@@ -63,7 +63,7 @@ class CorrectedFactOut(BaseModel):
     after: str
 
 
-class CorrectionOut(BaseModel):
+class CorrectionOut(RowOut):
     """A correction. `taken_back_at` is set once it is undone."""
 
     id: UUID
@@ -81,21 +81,12 @@ class CorrectionOut(BaseModel):
     @classmethod
     def of(cls, one: Correction) -> Self:
         """Return a correction. Its report, run, topic and facts are loaded."""
-        same = ("id", "sentence", "wrong", "right", "by", "created", "taken_back_at")
-        return cls(
+        return cls.from_row(
+            one,
             topic=one.report.run.topic.slug,
             run=one.report.run_id,
             lesson=one.lesson_id,
-            facts=[
-                CorrectedFactOut(
-                    fact=fact.fact_id,
-                    act=CorrectedFact.Act(fact.act),
-                    before=fact.before,
-                    after=fact.after,
-                )
-                for fact in one.facts.all()
-            ],
-            **{name: getattr(one, name) for name in same},
+            facts=[CorrectedFactOut.from_row(fact, fact=fact.fact_id) for fact in one.facts.all()],
         )
 
 
@@ -192,7 +183,7 @@ _ONE = "/{slug:slug}"
 MOST_NUMBER = 2_147_483_647
 
 
-class ReadRunOut(BaseModel):
+class ReadRunOut(RowOut):
     """A run that a report refers to."""
 
     id: int
@@ -202,10 +193,10 @@ class ReadRunOut(BaseModel):
 
     @classmethod
     def of(cls, run: ReadRun) -> Self:
-        return cls(id=run.pk, number=run.number, at=run.at, is_baseline=run.is_baseline)
+        return cls.from_row(run, id=run.pk)
 
 
-class MergedItemOut(BaseModel):
+class MergedItemOut(RowOut):
     """One fact across all unread runs: its state before the first of them, and now."""
 
     status: str = Field(description="new, changed, contradicted, gone, confirmed or gone quiet.")
@@ -220,13 +211,10 @@ class MergedItemOut(BaseModel):
     def of(cls, one: Merged, runs: dict[int, ReadRun]) -> Self:
         """Return the item. `runs` have the sources of their reports loaded."""
         item = one.as_item()
-        numbered = {source["n"]: source for source in runs[item.run_id].sources}
-        cited = next((numbered[n] for n in item.citations if n in numbered), None)
-        return cls(
-            status=item.status,
-            sentence=item.sentence,
+        cited = cited_first(item, runs[item.run_id].sources)
+        return cls.from_row(
+            item,
             previous=item.previous_text,
-            quote=item.quote,
             source=DeltaSourceOut.of(cited, quote=item.quote),
             run=item.run_id,
             runs=list(dict.fromkeys(each.run_id for each in one.items)),

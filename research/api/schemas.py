@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Self
 from uuid import UUID
@@ -10,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from beacon_site.text.cleaning import without_citations
 from memory.api.frame import Body
-from memory.api.shown import shows
+from memory.api.shown import RowOut, shows
 from memory.models import Topic, Trust
 from memory.models.topics import TITLE_LENGTH
 from research.models import DeltaItem, Report, Run, Schedule, Step, TopicSettings
@@ -144,7 +145,7 @@ class TopicIn(TopicFields):
     title: str = Field(min_length=1, max_length=TITLE_LENGTH, description="What to research.")
 
 
-class ScheduleOut(BaseModel):
+class ScheduleOut(RowOut):
     """A topic's schedule."""
 
     preset: Schedule.Preset
@@ -221,8 +222,7 @@ class TopicOut(BaseModel):
         fields = {name: getattr(topic, name) for name in _OWN}
         for name in topic_editing.SETTINGS_FIELDS:
             fields[name] = topic_editing.plain(getattr(settings, name))
-        when = {name: getattr(schedule, name) for name in ScheduleOut.model_fields}
-        return cls(schedule=ScheduleOut(**when), **fields)
+        return cls(schedule=ScheduleOut.from_row(schedule), **fields)
 
 
 class AgentMemory(BaseModel):
@@ -253,7 +253,7 @@ class RetryIn(Body):
     )
 
 
-class StepOut(BaseModel):
+class StepOut(RowOut):
     """One step of a run, or one follow-up step after it is saved."""
 
     name: str
@@ -271,8 +271,7 @@ class StepOut(BaseModel):
 
     @classmethod
     def of(cls, step: Step) -> Self:
-        same = cls.model_fields.keys() - {"money"}
-        return cls(money=f"{step.money:.6f}", **{name: getattr(step, name) for name in same})
+        return cls.from_row(step, money=f"{step.money:.6f}")
 
 
 class RunCounts(BaseModel):
@@ -285,14 +284,7 @@ class RunCounts(BaseModel):
     unsupported: int = Field(description="Sentences in its report without a supporting source.")
 
 
-_OF_RUN = (
-    "id", "number", "status", "depth", "trigger", "actor", "error", "stop_reason",
-    "warnings", "model_calls", "prompt_tokens", "completion_tokens", "created", "started_at",
-    "finished_at",
-)  # fmt: skip
-
-
-class RunOut(BaseModel):
+class RunOut(RowOut):
     """A run. `number` is set once it is saved."""
 
     id: int
@@ -324,14 +316,14 @@ class RunOut(BaseModel):
         quotes = run.error or run.stop_reason or run.warnings  # these can quote pages
         shows(run.topic, trust=Trust.EXTERNAL if quotes else "")
         counted = {name: getattr(run, f"{name}_count") for name in RunCounts.model_fields}
-        return cls(
+        return cls.from_row(
+            run,
             topic=run.topic.slug,
             counts=RunCounts(**counted),
             money=f"{run.money:.6f}",
             # The baseline is known once memory is loaded, and final once the run is saved.
             is_baseline=run.is_baseline if run.number is not None else None,
             waits_for_a_person=run.waiting_since is not None,
-            **{name: getattr(run, name) for name in _OF_RUN},
             **more,
         )
 
@@ -371,7 +363,13 @@ class DeltaSourceOut(BaseModel):
         )
 
 
-class DeltaItemOut(BaseModel):
+def cited_first(item: DeltaItem, sources: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the first source of the sentence, out of its report's."""
+    cited = (source for n in item.citations for source in sources if source["n"] == n)
+    return next(cited, None)
+
+
+class DeltaItemOut(RowOut):
     """One changed fact. If `withheld` is set, it's the reason why no section lists the fact.
 
     If `judged_by` is also set, the fact is supported and remembered, but filtered out by the
@@ -405,17 +403,16 @@ class DeltaItemOut(BaseModel):
     judged: str = Field(description="Why it is announced or filtered out.")
 
     @classmethod
-    def of(cls, item: DeltaItem, sources: dict[int, dict[str, Any]]) -> Self:
-        """Return the item. `sources` are the report's, by number."""
-        made = {"previous", "previous_fact", "previous_source", "source", "conflict"}
-        cited = next((sources[n] for n in item.citations if n in sources), None)
-        return cls(
+    def of(cls, item: DeltaItem, sources: Sequence[dict[str, Any]]) -> Self:
+        """Return the item. `sources` are the report's."""
+        cited = cited_first(item, sources)
+        return cls.from_row(
+            item,
             previous=item.previous_text,
             previous_fact=item.previous_fact_id,
             conflict=item.conflict_id,
             previous_source=DeltaSourceOut.of(item.previous_source),
             source=DeltaSourceOut.of(cited, quote=item.quote),
-            **{name: getattr(item, name) for name in cls.model_fields.keys() - made},
         )
 
 
@@ -478,7 +475,7 @@ class SentenceOut(BaseModel):
         return cls(**{name: check[name] for name in cls.model_fields})
 
 
-class RemarkOut(BaseModel):
+class RemarkOut(RowOut):
     """A person's verdict on a sentence: `checked` or `corrected`."""
 
     kind: str
@@ -558,7 +555,7 @@ class WatchedPartOut(BaseModel):
         )
 
 
-class ReportOut(BaseModel):
+class ReportOut(RowOut):
     """A run's report. `body` doesn't include the changes."""
 
     id: UUID
@@ -586,21 +583,15 @@ class ReportOut(BaseModel):
         """Return the report with its delta items and its sources, numbered as cited."""
         shows(report)
         run = report.run
-        made = {"run", "topic", "number", "summary", "delta_items", "sources", "sentences"}
-        made |= {"remarks", "watched_parts"}
-        numbered = {source["n"]: source for source in report.sources}
-        return cls(
+        return cls.from_row(
+            report,
             run=run.pk,
             topic=run.topic.slug,
             number=run.number,
             summary=without_citations(report.summary),
-            delta_items=[DeltaItemOut.of(item, numbered) for item in run.delta_items.all()],
+            delta_items=[DeltaItemOut.of(item, report.sources) for item in run.delta_items.all()],
             sources=[SourceOut.of(source) for source in report.sources],
             sentences=[SentenceOut.of(check) for check in report.checks],
-            remarks=[
-                RemarkOut(**{name: getattr(one, name) for name in RemarkOut.model_fields})
-                for one in report.remarks()
-            ],
+            remarks=[RemarkOut.from_row(one) for one in report.remarks()],
             watched_parts=[WatchedPartOut.of(one) for one in watched_parts(run)],
-            **{name: getattr(report, name) for name in cls.model_fields.keys() - made},
         )

@@ -21,10 +21,10 @@ from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, located, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.api.shown import Textless, shows
+from memory.api.shown import RowOut, Textless, shows
 from memory.models import Membership, Topic, Trust, User
 from memory.models.errors import InvalidValue
-from research.api.schemas import LONGEST, DeltaSourceOut, Line
+from research.api.schemas import LONGEST, DeltaSourceOut, Line, cited_first
 from research.api.topics import topic_of
 from research.models import Comment, DeltaItem, Report, RunAlreadyActive
 from research.services.runs.reporting.sentences import own_words
@@ -126,7 +126,7 @@ def _own_member(caller: Caller, slug: str, member_id: int) -> Membership:
 # --- `/shared-topics` ---
 
 
-class SharedTopicOut(BaseModel):
+class SharedTopicOut(RowOut):
     """A topic that another person shares with you."""
 
     id: UUID
@@ -144,15 +144,8 @@ class SharedTopicOut(BaseModel):
         """Return the topic. Another person wrote its text."""
         shows(trust=Trust.EXTERNAL)
         topic = member.topic
-        return cls(
-            id=topic.pk,
-            title=topic.title,
-            owner=str(topic.owner),
-            role=Membership.Role(member.role),
-            read_run=member.read_run,
-            notify=member.notify,
-            last_run_at=topic.last_run_at,
-        )
+        told = {"id": topic.pk, "title": topic.title, "owner": str(topic.owner)}
+        return cls.from_row(member, last_run_at=topic.last_run_at, **told)
 
 
 class SharedTopicPatch(Body):
@@ -161,7 +154,7 @@ class SharedTopicPatch(Body):
     notify: bool
 
 
-class SharedChangeOut(BaseModel):
+class SharedChangeOut(RowOut):
     """One change that a report lists."""
 
     status: str = Field(description="new, changed, contradicted or gone.")
@@ -172,16 +165,10 @@ class SharedChangeOut(BaseModel):
 
     @classmethod
     def of(cls, item: DeltaItem, report: Report) -> Self:
-        numbered = {source["n"]: source for source in report.sources}
-        cited = next((numbered[n] for n in item.citations if n in numbered), None)
+        cited = cited_first(item, report.sources)
         quote = "" if cited and _is_private(cited) else item.quote
-        return cls(
-            status=item.status,
-            sentence=item.sentence,
-            previous=item.previous_text,
-            quote=quote,
-            source=DeltaSourceOut.of(_outside(cited) if cited else None, quote=quote),
-        )
+        source = DeltaSourceOut.of(_outside(cited) if cited else None, quote=quote)
+        return cls.from_row(item, previous=item.previous_text, quote=quote, source=source)
 
 
 class SharedSourceOut(BaseModel):
@@ -194,31 +181,37 @@ class SharedSourceOut(BaseModel):
     published_at: str | None
 
 
-class SharedReportOut(BaseModel):
-    """A report of a shared topic. `body` has the changes only if a report template adds them."""
+class SharedReportLine(RowOut):
+    """A report in a list."""
 
     run: int
     number: int
     title: str
     created: datetime
     is_baseline: bool
+
+    @classmethod
+    def of(cls, report: Report, **more: Any) -> Self:
+        shows(trust=Trust.EXTERNAL)
+        run = report.run
+        told = {"run": run.pk, "number": run.number or 0, "is_baseline": run.is_baseline}
+        return cls.from_row(report, **told, **more)
+
+
+class SharedReportOut(SharedReportLine):
+    """A report of a shared topic. `body` has the changes only if a report template adds them."""
+
     summary: str
     body: str
     changes: list[SharedChangeOut]
     sources: list[SharedSourceOut]
 
     @classmethod
-    def of(cls, report: Report) -> Self:
+    def whole(cls, report: Report) -> Self:
         """Return the report without what only its owner can see."""
-        shows(trust=Trust.EXTERNAL)
-        run = report.run
-        told = run.delta_items.filter(withheld="", status__in=DeltaItem.LISTED)
-        return cls(
-            run=run.pk,
-            number=run.number or 0,
-            title=report.title,
-            created=report.created,
-            is_baseline=run.is_baseline,
+        told = report.run.delta_items.filter(withheld="", status__in=DeltaItem.LISTED)
+        return cls.of(
+            report,
             summary=without_citations(report.summary),
             body=own_words(report),
             changes=[SharedChangeOut.of(item, report) for item in told.order_by("position")],
@@ -230,28 +223,6 @@ class SharedReportOut(BaseModel):
                 )
                 for one in map(_outside, report.sources)
             ],
-        )
-
-
-class SharedReportLine(BaseModel):
-    """A report in a list."""
-
-    run: int
-    number: int
-    title: str
-    created: datetime
-    is_baseline: bool
-
-    @classmethod
-    def of(cls, report: Report) -> Self:
-        shows(trust=Trust.EXTERNAL)
-        run = report.run
-        return cls(
-            run=run.pk,
-            number=run.number or 0,
-            title=report.title,
-            created=report.created,
-            is_baseline=run.is_baseline,
         )
 
 
@@ -318,7 +289,7 @@ def read_shared_report(request: ApiRequest, topic_id: UUID, number: int) -> Shar
     report = rows.filter(run__number=number).first()
     if report is None:
         raise not_found(_("This topic has no such report."))
-    return SharedReportOut.of(report)
+    return SharedReportOut.whole(report)
 
 
 @api.get(_ONE + "/since-read", auth=READ, response=SharedNewsOut)
@@ -457,7 +428,7 @@ class CommentIn(Body):
     text: str = Field(min_length=1, max_length=Comment.LONGEST, description="Markdown.")
 
 
-class CommentOut(BaseModel):
+class CommentOut(RowOut):
     """A comment on a report of a shared topic."""
 
     id: UUID
@@ -472,14 +443,8 @@ class CommentOut(BaseModel):
         """Return the comment. It counts as text from outside unless the reader wrote it."""
         is_mine = comment.author_id == reader.pk
         shows(trust=Trust.OWNER if is_mine else Trust.EXTERNAL)
-        return cls(
-            id=comment.pk,
-            author=str(comment.author or comment.name),
-            is_mine=is_mine,
-            text=comment.text,
-            created=comment.created,
-            edited_at=comment.edited_at,
-        )
+        author = str(comment.author or comment.name)
+        return cls.from_row(comment, author=author, is_mine=is_mine)
 
 
 @api.get(_COMMENTS, auth=READ, response=Listing[CommentOut])

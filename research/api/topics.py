@@ -18,7 +18,7 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, located, router
 from memory.api.paging import PAGE, Listing, PageParams, closed, listing, opened
 from memory.api.problems import Problem, not_found
-from memory.api.shown import AS_OF, Textless, item, shows
+from memory.api.shown import AS_OF, RowOut, Textless, item, shows
 from memory.api.versions import IF_MATCH, expected_version, held, tagged
 from memory.models import Topic, Trust, User
 from memory.models.actors import Actor
@@ -323,7 +323,7 @@ class SourcesQuery(PageParams):
     )
 
 
-class TopicSourceOut(BaseModel):
+class TopicSourceOut(RowOut):
     """One domain or page, and its contributions to the topic."""
 
     place: str = Field(description="The domain, or the page's canonical URL.")
@@ -347,14 +347,13 @@ class TopicSourceOut(BaseModel):
     @classmethod
     def of(cls, row: DeskRow) -> Self:
         figures = row.figures
-        same = ("place", "domain", "title", "pages", *sources_figures.FIGURES)
-        return cls(
+        return cls.from_row(
+            figures,
             why_unread=figures.why,
             last_seen=figures.last_at,
-            here=row.here,  # type: ignore[arg-type]
-            in_all=row.in_all,  # type: ignore[arg-type]
-            effect=row.effect,  # type: ignore[arg-type]
-            **{name: getattr(figures, name) for name in same},
+            here=row.here,
+            in_all=row.in_all,
+            effect=row.effect,
         )
 
 

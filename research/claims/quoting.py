@@ -141,14 +141,14 @@ def _is_wide(character: str) -> bool:
     return unicodedata.east_asian_width(character) in "WF"
 
 
-def around(stored: str, span: slice, most: int = CONTEXT) -> tuple[str, str]:
+def around(stored: str, span: slice) -> tuple[str, str]:
     """Return the words before and after a span, each on one line and cut between words."""
-    before = stored[max(0, span.start - most) : span.start]
-    behind = stored[span.stop : span.stop + most]
-    if span.start > most:
+    before = stored[max(0, span.start - CONTEXT) : span.start]
+    behind = stored[span.stop : span.stop + CONTEXT]
+    if span.start > CONTEXT:
         head = re.search(r"\s", before)
         before = "…" + (before[head.end() :] if head else before)
-    if span.stop + most < len(stored):
+    if span.stop + CONTEXT < len(stored):
         tail = re.search(r"\s\S*$", behind)
         behind = (behind[: tail.start()] if tail else behind) + "…"
     return _edge(before), _edge(behind)

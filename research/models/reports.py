@@ -585,14 +585,16 @@ class AffectedLine(models.Model):
 # --- remarks on sentences ---
 
 
-class SentenceQuerySet(OwnedQuerySet):
+class OfReportQuerySet(OwnedQuerySet):
+    def readable(self) -> Self:
+        """Keep rows of reports that aren't in the trash, and whose topics aren't either."""
+        return self.filter(report__trashed_at=None, report__run__topic__trashed_at=None)
+
+
+class SentenceQuerySet(OfReportQuerySet):
     def standing(self) -> Self:
         """Keep remarks that weren't undone."""
         return self.filter(taken_back_at=None)
-
-    def readable(self) -> Self:
-        """Keep remarks on reports that aren't in the trash, and whose topics aren't either."""
-        return self.filter(report__trashed_at=None, report__run__topic__trashed_at=None)
 
 
 class SentenceRemark(models.Model):
@@ -734,14 +736,10 @@ class CorrectedFact(models.Model):
 MOST_NOTE = 150  # characters
 
 
-class SharedLinkQuerySet(OwnedQuerySet):
+class SharedLinkQuerySet(OfReportQuerySet):
     def working(self, now: datetime | None = None) -> Self:
         """Keep links that still open their report: neither revoked nor expired."""
         return self.filter(ended_at=None, ends_at__gt=now or timezone.now())
-
-    def readable(self) -> Self:
-        """Keep links to reports that aren't in the trash, and whose topics aren't either."""
-        return self.filter(report__trashed_at=None, report__run__topic__trashed_at=None)
 
 
 class SharedLink(PrivateLink):

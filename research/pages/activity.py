@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import heapq
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,6 +26,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.db.keyset import decoded, encoded
 from beacon_site.text.cleaning import cell, csv_line, in_brief, plain, uuids_of
 from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import diff, folded
@@ -405,8 +404,9 @@ def _order(one: StreamRow) -> tuple[float, int, int]:
     return (-moment, place.rank, -place.key)
 
 
-def everything(user: User, wanted: Filters, *, zone: tzinfo, size: int = 500) -> Iterator[Line]:
-    """Yield all matching lines, loading a page at a time."""
+def everything(user: User, wanted: Filters, *, zone: tzinfo) -> Iterator[Line]:
+    """Yield all matching lines, loading 500 at a time."""
+    size = 500
     after: StreamPosition | None = None
     while True:
         found = happened(user, wanted, zone=zone, after=after, most=size)
@@ -417,17 +417,15 @@ def everything(user: User, wanted: Filters, *, zone: tzinfo, size: int = 500) ->
 
 
 def _cursor(place: StreamPosition) -> str:
-    text = json.dumps([place.at.isoformat(), place.rank, place.key])
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    return encoded([place.at.isoformat(), place.rank, place.key])
 
 
 def read_cursor(cursor: str) -> StreamPosition | None:
     """Return the place of a cursor, or None if it is invalid."""
     try:
-        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        at, rank, key = json.loads(text)
+        at, rank, key = decoded(cursor)
         moment = in_utc(datetime.fromisoformat(at))
-    except (ValueError, TypeError, binascii.Error):
+    except (ValueError, TypeError):
         return None
     fits = type(rank) is int and type(key) is int and abs(key) < 2**63
     return StreamPosition(moment, rank, key) if fits and moment.tzinfo is not None else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -20,19 +20,18 @@ from django.db.models.functions import Coalesce
 from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.timezone import make_aware
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
-from beacon_site.db.message_fields import MessageField, containing
+from beacon_site.db.message_fields import with_words
 from beacon_site.text.cleaning import choice_sent, words_sent
 from beacon_site.text.messages import grouped
 from memory.models import Activity, Membership, ModelCall, Revision, User, origins
 from memory.models.history import actor_kind
 from memory.models.remembered import record_models
 from memory.pages.chat import call_in_words
-from memory.pages.shared.filter_bar import first_day
+from memory.pages.shared.filter_bar import first_day, in_days
 from memory.services.llm.spending import dollars, tokens_in_words
 from memory.services.records.history import field_words
 from memory.services.records.kinds import kind_of, number_in_words
@@ -153,9 +152,9 @@ class Stream:
         rows = self.rows(user, wanted)
         if rows is None:
             return []
-        rows = _between(rows, wanted, zone)
+        rows = in_days(rows, wanted.first, wanted.last, zone)
         if wanted.words:
-            rows = _holding(_newest(rows), wanted.words, self.said_in)
+            rows = with_words(_newest(rows), wanted.words, *self.said_in)
         if after is not None:
             rows = rows.filter(self._behind(after))
         return list(rows.order_by("-created", "-id")[:most])
@@ -169,15 +168,6 @@ class Stream:
         # The first condition lets Postgres use an index on the time.
         beyond = Q(created__lt=place.at) | Q(created=place.at, id__lt=place.key)
         return Q(created__lte=place.at) & beyond
-
-
-def _between(rows: QuerySet[Any], wanted: Filters, zone: tzinfo) -> QuerySet[Any]:
-    if wanted.first:
-        rows = rows.filter(created__gte=make_aware(datetime.combine(wanted.first, time()), zone))
-    if wanted.last and wanted.last < date.max:
-        end = datetime.combine(wanted.last + timedelta(days=1), time())
-        rows = rows.filter(created__lt=make_aware(end, zone))
-    return rows
 
 
 def _by(rows: QuerySet[Any], wanted: Filters) -> QuerySet[Any]:
@@ -195,18 +185,6 @@ def _newest(rows: QuerySet[Any]) -> QuerySet[Any]:
     moments = rows.order_by("-created", "-id").values("created")
     edge = Subquery(moments[MOST_LOOKED_AT : MOST_LOOKED_AT + 1])
     return rows.filter(created__gte=Coalesce(edge, Value(datetime.min.replace(tzinfo=UTC))))
-
-
-def _holding(rows: QuerySet[Any], words: str, fields: Iterable[str]) -> QuerySet[Any]:
-    messages = {one.name for one in rows.model._meta.fields if isinstance(one, MessageField)}
-    having = {name: containing(rows, name) for name in messages.intersection(fields)}
-    for word in words.split():
-        anywhere = Q()
-        for name in fields:
-            contains = having.get(name)
-            anywhere |= contains(word) if contains else Q(**{f"{name}__icontains": word})
-        rows = rows.filter(anywhere)
-    return rows
 
 
 def changes(user: User, wanted: Filters) -> QuerySet[Any] | None:

@@ -20,9 +20,9 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 
 from beacon_site.net import mail, web_push
+from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField, redirect_back, signed_in
-from memory.accounts.forms import TakesRefusals
+from beacon_site.web.responses import CleanTextField, TakesRefusals, redirect_back, signed_in
 from memory.accounts.people import works_here_alone
 from memory.accounts.sign_ins import browser_of
 from memory.models import Topic, User
@@ -444,17 +444,12 @@ def delivery(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return render(request, "research/delivery.html", context)
 
 
-def _round(request: BeaconRequest) -> int:
-    said = request.POST.get("round", "")
-    return int(said) if said.isascii() and said.isdecimal() and len(said) < 10 else 0
-
-
 @signed_in("POST")
 def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     row = _delivery(request, pk)
     if row.kind == Delivery.Kind.TEST:
         messages.info(request, _("A test can’t be resent. Send a new one."))
-    elif sending.again(row, seen=_round(request)):
+    elif sending.again(row, seen=number_of(request.POST.get("round", "")) or 0):
         messages.success(request, _("Sending again."))
     else:
         messages.info(request, _("This message is already being sent, or has been sent."))

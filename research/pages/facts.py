@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
@@ -172,8 +173,9 @@ def _shown(request: BeaconRequest, topic: Any) -> HttpResponse:
     request.date = date
     runs = choices_of(topic)
     if "slot" in request.GET:
-        slot = number_of(request.GET["slot"], len(runs))
+        slot = number_of(request.GET["slot"])
         asked = [(name, value) for name, value in date.others if name != "slot"]
+        slot = len(runs) if slot is None else slot
         if typed := facts_over_time.date_of_slot(runs, slot):
             asked.append(("as_of", typed))
         return redirect_to(request, f"{request.path}?{urlencode(asked)}")
@@ -183,13 +185,9 @@ def _shown(request: BeaconRequest, topic: Any) -> HttpResponse:
         return _page(request, topic, has_runs=len(runs) > 1)
 
 
-def number_of(text: str, default: int) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else default
-
-
 def _over_time(request: BeaconRequest, topic: Any, runs: Sequence[SavedRun]) -> HttpResponse:
     when = request.date.when
-    page = number_of(request.GET.get("page", ""), 1)
+    page = number_of(request.GET.get("page", "")) or 1
     shown = facts_over_time.over_time(topic, runs, when.until if when else None, page=page)
     head = topic_list.head_of(topic)
     context: dict[str, Any] = {"topic": topic, "tab": "facts", "shown": shown, "head": head}

@@ -6,7 +6,7 @@ queries doesn't depend on the number of items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -302,14 +302,19 @@ def _load(user: User, items: Sequence[Item]) -> None:
             fill(user, of_kind)
 
 
+def _with_rows(items: Sequence[Item], rows: Mapping[str, Any]) -> Iterator[tuple[Item, Any]]:
+    """Set the items' rows, and yield the items that have one."""
+    for item in items:
+        item.row = rows.get(item.key)
+        if item.row is not None:
+            yield item, item.row
+
+
 def _fill_proposals(user: User, items: Sequence[Item]) -> None:
     found = Proposal.objects.of(user).in_bulk([one.key for one in items])
     rows = {str(key): row for key, row in found.items()}
     writers = origins.of(user, {row.actor for row in rows.values()})
-    for item in items:
-        item.row = row = rows.get(item.key)
-        if row is None:
-            continue
+    for item, row in _with_rows(items, rows):
         row.owner = user
         who = writers[row.actor].words if row.actor in writers else ""
         what = title_of(row)
@@ -336,10 +341,7 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
     shown = conflict_pages.in_words(user, list(found.values()), topics=topics)
     rows = {str(row.conflict.pk): row for row in shown}
     others = contradictions.number_of_each(user, found.values())
-    for item in items:
-        item.row = row = rows.get(item.key)
-        if row is None:
-            continue
+    for item, row in _with_rows(items, rows):
         item.title = shorten(row.left.text or row.right.text, MOST_TEXT)
         other = shorten(row.right.text, MOST_TEXT)
         if row.conflict.is_open:
@@ -357,11 +359,8 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
 
 def _fill_runs(user: User, items: Sequence[Item]) -> None:
     rows = Run.objects.of(user).select_related("topic").defer("manifest")
-    found = rows.in_bulk([int(one.key) for one in items])
-    for item in items:
-        item.row = run = found.get(int(item.key))
-        if run is None:
-            continue
+    found = {str(key): run for key, run in rows.in_bulk([int(one.key) for one in items]).items()}
+    for item, run in _with_rows(items, found):
         item.title = shorten(run.topic.title, MOST_TEXT)
         waits = run.waiting_since is not None
         item.about = run_page.waiting_words(run) if waits else shorten(run.error, MOST_TEXT)
@@ -372,10 +371,7 @@ def _fill_deliveries(user: User, items: Sequence[Item]) -> None:
     rows = Delivery.objects.of(user).select_related("channel")
     rows = rows.defer("request", "response", "message", "results")
     found = {str(key): row for key, row in rows.in_bulk([one.key for one in items]).items()}
-    for item in items:
-        item.row = row = found.get(item.key)
-        if row is None:
-            continue
+    for item, row in _with_rows(items, found):
         item.title = shorten(row.subject or str(row.get_kind_display()), MOST_TEXT)
         item.about = " · ".join(filter(None, [str(row.channel), shorten(row.error, MOST_TEXT)]))
         item.mark, item.look = "!", "conflict"
@@ -383,10 +379,7 @@ def _fill_deliveries(user: User, items: Sequence[Item]) -> None:
 
 def _fill_quarantine(user: User, items: Sequence[Item]) -> None:
     found = quarantine.in_words(user, [(str(one.row), one.key) for one in items])
-    for item in items:
-        item.row = row = found.get(item.key)
-        if row is None:
-            continue
+    for item, row in _with_rows(items, found):
         item.title = shorten(str(row["record"]), MOST_TEXT)
         # The reason is nearly always prompt injection, so a row says where the text comes from.
         item.about = capfirst(row["origin"].words) if row["origin"] else str(row["why"])

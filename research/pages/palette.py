@@ -18,6 +18,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.db.message_fields import with_words
 from beacon_site.text.cleaning import clean, in_brief
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import signed_in
@@ -99,8 +100,7 @@ def _holding(words: str, rows: Sequence[Row]) -> list[Row]:
 
 def _topics(user: User, words: str) -> list[Row]:
     topics = Topic.objects.of(user).live() if words else Topic.objects.of(user).active()
-    for word in words.split():
-        topics = topics.filter(Q(title__icontains=word) | Q(labels__icontains=word))
+    topics = with_words(topics, words, "title", "labels")
     return [
         Row(
             topic.title,
@@ -113,9 +113,7 @@ def _topics(user: User, words: str) -> list[Row]:
 
 
 def _files(user: User, words: str) -> list[Row]:
-    files = MemoryFile.objects.of(user).live()
-    for word in words.split():
-        files = files.filter(Q(path__icontains=word) | Q(summary__icontains=word))
+    files = with_words(MemoryFile.objects.of(user).live(), words, "path", "summary")
     return [
         Row(one.path, one.get_absolute_url(), "files", in_brief(one.summary, 60))
         for one in files.only("path", "summary")[:MOST]
@@ -123,9 +121,7 @@ def _files(user: User, words: str) -> list[Row]:
 
 
 def _documents(user: User, words: str) -> list[Row]:
-    documents = LibraryDocument.objects.readable_by(user).live()
-    for word in words.split():
-        documents = documents.filter(title__icontains=word)
+    documents = with_words(LibraryDocument.objects.readable_by(user).live(), words, "title")
     found = documents.only("title").order_by("-updated")[:MOST]
     return [Row(one.title, one.get_absolute_url(), "library", _("Library")) for one in found]
 

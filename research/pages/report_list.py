@@ -18,6 +18,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 
 from beacon_site.db.keyset import Page, page_of
+from beacon_site.db.message_fields import with_words
 from beacon_site.text.cleaning import number_of, shorten, uuids_of, words_sent
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
@@ -56,11 +57,7 @@ def found(user: User, wanted: Filters) -> ReportQuerySet:
         rows = rows.filter(read_at=None)
     if wanted.topic:
         rows = rows.filter(run__topic__slug=wanted.topic)
-    for word in wanted.words.split():
-        rows = rows.filter(
-            Q(title__icontains=word) | Q(body__icontains=word) | Q(delta__icontains=word)
-        )
-    return rows
+    return with_words(rows, wanted.words, "title", "body", "delta")
 
 
 def page_of_reports(

@@ -21,12 +21,13 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    TakesRefusals,
     redirect_back,
     refused,
     signed_in,
 )
 from memory.models import Topic, TopicFact
-from memory.models.errors import InvalidValue, MemoryRefused
+from memory.models.errors import MemoryRefused
 from memory.pages.shared.undo import act, offer, undoes
 from research.claims.quoting import NormalizedText, fold
 from research.models import Correction, Hit, Report, Run
@@ -44,7 +45,7 @@ from research.services.runs.reporting.composing import EXTRACTIVE
 from research.services.runs.reporting.sentences import ReportSentence
 
 
-class SentenceForm(AsksAboutSecrets):
+class SentenceForm(AsksAboutSecrets, TakesRefusals):
     """A correction of one sentence. `facts` came from it, each with its version.
 
     The sentence can be edited as it is, and the reason is optional. Without another sentence, the
@@ -113,14 +114,6 @@ class SentenceForm(AsksAboutSecrets):
                 versions[key] = number
         facts = [fact for fact in self.facts if str(fact.pk) in versions]
         return [(fact, versions[str(fact.pk)]) for fact in facts]
-
-    def take(self, exc: InvalidValue) -> None:
-        """Show the errors of a refusal at the fields they belong to."""
-        for name, problems in exc.errors.items():
-            field = {"text": "right", "url": "right"}.get(name, name)
-            self.add_error(field if field in self.fields else None, problems)
-        if not exc.errors:
-            self.add_error(None, str(exc))
 
 
 # --- text of a source ---
@@ -317,10 +310,8 @@ def sentence_correct(request: BeaconRequest, slug: str, run_id: int, key: str) -
             made = correcting.correct(
                 report, sentence, facts=form.seen(), by=request.actor, **form.cleaned_data
             )
-        except InvalidValue as exc:
-            form.take(exc)
         except MemoryRefused as exc:
-            form.add_error(None, str(exc))
+            form.take(exc)
         else:
             undo = offer(request, "correction", key=made.pk)
             said = _("Sentence corrected. Later runs will use your correction.")

@@ -25,6 +25,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    TakesRefusals,
     redirect_back,
     signed_in,
 )
@@ -160,14 +161,6 @@ def shared_leave(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect("research:topics")
 
 
-def take_errors(form: forms.Form, exc: InvalidValue) -> None:
-    """Show the errors of a refusal at the fields they belong to."""
-    for name, problems in exc.errors.items():
-        form.add_error(name if name in form.fields else None, problems)
-    if not exc.errors:
-        form.add_error(None, str(exc))
-
-
 # --- for editors ---
 
 
@@ -189,7 +182,7 @@ def shared_settings(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
             theirs = exc.theirs
             form = _rebased(request, form, exc)
         except InvalidValue as exc:
-            take_errors(form, exc)
+            form.take(exc)
         else:
             after = sharing.settings_of(topic)
             undo = ""
@@ -407,7 +400,7 @@ _explained: Callable[..., Any] = lazy(
 )
 
 
-class MemberForm(forms.Form):
+class MemberForm(forms.Form, TakesRefusals):
     """A person to share a topic with."""
 
     username = CleanTextField(
@@ -449,7 +442,7 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
         try:
             member = sharing.add_member(topic, name, role, by=request.actor)
         except InvalidValue as exc:
-            take_errors(form, exc)
+            form.take(exc)
         except NotNow as exc:
             form.add_error(None, str(exc))
         else:

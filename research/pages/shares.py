@@ -22,8 +22,7 @@ from django.views.decorators.http import require_safe
 
 from beacon_site.text.cleaning import clean, one_line
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField, signed_in
-from memory.accounts.forms import TakesRefusals
+from beacon_site.web.responses import CleanTextField, TakesRefusals, signed_in
 from memory.accounts.people import works_here_alone
 from memory.models import Activity, User
 from memory.models.actors import Actor

@@ -36,9 +36,9 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from rapidfuzz import fuzz, process
 
-from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
+from beacon_site.db.keyset import Page, page_of
 from beacon_site.db.message_fields import containing
-from beacon_site.text.cleaning import choice_sent, normal_title, words_sent
+from beacon_site.text.cleaning import choice_sent, normal_title, number_of, words_sent
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import Source, Topic, TopicFact, User
@@ -263,7 +263,7 @@ def topics_wanted(user: User, wanted: Filters) -> QuerySet[Any]:
     return topics
 
 
-def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
+def page_wanted(user: User, wanted: Filters, *, cursor: str = "") -> Page:
     """Return one page of rows, in three queries, plus three if unread counts are stale."""
     topics = _with_counts(topics_wanted(user, wanted)).select_related("schedule", "news")
     topics = topics.annotate(
@@ -277,7 +277,7 @@ def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PA
         sort_title=Lower("title"),
     )
     by, falling = SORTS[wanted.sort]
-    page = page_of(topics, by=by, falling=falling, cursor=cursor, size=size)
+    page = page_of(topics, by=by, falling=falling, cursor=cursor)
     return Page(_rows(page.rows, user.time_zone), page.next_cursor)
 
 
@@ -371,7 +371,7 @@ def labels_of(user: User) -> list[Choice]:
     return [Choice(one, one, counts[one]) for one in sorted(counts, key=str.casefold)]
 
 
-def number_of(user: User) -> tuple[int, int]:
+def active_and_archived(user: User) -> tuple[int, int]:
     """Return how many topics are active, and how many are archived."""
     is_active = Q(archived_at=None)
     found = (
@@ -387,10 +387,8 @@ def number_of(user: User) -> tuple[int, int]:
 
 def topics_of(user: User) -> QuerySet[Any]:
     """Return the person's topics with the figures that the tabs show."""
-    runs = Run.objects.kept().filter(topic=OuterRef("pk")).order_by().values("topic")
-    counted = runs.annotate(number=Count("pk")).values("number")
     topics = with_figures(Topic.objects.of(user).live())
-    total = Coalesce(Subquery(counted, output_field=IntegerField()), 0)
+    total = _counted(Run.objects.kept(), "topic")
     found: QuerySet[Any] = topics.annotate(run_total=total, hitch=lately(OuterRef("pk")))
     return found.select_related("owner", "settings", "schedule")
 
@@ -469,7 +467,7 @@ def runs_of(topic: Topic, wanted: QueryDict, *, cursor: str = "") -> Page:
     words = words_sent(wanted).split()[:10]
     has_error = containing(rows, "error") if words else Q
     for word in words:
-        number = int(word.lstrip("#")) if word.lstrip("#").isdecimal() and len(word) < 9 else None
+        number = number_of(word.lstrip("#"))
         rows = rows.filter(
             has_error(word) if number is None else has_error(word) | Q(number=number)
         )

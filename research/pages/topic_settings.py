@@ -523,7 +523,7 @@ def _contents(run: Run) -> template.Contents:
     steps = Step.objects.filter(run=run, name__in=("write", "verify"), part=0)
     outputs: dict[str, dict[str, Any]] = dict(steps.values_list("name", "output"))
     verify = outputs.get("verify", {})
-    stored = [_change(item) for item in DeltaItem.objects.filter(run=run).order_by("position")]
+    stored = [Change.of(item) for item in DeltaItem.objects.filter(run=run).order_by("position")]
     text = verify.get("body") or report.body
     return template.Contents(
         run=run,
@@ -535,20 +535,6 @@ def _contents(run: Run) -> template.Contents:
         sources=report.sources,
         checked=outputs.get("write", {}).get("checked", ""),
         since=report.delta_since,
-    )
-
-
-def _change(item: DeltaItem) -> Change:
-    return Change(
-        status=item.status,
-        sentence=item.sentence,
-        citations=list(item.citations),
-        quote=item.quote,
-        previous_text=item.previous_text,
-        previous_source=item.previous_source,
-        withheld=item.withheld,
-        judged_by=item.judged_by,
-        unsure=item.unsure,
     )
 
 

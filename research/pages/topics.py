@@ -103,7 +103,7 @@ def topics(request: BeaconRequest) -> HttpResponse:
 
 def _facets(request: BeaconRequest) -> tuple[list[Facet], dict[str, int]]:
     """Return what the list can be filtered by, and the number of topics by state: two queries."""
-    active, archived = topic_list.number_of(request.user)
+    active, archived = topic_list.active_and_archived(request.user)
     counts = {"active": active, "archived": archived, "all": active + archived}
     states = [Choice("archived", _("Archived"), archived), Choice("all", _("All"), counts["all"])]
     facets = [Facet("show", _("Status"), states, any_label=_("Active"), any_count=active)]

@@ -113,9 +113,8 @@ def _file(owner: Any, after: str, why: str, texts: list[str] | None = None) -> P
 
 
 def _hold(owner: Any, kind: str, by: Actor, after: dict[str, Any]) -> Proposal:
-    held = review_services.why_held(
-        owner, kind, by=by, trust="external", texts=[str(after)], leaves_topic=True
-    )
+    write = Write(owner, kind, by, "external", leaves_topic=True, texts=[str(after)])
+    held = review_services.why_held(write)
     source = "run:1" if by is RESEARCH else "agent:desk"
     return review_services.hold(
         owner, kind, by=by, source=source, before={}, after=after, why="", held=held

@@ -8,6 +8,7 @@ from memory.models import Message, Proposal, ReviewLevel, Session, Trust
 from memory.models.actors import REFLECTOR, Actor
 from memory.services.files.reading import read_file
 from memory.services.review import proposals as review_services
+from memory.services.review.risks import Write
 
 AGENT = Actor("agent", "desk")
 USER, MEMORY = "facts/user.md", "facts/memory.md"
@@ -23,7 +24,7 @@ def held(owner: Any, kind: str = "note", **more: Any) -> str:
     wanted: dict[str, Any] = {"by": AGENT, "trust": Trust.AGENT, "leaves_topic": True, **more}
     if "path" in wanted and wanted.get("target") is None:
         wanted["target"] = read_file(owner, wanted["path"])
-    return review_services.why_held(owner, kind, **wanted)
+    return review_services.why_held(Write(owner, kind, **wanted))
 
 
 def said(owner: Any, text: str, **more: Any) -> None:

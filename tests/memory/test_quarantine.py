@@ -13,6 +13,7 @@ from memory.services.review import blocking, quarantine
 from memory.services.review import proposals as review_services
 from memory.services.review.proposals import SourceBlocked
 from memory.services.review.quarantine import reason_of
+from memory.services.review.risks import Write
 from memory.services.search.recall import recall
 from tests.memory.review_cast import AGENT, proposed_file, proposed_note
 
@@ -82,7 +83,7 @@ def test_an_agent_that_is_refused_is_told_so_and_counted(alice: Any):
     waits.refresh_from_db()
     assert waits.state == "rejected"
     with pytest.raises(SourceBlocked, match="blocked “desk”"):
-        review_services.why_held(alice, "note", by=AGENT, trust="agent", leaves_topic=True)
+        review_services.why_held(Write(alice, "note", AGENT, "agent", leaves_topic=True))
     made.refresh_from_db()
     assert (made.refused, made.last_refused_at is not None) == (1, True)
 
@@ -93,7 +94,7 @@ def test_let_in_again_what_was_rejected_with_it_waits_again(alice: Any):
     assert blocking.allow(made, by=alice.actor) == 1
 
     assert review_services.waiting(alice).count() == 1
-    assert review_services.why_held(alice, "note", by=AGENT, trust="agent", leaves_topic=True) == ""
+    assert review_services.why_held(Write(alice, "note", AGENT, "agent", leaves_topic=True)) == ""
 
 
 def test_what_it_would_do_is_said_before(alice: Any):

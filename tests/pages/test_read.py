@@ -17,7 +17,7 @@ from memory.models import Conflict, Note, Topic, User
 from memory.services.review.conflicts import settle
 from research.models import AffectedLine, Correction, DeltaItem, Report, Run
 from research.services.facts import affected
-from research.services.reports import reading
+from research.services.reports import strip
 from research.services.reports.delta_rows import in_one
 from research.services.reports.since_read import MOST_RUNS
 from research.services.runs.reporting.report_text import sentence_key
@@ -283,7 +283,7 @@ def test_arrows_lead_to_the_runs_beside_the_selection(browser: Client, topic: To
 def test_hundreds_of_runs_cost_no_query_more(
     browser: Client, topic: Topic, django_assert_max_num_queries: DjangoAssertNumQueries
 ):
-    for number in range(reading.MOST_COLUMNS + 5):
+    for number in range(strip.MOST_COLUMNS + 5):
         run = make_run(topic)
         make_report(run)
         make_item(run, "new", f"The plant number {number} opened its gates to visitors.")
@@ -291,8 +291,8 @@ def test_hundreds_of_runs_cost_no_query_more(
     with django_assert_max_num_queries(22):
         answer = browser.get(url("topic", topic))
     shown = answer.context["page"]
-    assert len(shown.strip.columns) == reading.MOST_COLUMNS and shown.strip.earlier == 9
-    assert shown.left_out == reading.MOST_COLUMNS - MOST_RUNS
+    assert len(shown.strip.columns) == strip.MOST_COLUMNS and shown.strip.earlier == 9
+    assert shown.left_out == strip.MOST_COLUMNS - MOST_RUNS
     assert "older runs aren’t included" in answer.content.decode()
 
 

@@ -27,6 +27,7 @@ from memory.services.files.reading import index_text
 from memory.services.notes.saving import lowest_trust, write_note
 from memory.services.observations.consolidation import source_of
 from memory.services.review import proposals as review_services
+from memory.services.review.risks import Write
 from memory.services.search.kinds import KINDS
 
 LONGEST_QUOTE = 280
@@ -297,10 +298,8 @@ def _keep(said: Message, by: Actor, trust: str) -> None:
         return
     owner, source = said.session.owner, source_of(said.session_id)
     fields: dict[str, Any] = {"stability": Note.Stability.VOLATILE.value, "ttl_days": LOG_DAYS}
-    texts = [said.content]
-    why = review_services.why_held(
-        owner, "note", by=by, trust=trust, texts=texts, leaves_topic=True
-    )
+    write = Write(owner, "note", by, trust, leaves_topic=True, texts=[said.content])
+    why = review_services.why_held(write)
     if why:
         after = {"kind": Note.Kind.LOG.value, "content": said.content, "job": source, **fields}
         review_services.hold(

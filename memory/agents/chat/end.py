@@ -46,6 +46,7 @@ from memory.services.observations.consolidation import (
 )
 from memory.services.review import proposals as review_services
 from memory.services.review.proposals import SourceBlocked, check_not_blocked
+from memory.services.review.risks import Write
 
 logger = structlog.get_logger(__name__)
 
@@ -143,7 +144,7 @@ def _is_held(
     if session.agent is None:
         return False
     by, owner = session.agent.actor, session.owner
-    why = review_services.why_held(owner, kind, by=by, trust=trust, texts=texts, leaves_topic=True)
+    why = review_services.why_held(Write(owner, kind, by, trust, leaves_topic=True, texts=texts))
     if why:
         review_services.hold(
             owner,

@@ -22,9 +22,10 @@ from memory.agents.tools.types import (
     MemoryTool,
     ToolContext,
     ToolResult,
-    held_for_person,
+    hold,
     named,
     refused,
+    told_held,
     why_held,
 )
 from memory.models import MemoryFile, Trust
@@ -236,7 +237,7 @@ def saved_if_allowed(
         trust = _trust(context, new)
         why = why_held(context, "file", target=before, path=path, after=new.text, trust=trust)
         if why and new.changes_text:
-            return held_for_person(
+            proposal = hold(
                 context,
                 "file",
                 why,
@@ -244,6 +245,7 @@ def saved_if_allowed(
                 before={} if before is None else {"content": before.content},
                 target=before,
             )
+            return told_held(proposal)
         saved = store(new, trust=trust)
         context.seen[path] = saved.file.version
         return _told(context, saved, applied)

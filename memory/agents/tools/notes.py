@@ -24,6 +24,7 @@ from memory.agents.tools.types import (
     refused,
     reviewed,
     reviewed_lines,
+    told_held,
 )
 from memory.models import AgentScope, Note, Observation, Session
 from memory.models.errors import InvalidValue
@@ -157,15 +158,15 @@ def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
     }  # fmt: skip
     saying = [tag for tag in asked.tags if not tag.isalpha()]  # one-word tags can't be injection
     trust = context.trust_of(asked.content, *asked.evidence, *saying)
-    waits = reviewed(
+    held = reviewed(
         context,
         "rule" if asked.kind == "rule" else "note",
         trust=trust,
         after={"kind": asked.kind, "content": asked.content, **fields, **_of_topic(context)},
         texts=[asked.content, *asked.evidence, *asked.tags],
     )
-    if waits is not None:
-        return waits
+    if held is not None:
+        return told_held(held)
     note = write_note(
         context.owner,
         asked.kind,
@@ -190,7 +191,7 @@ def _update(context: ToolContext, asked: UpdateArguments) -> ToolResult:
     if isinstance(note, ToolResult):
         return note
     note.check_may_change(context.by)
-    waits = reviewed(
+    held = reviewed(
         context,
         "rule" if note.kind == Note.Kind.RULE else "note",
         before={"content": note.content},
@@ -199,8 +200,8 @@ def _update(context: ToolContext, asked: UpdateArguments) -> ToolResult:
         target=note,
         why=asked.why,
     )
-    if waits is not None:
-        return waits
+    if held is not None:
+        return told_held(held)
     successor = supersede(
         note,
         asked.content,
@@ -244,7 +245,7 @@ def _update_soul(context: ToolContext, asked: SoulArguments) -> ToolResult:
         return ToolResult(
             _("Nothing changed. The soul already has this text."), data=_written(standing)
         )
-    waits = reviewed(
+    held = reviewed(
         context,
         "soul",
         before={"content": standing.content if standing else ""},
@@ -253,8 +254,8 @@ def _update_soul(context: ToolContext, asked: SoulArguments) -> ToolResult:
         target=standing,
         why=asked.why,
     )
-    if waits is not None:
-        return waits
+    if held is not None:
+        return told_held(held)
     soul = identity.write_soul(
         context.owner,
         asked.content,
@@ -291,11 +292,11 @@ def _remember_fil(context: ToolContext, asked: FilArguments) -> ToolResult:
     checked_size(many)
     lines = checked(many)
     source = checked_source(named_source(context, asked.source))
-    waits = reviewed_lines(
+    held = reviewed_lines(
         context, lines, source, topic=context.topic, leaves_topic=context.topic is None
     )
-    if waits is not None:
-        return waits
+    if held is not None:
+        return told_held(held)
     stored = remember_lines(
         context.owner,
         lines,
@@ -338,9 +339,9 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
         _claim_session(context, session_id)
     # Observations from a transcript have no topic: text from the web would spread beyond the
     # run.
-    waits = reviewed_lines(context, lines, source_of(session_id))
-    if waits is not None:
-        return waits
+    held = reviewed_lines(context, lines, source_of(session_id))
+    if held is not None:
+        return told_held(held)
     left = keep_lines(context.owner, session_id, lines, by=context.by)
     if left.problem:
         return refused("refused", left.problem)

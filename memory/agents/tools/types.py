@@ -16,13 +16,13 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from beacon_site.text.cleaning import clean, shorten
 from beacon_site.text.messages import grouped
-from memory.models import Agent, ContentItem, Remembered, Topic, Trust, Use, User
+from memory.models import Agent, ContentItem, Proposal, Remembered, Topic, Trust, Use, User
 from memory.models.actors import Actor
 from memory.models.remembered import OWNER_SCOPE, is_in_scopes
 from memory.services.notes.saving import lowest_trust
 from memory.services.observations.saving import Line, callers_source
 from memory.services.review import proposals as review_services
-from memory.services.review.risks import are_own
+from memory.services.review.risks import Write, are_own
 from memory.services.search.kinds import KINDS, RecallKind
 
 LONGEST_SUBAGENT = 40  # characters of a sub-agent's name
@@ -238,21 +238,22 @@ def why_held(
 
     `trust` is the trust of the write, if it differs from that of everything its writer has read.
     """
-    return review_services.why_held(
+    write = Write(
         context.owner,
         kind,
-        by=context.by,
-        trust=trust or context.write_trust,
-        texts=texts,
-        leaves_topic=leaves_topic,
+        context.by,
+        trust or context.write_trust,
+        leaves_topic,
+        texts,
         target=target,
         path=path,
         after=after,
         messages=context.messages,
     )
+    return review_services.why_held(write)
 
 
-def held_for_person(
+def hold(
     context: ToolContext,
     kind: str,
     held: str,
@@ -261,9 +262,9 @@ def held_for_person(
     before: Mapping[str, Any] | None = None,
     target: Remembered | None = None,
     why: str = "",
-) -> ToolResult:
-    """Keep the write as a proposal, and return the answer that says so."""
-    proposal = review_services.hold(
+) -> Proposal:
+    """Keep the write as a proposal."""
+    return review_services.hold(
         context.owner,
         kind,
         by=context.by,
@@ -275,10 +276,14 @@ def held_for_person(
         target_id=target.pk if target is not None else None,
         version_seen=target.version if target is not None else None,
     )
+
+
+def told_held(proposal: Proposal) -> ToolResult:
+    """Return the answer that the write waits for a person's approval."""
     text = _(
         "Pending approval: “%(why)s”. Nothing has been saved yet (proposal %(id)s). Don’t write it again. Continue with your task."
-    ) % {"why": held, "id": proposal.pk}
-    return ToolResult(text, data={"proposal": str(proposal.pk), "why": held})
+    ) % {"why": proposal.held_because, "id": proposal.pk}
+    return ToolResult(text, data={"proposal": str(proposal.pk), "why": proposal.held_because})
 
 
 def reviewed(
@@ -292,14 +297,14 @@ def reviewed(
     leaves_topic: bool = True,
     trust: Trust | None = None,
     why: str = "",
-) -> ToolResult | None:
-    """Return the answer for a write that must be held, which becomes a proposal; else None."""
+) -> Proposal | None:
+    """Keep a write that must be held as a proposal, and return it; None if it can be stored."""
     held = why_held(
         context, kind, texts=texts, target=target, leaves_topic=leaves_topic, trust=trust
     )
     if not held:
         return None
-    return held_for_person(context, kind, held, after=after, before=before, target=target, why=why)
+    return hold(context, kind, held, after=after, before=before, target=target, why=why)
 
 
 def reviewed_lines(
@@ -310,7 +315,7 @@ def reviewed_lines(
     topic: Topic | None = None,
     sensitivity: str = "normal",
     leaves_topic: bool = True,
-) -> ToolResult | None:
+) -> Proposal | None:
     """Hold a whole batch of observations if one of them must be held.
 
     Every text that agents would see is checked for prompt injection: also tags, steps and source.

@@ -300,10 +300,17 @@ def single_sign_on_done(request: BeaconRequest) -> HttpResponse:
         single_sign_on.keep_sign_out(request, sign_out_url)
         return answer
     except single_sign_on.Refused as exc:
-        if request.user.is_authenticated:
-            messages.error(request, str(exc))
-            return redirect("memory:sign-ins")
-        return render(request, "memory/single_sign_on_refused.html", {"why": str(exc)}, status=403)
+        return _refused_by_provider(request, exc, 403)
+
+
+def _refused_by_provider(
+    request: BeaconRequest, exc: single_sign_on.Refused, status: int
+) -> HttpResponse:
+    if request.user.is_authenticated:
+        messages.error(request, str(exc))
+        return redirect("memory:sign-ins")
+    context = {"why": str(exc)}
+    return render(request, "memory/single_sign_on_refused.html", context, status=status)
 
 
 def _linked(
@@ -340,10 +347,7 @@ def _to_provider(request: BeaconRequest, goal: str, process: str, **kept: Any) -
     try:
         url = oidc.start(request, goal, process, **kept)
     except single_sign_on.Refused as exc:
-        if request.user.is_authenticated:
-            messages.error(request, str(exc))
-            return redirect("memory:sign-ins")
-        return render(request, "memory/single_sign_on_refused.html", {"why": str(exc)}, status=503)
+        return _refused_by_provider(request, exc, 503)
     return render(
         request, "memory/to_provider.html", {"url": url, "name": settings.BEACON_OIDC_NAME}
     )

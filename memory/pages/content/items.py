@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import F, Func, Q, TextField
+from django.db.models import F, Func, TextField
 from django.db.models.functions import Left
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -23,6 +23,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
+from beacon_site.db.message_fields import with_words
 from beacon_site.providers.llm.tokens import Size, counted
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import choice_sent, clean, in_brief, one_line, shorten, uuids_of
@@ -45,7 +46,7 @@ from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.records import saved_views
 from memory.pages.records.record import LOCK_MEANS, TRUST_MEANS
 from memory.pages.shared import filter_bar
-from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, day_facet, first_day
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, day_facet, first_day, in_days
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.content.compaction import citation_line, compact_form
 from memory.services.content.items import USED_IN, change_all, clear, due
@@ -136,18 +137,9 @@ def items_wanted(user: User, wanted: Filters) -> ContentQuerySet:
         rows = rows.filter(source=wanted.source)
     if wanted.tag:
         rows = rows.filter(tags__contains=[wanted.tag])
-    zone = timezone.get_current_timezone()
-    if wanted.first:
-        rows = rows.filter(created__gte=datetime.combine(wanted.first, time(), zone))
-    if wanted.last and wanted.last < date.max:
-        end = datetime.combine(wanted.last + timedelta(days=1), time(), zone)
-        rows = rows.filter(created__lt=end)
-    for word in wanted.words.split()[:20]:
-        # Contents can be megabytes, so their text is searched on the item's page, by a
-        # transform.
-        named = Q(title__icontains=word) | Q(url__icontains=word) | Q(action__icontains=word)
-        rows = rows.filter(named)
-    return rows
+    rows = in_days(rows, wanted.first, wanted.last)
+    # Contents can be megabytes, so their text is searched on the item's page, by a transform.
+    return with_words(rows, wanted.words, "title", "url", "action")
 
 
 def listed(user: User, wanted: Filters, *, cursor: str = "") -> Page:

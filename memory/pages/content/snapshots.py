@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
-from beacon_site.text.cleaning import one_line, shorten
+from beacon_site.text.cleaning import number_of, one_line, shorten
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import CleanTextField, own_or_404, redirect_to, signed_in
@@ -315,9 +315,7 @@ def snapshot(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 
 def _one(request: BeaconRequest, found: Any, form: RestoreForm) -> HttpResponse:
-    asked = request.GET.get("page", "")
-    number = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 6 else 1
-    number = max(1, number)
+    number = number_of(request.GET.get("page", "")) or 1
     items, has_more = items_of(found, page_number=number)
     context = {
         "row": rows_of(request.user, [found])[0],

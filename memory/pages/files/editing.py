@@ -73,11 +73,6 @@ def toast_with_undo(request: BeaconRequest, file: MemoryFile, said: str) -> None
     messages.success(request, said, extra_tags=offer_revision(request, file))
 
 
-def number(text: str) -> int:
-    """Return a number from a URL or a form; 0 for anything else."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
-
-
 # --- editor ---
 
 MOST_ROWS = 400  # lines of a diff on a page

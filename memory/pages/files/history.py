@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text import diff as text_diff
+from beacon_site.text.cleaning import versions_sent
 from memory.models import MemoryFile, Revision, origins
 from memory.models.file_format import Entry, anchor_of, entries_of, sections_of, summary_place
 from memory.services.files.texts import BlamedLine, content_at, lines_blamed
@@ -136,9 +137,7 @@ class CompareParams:
     @classmethod
     def of(cls, query: Any, newest: int) -> CompareParams:
         """Parse a URL's query; without two versions it is the last change."""
-        ends = [query.get(name, "") for name in ("from", "to")]
-        numbers = [int(one) for one in ends if one.isascii() and one.isdigit() and len(one) < 9]
-        older, newer = (min(numbers), max(numbers)) if len(numbers) == 2 else (0, 0)
+        older, newer = versions_sent(query)
         if not 1 <= older <= newer <= newest:
             older, newer = max(1, newest - 1), newest
         return cls(

@@ -8,7 +8,6 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import Q
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -19,6 +18,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
 from beacon_site.db import keyset
+from beacon_site.db.message_fields import with_words
 from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
@@ -41,7 +41,6 @@ from memory.pages.files.editing import (
     budget_of,
     file_or_404,
     last_changes,
-    number,
     page_of,
     toast_with_undo,
     tree_of,
@@ -367,7 +366,7 @@ def compare(request: BeaconRequest, path: str) -> HttpResponse:
 def restore(request: BeaconRequest, path: str) -> HttpResponse:
     """Restore the text of an older version as a new version."""
     file = file_or_404(request, path)
-    wanted, seen = (number(request.POST.get(name, "")) for name in ("version", "seen"))
+    wanted, seen = (number_of(request.POST.get(name, "")) or 0 for name in ("version", "seen"))
     try:
         saved = restore_version(
             request.user, path, wanted, by=request.actor, seen=seen or file.version
@@ -394,7 +393,7 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
 def blame(request: BeaconRequest, path: str) -> HttpResponse:
     """Show for each line who wrote it, when, why and in which run; also for older versions."""
     file = file_or_404(request, path)
-    version, line = (number(request.GET.get(name, "")) for name in ("version", "line"))
+    version, line = (number_of(request.GET.get(name, "")) or 0 for name in ("version", "line"))
     page = file_history.blame_of(file, version=version, line=line or 1)
     context = {"file": file, "tab": "blame", "page": page}
     return render(request, "memory/file_blame.html", context)
@@ -406,7 +405,7 @@ def timeline(request: BeaconRequest, path: str) -> HttpResponse:
     if not month_of(path):
         raise Http404
     file = file_or_404(request, path)
-    page = file_history.timeline_of(file, begin=number(request.GET.get("from", "")))
+    page = file_history.timeline_of(file, begin=number_of(request.GET.get("from", "")) or 0)
     context = {"file": file, "tab": "timeline", "page": page}
     return render(request, "memory/file_timeline.html", context)
 
@@ -433,7 +432,7 @@ def lock(request: BeaconRequest, path: str) -> HttpResponse:
         "file": file,
         "tab": "lock",
         "locks": Lock.choices,
-        "page": editing.sections_to_lock(file, begin=number(request.GET.get("from", ""))),
+        "page": editing.sections_to_lock(file, begin=number_of(request.GET.get("from", "")) or 0),
     }
     in_place = request.htmx and request.htmx.target == "file-locks"
     template = "memory/_file_locks.html" if in_place else "memory/file_locks.html"
@@ -542,8 +541,7 @@ def folder_list(request: BeaconRequest) -> HttpResponse:
     ]
     asked = filter_bar.read(request.GET, facets)
     rows = MemoryFile.objects.of(request.user).live().mounted(asked.get("folder", ""))
-    for word in asked.get("q", "").split():
-        rows = rows.filter(Q(path__icontains=word) | Q(summary__icontains=word))
+    rows = with_words(rows, asked.get("q", ""), "path", "summary")
     found = keyset.page_of(
         rows.defer("content", "blame"), by="path", falling=False, cursor=request.GET.get("cursor", ""),
         size=FOLDER_PAGE,

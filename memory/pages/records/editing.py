@@ -22,6 +22,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    TakesRefusals,
     next_of,
     own_or_404,
     redirect_to,
@@ -56,7 +57,7 @@ class _RawField(forms.CharField):
         self.validators = [one for one in self.validators if not isinstance(one, nul)]
 
 
-class RecordForm(AsksAboutSecrets):
+class RecordForm(AsksAboutSecrets, TakesRefusals):
     """The fields that notes and observations share."""
 
     CHECKED: ClassVar[tuple[str, ...]] = ("content", "tags", "sensitivity")
@@ -94,15 +95,6 @@ class RecordForm(AsksAboutSecrets):
         self.refuse(checks.errors)
         self.cleaned_labels = [self.fields[name].label for name in checks.cleaned]
         return data
-
-    def refuse(self, errors: Any) -> None:
-        """Show messages beside their fields; those of fields not in the form go above."""
-        for field, told in errors.items():
-            self.add_error(field if field in self.fields else None, told)
-
-    def take(self, exc: InvalidValue) -> None:
-        """Show why the record was rejected."""
-        self.refuse(exc.errors or {"": [str(exc)]})
 
     @property
     def checked(self) -> dict[str, Any]:
@@ -531,10 +523,8 @@ def _edit(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
             save_edit(record, form, by=request.actor)
         except Conflict as exc:
             context |= _merge_screen(exc, form)
-        except InvalidValue as exc:
-            form.take(exc)
         except MemoryRefused as exc:
-            form.add_error(None, str(exc))
+            form.take(exc)
         else:
             return _saved(request, record, form)
     template = "memory/_record_edit.html" if request.htmx else "memory/record_edit.html"

@@ -428,26 +428,17 @@ def counted(records: QuerySet[Any]) -> int:
     return records.order_by()[: MOST_COUNTED + 1].count()
 
 
-def page_wanted(
-    user: User,
-    wanted: ListQuery,
-    *,
-    records: QuerySet[Any] | None = None,
-    cursor: str = "",
-    size: int = PAGE_SIZE,
-) -> Page:
+def page_wanted(user: User, wanted: ListQuery, records: QuerySet[Any], *, cursor: str) -> Page:
     """Return one page of rows: one query, two if ranked, and two more for the sources.
 
-    `records` are those of `records_wanted`, if the caller has them.
+    `records` are those of `records_wanted`.
     """
-    if records is None:
-        records = records_wanted(user, wanted)
     records = _shown(records, wanted.listed)
     if wanted.sort == BEST:
-        page = _best_page(user, records, wanted, cursor, size)
+        page = _best_page(user, records, wanted, cursor)
     else:
         by, falling, _label = SORTS[wanted.sort]
-        page = page_of(records, by=by, falling=falling, cursor=cursor, size=size)
+        page = page_of(records, by=by, falling=falling, cursor=cursor)
     language = bm25_sql.language_of(user)
     told = _origins_of(user, page.rows)
     for one in page.rows:
@@ -531,24 +522,22 @@ def _shown(records: Any, listed: ListedKind) -> Any:
     return records.annotate(alike=Coalesce(Subquery(number), 0))
 
 
-def _best_page(
-    user: User, records: QuerySet[Any], wanted: ListQuery, cursor: str, size: int
-) -> Page:
+def _best_page(user: User, records: QuerySet[Any], wanted: ListQuery, cursor: str) -> Page:
     """Return a page of the best matches, as recall ranks them by words.
 
     At most MOST_RANKED records with any of the words are ranked.  If there are more, the others
     that contain all the words follow, newest first.
     """
     start = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 4 else 0
-    until = start + size + 1  # one more than the page shows, to see whether there are more
+    until = start + PAGE_SIZE + 1  # one more than the page shows, to see whether there are more
     ranked = _ranked(user, wanted)
     # Filters rarely remove many ranked records, so a page seldom needs more rows than these.
     found = [] if wanted.question.filters else _in_order(records, ranked[: until + SPARE])
     is_full = len(ranked) == MOST_RANKED
     if len(found) < until and (wanted.question.filters or is_full or until + SPARE < len(ranked)):
         found = _in_order(records, ranked, others=until if is_full else 0)
-    is_last = start + size >= len(found)
-    return Page(found[start : start + size], None if is_last else str(start + size))
+    end = start + PAGE_SIZE
+    return Page(found[start:end], None if end >= len(found) else str(end))
 
 
 def _in_order(records: QuerySet[Any], keys: Sequence[Any], *, others: int = 0) -> list[Any]:

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import uuids_of
+from beacon_site.text.cleaning import number_of, uuids_of, versions_sent
 from beacon_site.text.names import names_in
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
@@ -110,8 +110,8 @@ def merge(request: BeaconRequest) -> HttpResponse:
 
 def _versions(data: Any, ids: list[UUID]) -> dict[UUID, int]:
     """Return the version of each note that was seen."""
-    seen = {key: data.get(f"version-{key}", "") for key in ids}
-    return {key: int(text) for key, text in seen.items() if text.isdecimal() and len(text) < 9}
+    seen = {key: number_of(data.get(f"version-{key}", "")) for key in ids}
+    return {key: version for key, version in seen.items() if version is not None}
 
 
 def _merged(request: BeaconRequest, note: Note, count: int) -> HttpResponse:
@@ -194,9 +194,7 @@ def history(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
 
 def _comparison(request: BeaconRequest, record: Remembered) -> Any:
     """Return the two versions in the URL, the older first; None if there are none."""
-    ends = [request.GET.get(name, "") for name in ("from", "to")]
-    numbers = [int(end) for end in ends if end.isdecimal() and len(end) < 9]
-    older, newer = (min(numbers), max(numbers)) if len(numbers) == 2 else (0, 0)
+    older, newer = versions_sent(request.GET)
     if not 1 <= older <= record.version or newer > record.version:
         return None
     whole = request.GET.get("show") == "all"
@@ -334,7 +332,7 @@ def _list(request: BeaconRequest, listed: ListedKind) -> HttpResponse:
     wanted = ListQuery.of(listed, query)
     records = record_listing.records_wanted(request.user, wanted)
     cursor = request.GET.get("cursor", "")
-    page = record_listing.page_wanted(request.user, wanted, records=records, cursor=cursor)
+    page = record_listing.page_wanted(request.user, wanted, records, cursor=cursor)
     total = record_listing.counted(records)
     said = words_of(listed, total, record_listing.MOST_COUNTED)
     context = {

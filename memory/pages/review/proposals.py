@@ -149,11 +149,8 @@ class Preview:
         return not (self.changes or self.conflict or self.problem)
 
 
-def preview(
-    proposal: Proposal, *, by: Actor, after: Mapping[str, Any] | None = None, seen: str = ""
-) -> Preview:
-    """Return what `review.accept` with the same arguments would do now; nothing is stored."""
-    wanted = {**proposal.after, **(after or {})}
+def preview(proposal: Proposal, *, by: Actor) -> Preview:
+    """Return what `review.accept` would do now; nothing is stored."""
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
@@ -161,7 +158,7 @@ def preview(
                     "SELECT set_config('lock_timeout', %s, true)", [f"{LONGEST_WAIT_MS}ms"]
                 )
             last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
-            applied = review_services.perform(proposal, wanted, by, seen)
+            applied = review_services.perform(proposal, proposal.after, by, "")
             found = changes_since(last, [applied.record, *applied.others], by)
             transaction.set_rollback(True)
     except MergeConflict as exc:

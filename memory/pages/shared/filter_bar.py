@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from typing import Any
+from datetime import date, datetime, time, timedelta, tzinfo
+from typing import Any, TypeVar
 
+from django.db.models import QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -24,6 +25,7 @@ from beacon_site.text.dates import day_typed
 from memory.services.search.query import TOKEN, apart, parse, values_of, with_any_of
 
 Text = str | Promise
+Rows = TypeVar("Rows", bound=QuerySet[Any])
 DAY_FORMAT = "j M Y"
 _STARTS = {
     "today": gettext_lazy("today"),
@@ -132,6 +134,17 @@ def _without_typed(asked: QueryDict, facets: Sequence[Facet], words: str) -> Que
 def first_day(query: Mapping[str, Any], name: str = "from") -> date | None:
     """Return the day of a parameter: `2026-11-23`, or where today, this week or month starts."""
     return day_typed(str(query.get(name, "")), timezone.localdate())
+
+
+def in_days(rows: Rows, first: date | None, last: date | None, zone: tzinfo | None = None) -> Rows:
+    """Keep what was created from the first to the last day, in this zone or the reader's."""
+    zone = zone or timezone.get_current_timezone()
+    if first:
+        rows = rows.filter(created__gte=timezone.make_aware(datetime.combine(first, time()), zone))
+    if last and last < date.max:
+        end = datetime.combine(last + timedelta(days=1), time())
+        rows = rows.filter(created__lt=timezone.make_aware(end, zone))
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,7 +314,7 @@ def due(at: datetime | None = None) -> ContentQuerySet:
     return found
 
 
-def retire(owner: User, *, at: datetime | None = None) -> int:
+def retire(owner: User) -> int:
     """Move the owner's expired items to Trash, log it in Activity, and return how many.
 
     Two concurrent calls share them, and neither waits.
@@ -323,7 +323,7 @@ def retire(owner: User, *, at: datetime | None = None) -> int:
     why = ngettext("older than %(n)d day", "older than %(n)d days", days) % {"n": days}
     while True:
         with transaction.atomic():
-            rows = due(at).of(owner).order_by("created", "pk").defer("content")
+            rows = due().of(owner).order_by("created", "pk").defer("content")
             some = list(rows.select_for_update(of=("self",), skip_locked=True)[:_EXPIRED_AT_ONCE])
             trashed = timezone.now()
             wanted = [(item, {"trashed_at": trashed}) for item in some]
@@ -342,9 +342,9 @@ def retire(owner: User, *, at: datetime | None = None) -> int:
     return moved
 
 
-def owners_in_need(at: datetime | None = None) -> list[int]:
+def owners_in_need() -> list[int]:
     """Return the IDs of the owners with expired items."""
-    return sorted(set(due(at).order_by().values_list("owner_id", flat=True)))
+    return sorted(set(due().order_by().values_list("owner_id", flat=True)))
 
 
 # --- storing ---

@@ -21,7 +21,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
 
 import structlog
 from django.conf import settings
@@ -45,7 +44,7 @@ from memory.models.file_format import (
 )
 from memory.services.files.mirror import PATIENCE, Copy, text_of, turn
 from memory.services.files.mirror_disk import ConcurrentChange, Disk, digest_of, stamp_of
-from memory.services.files.saving import DraftTaken, keep_draft, save_file
+from memory.services.files.saving import save_file
 from memory.services.files.texts import FileConflict
 
 logger = structlog.get_logger(__name__)
@@ -467,7 +466,7 @@ def _look(folder: MountedFolder, copy: Copy) -> tuple[bool, str]:
         # Not the same text: Beacon cleans what it can't store, and a conflict waits for a person.
         return (file.version if file else 0) != row.version, ""
     if file is not None and found.content == copy.stored:
-        copy.mark(version=file.version, digest=found.digest, stamp=found.stamp)
+        copy.mark_found(file.version)
         return False, ""
     return _import(folder, copy)
 
@@ -515,11 +514,11 @@ def _saved(folder: MountedFolder, copy: Copy) -> bool:
             copy.owner, copy.path, text, by=actor_of(folder), seen=seen, trust=Trust.AGENT
         )
     except FileConflict:
-        _keep(copy, text)
+        copy.keep_as_draft(text, _("file edited in its folder"))
         _refused(folder, copy, "conflict")
         return False
     except Locked:  # what a person locked here is written back
-        _keep(copy, text)
+        copy.keep_as_draft(text, _("file edited in its folder"))
         _refused(folder, copy, "locked")
         copy.mark(version=0, problem="locked")
         return True
@@ -530,16 +529,8 @@ def _saved(folder: MountedFolder, copy: Copy) -> bool:
         )
         return False
     copy.file = saved.file
-    version = 0 if saved.merged else saved.file.version
-    copy.mark(version=version, digest=found.digest, stamp=found.stamp, refused="", problem="")
+    copy.mark_found(0 if saved.merged else saved.file.version, refused="", problem="")
     return saved.merged
-
-
-def _keep(copy: Copy, text: str) -> None:
-    """Keep the text on disk as a draft. If there is another draft, it stays on disk only."""
-    with suppress(DraftTaken):
-        note = _("file edited in its folder")
-        keep_draft(copy.owner, copy.path, text, note=note, seen=copy.row.version, window=uuid4())
 
 
 def _refused(folder: MountedFolder, copy: Copy, why: str) -> None:
@@ -550,10 +541,7 @@ def _refused(folder: MountedFolder, copy: Copy, why: str) -> None:
             copy.owner, actor_of(folder), "agent-file-" + why, subject=file, label=copy.path,
             warning=True,
         )  # fmt: skip
-    copy.mark(
-        version=file.version if file else 0, digest=found.digest, stamp=found.stamp,
-        refused=found.digest, problem=why,
-    )  # fmt: skip
+    copy.mark_found(file.version if file else 0, refused=found.digest, problem=why)
 
 
 def _write(folder: MountedFolder, copy: Copy) -> None:
@@ -574,9 +562,7 @@ def _write(folder: MountedFolder, copy: Copy) -> None:
     if found.content and b"\r\n" in found.content:
         content = content.replace(b"\n", b"\r\n")
     if found.content == content:
-        copy.mark(
-            version=file.version, digest=found.digest, stamp=found.stamp, problem="", refused=""
-        )
+        copy.mark_found(file.version, problem="", refused="")
         return
     stamp, late = copy.disk.write(copy.path, content, found.stamp)
     copy.mark(version=file.version, digest=digest_of(content), stamp=stamp, problem="", refused="")

@@ -97,6 +97,16 @@ class Copy:
         if not MirroredFile.objects.filter(pk=self.row.pk).update(**now):
             MirroredFile.objects.update_or_create(owner=self.owner, path=self.path, defaults=now)
 
+    def mark_found(self, version: int, **fields: object) -> None:
+        """Store that this version is on disk as it was found there."""
+        self.mark(version=version, digest=self.found.digest, stamp=self.found.stamp, **fields)
+
+    def keep_as_draft(self, text: str, note: str) -> None:
+        """Keep the text from disk as a draft. If there is another draft, it remains on disk only."""
+        seen = self.row.version
+        with suppress(DraftTaken):
+            keep_draft(self.owner, self.path, text, note=note, seen=seen, window=uuid4())
+
 
 def look(copy: Copy) -> bool:
     """Import an edit from disk. Return whether the file then has to be written."""
@@ -113,7 +123,7 @@ def look(copy: Copy) -> bool:
         return True
     if file is not None and found.content == copy.stored:
         if (row.version, row.digest, row.stamp) != (file.version, found.digest, found.stamp):
-            copy.mark(version=file.version, digest=found.digest, stamp=found.stamp)
+            copy.mark_found(file.version)
         elif row.problem:
             copy.mark()
         return False
@@ -166,8 +176,8 @@ def _take(copy: Copy, found: DiskFile) -> None:
         # No reason is needed, since the actor says that it was edited on disk.
         saved = save_file(copy.owner, copy.path, text, by=DISK, seen=_based_on(copy))
     except MemoryRefused as exc:
-        if isinstance(exc, FileConflict):
-            _keep_as_draft(copy, exc)
+        if isinstance(exc, FileConflict):  # saving the draft in the editor opens the merge page
+            copy.keep_as_draft(exc.mine, _("edited on disk"))
         _refuse(copy, found, exc)
         return
     copy.file = saved.file
@@ -215,16 +225,6 @@ def _refuse(copy: Copy, found: DiskFile, exc: MemoryRefused) -> None:
     # The rejected copy can be overwritten. An unreadable file was moved away.
     known = {"digest": "", "stamp": ""} if found.content is None else {"digest": found.digest}
     copy.mark(refused=found.digest, problem=problem, **known)
-
-
-def _keep_as_draft(copy: Copy, exc: FileConflict) -> None:
-    """Keep the edit from disk as a draft, so that saving it in the editor opens the merge page.
-
-    If there is another draft, only the copy beside the file remains.
-    """
-    with suppress(DraftTaken):
-        note, window = _("edited on disk"), uuid4()
-        keep_draft(copy.owner, copy.path, exc.mine, note=note, seen=copy.row.version, window=window)
 
 
 def _log_deleted(copy: Copy) -> None:

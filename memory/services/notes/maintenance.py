@@ -156,7 +156,6 @@ def maintain(
     owner: User,
     *,
     by: Actor = MAINTENANCE,
-    at: datetime | None = None,
     seconds: float = SECONDS,
 ) -> Upkeep:
     """Prune and merge the owner's notes, and log it in Activity. Safe to call concurrently.
@@ -164,7 +163,7 @@ def maintain(
     `by` is who started it. The notes are changed by the maintenance actor, which can't change notes
     that a person locked.
     """
-    at = at or timezone.now()
+    at = timezone.now()
     ends = time.monotonic() + seconds
     done = Upkeep()
     with advisory_lock(LockId.NOTE_MAINTENANCE, owner.pk) as is_mine:
@@ -212,8 +211,8 @@ def _merge(owner: User, batch: list[Note], at: datetime, done: Upkeep) -> None:
         done.warnings.append(text.warning)
 
 
-def owners_in_need(at: datetime | None = None) -> list[Any]:
+def owners_in_need() -> list[Any]:
     """Return the IDs of the owners with notes to prune or merge."""
-    expired = Note.objects.live().expired(at).filter(edited_by_person=False, lock=Lock.OPEN)
+    expired = Note.objects.live().expired().filter(edited_by_person=False, lock=Lock.OPEN)
     found = {*expired.values_list("owner_id", flat=True)}
-    return sorted(found | {*old_notes(at=at).values_list("owner_id", flat=True)})
+    return sorted(found | {*old_notes().values_list("owner_id", flat=True)})

@@ -433,11 +433,9 @@ def edit_note(
     return note.change(by=by, expected_version=expected_version, why=why, source=source, **changed)
 
 
-def pin(note: Note, *, by: Actor, expected_version: int | None = None, source: str = "") -> Note:
+def pin(note: Note, *, by: Actor) -> Note:
     """Pin the note, so that it doesn't expire and maintenance leaves it unchanged."""
-    return note.change(
-        by=by, expected_version=expected_version, why=_("pinned"), source=source, **PINNED
-    )
+    return note.change(by=by, why=_("pinned"), **PINNED)
 
 
 # The fields that pinning sets, also used by bulk actions.

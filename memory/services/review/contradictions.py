@@ -84,7 +84,7 @@ class Known:
         return next((n for n, line in enumerate(lines, start=1) if self.said in line), 1)
 
 
-def also_known(owner: User, text: str, *, but: Any = None, limit: int = MOST_KNOWN) -> list[Known]:
+def also_known(owner: User, text: str, *, but: Any = None) -> list[Known]:
     """Return what the owner's memory says that `text` contradicts, the best match first.
 
     `but` is the record that has the text. This takes a fixed number of queries.
@@ -100,7 +100,7 @@ def also_known(owner: User, text: str, *, but: Any = None, limit: int = MOST_KNO
         )
         if different is not None:
             found.append(Known(record, name, different.old, different.kind))
-    return found[:limit]
+    return found[:MOST_KNOWN]
 
 
 def _records_near(

@@ -7,7 +7,8 @@ doesn't.  Undecided proposals expire after 30 days.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -25,7 +26,6 @@ from memory.models import (
     Note,
     Proposal,
     RefusedSource,
-    Remembered,
     ReviewLevel,
     Revision,
     Trust,
@@ -67,37 +67,19 @@ def kind_of_note(*kinds: str) -> str:
     return "rule" if Note.Kind.RULE in kinds else "note"
 
 
-def why_held(
-    owner: User,
-    kind: str,
-    *,
-    by: Actor,
-    trust: str,
-    texts: Sequence[str] = (),
-    leaves_topic: bool,
-    quoted: str = "",
-    target: Remembered | None = None,
-    path: str = "",
-    after: str = "",
-    messages: Sequence[str] = (),
-) -> str:
-    """Return why a write of `kind` (file, rule, soul, note, observation) is held, or "" if it is stored immediately.
+def why_held(write: Write) -> str:
+    """Return why a write is held, or "" if it is stored immediately.
 
-    `trust` is the lowest trust of its origins, and `leaves_topic` whether it will be used outside its
-    topic.  A file has `path`, `after` (the complete new text) and `target` (its row, if any); a note
-    that supersedes another has that one as `target`.  `quoted` are the owner's own words that it is
-    based on.  A person's write is never held, and a quarantined one always is.  Raises SourceBlocked if the
-    owner blocked `by`.
+    A person's write is never held, and a quarantined one always is.  Raises SourceBlocked if the
+    owner blocked its writer.
     """
-    if by.is_person:
+    if write.by.is_person:
         return ""
-    check_not_blocked(owner, by)
-    kind = "soul" if kind in _LIKE_THE_SOUL else kind
-    write = Write(
-        owner, kind, by, trust, leaves_topic, texts, quoted, target, path, after, messages
-    )
-    level = level_of(owner, kind, by)
-    if level == ReviewLevel.Level.ACCEPT and trust != Trust.QUARANTINED:
+    check_not_blocked(write.owner, write.by)
+    if write.kind in _LIKE_THE_SOUL:
+        write = replace(write, kind="soul")
+    level = level_of(write.owner, write.kind, write.by)
+    if level == ReviewLevel.Level.ACCEPT and write.trust != Trust.QUARANTINED:
         return ""
     why = found_risks(write)
     if level == ReviewLevel.Level.HOLD_ALL:

@@ -5,9 +5,6 @@ Rows store the codes, so that Review can be sorted by danger and shown in any la
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +17,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
-from beacon_site.db.keyset import Page
+from beacon_site.db.keyset import Page, decoded, encoded
 from beacon_site.text.cleaning import is_uuid, match_key, one_line, plain, shorten
 from beacon_site.text.diff import edits, lines_of
 from beacon_site.text.injection import injection_reason
@@ -159,11 +156,13 @@ _KEYED = re.compile(r"\s*[-*+]\s+(?P<key>[^:：\n]{1,40})[:：]\s*(?P<value>\S.*
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write by an agent.
+    """A write of a kind: file, rule, soul, note, observation or topic.
 
-    `texts` are the new words; for a file they come from `path`, `after` (its complete new text) and
-    `target` (its row, or None).  `quoted` and `messages` are words that the agent attributes to the
-    owner, in addition to the owner's messages in sessions.
+    `trust` is the lowest trust of its origins, and `leaves_topic` whether it will be used outside its
+    topic.  `texts` are the new words; for a file they come from `path`, `after` (its complete new
+    text) and `target` (its row, or None).  A note that supersedes another has that one as `target`.
+    `quoted` and `messages` are words that the agent attributes to the owner, in addition to the
+    owner's messages in sessions.
     """
 
     owner: User
@@ -505,21 +504,15 @@ def page(rows: QuerySet[Any], *, cursor: str, size: int) -> Page:
     found = list(_behind(rows, cursor).order_by("danger", "created", "id")[: size + 1])
     if len(found) <= size:
         return Page(found, None)
-    return Page(found[:size], _cursor_of(found[size - 1]))
-
-
-def _cursor_of(last: Proposal) -> str:
-    text = json.dumps([int(last.danger), last.created.isoformat(), str(last.pk)])
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    last = found[size - 1]
+    return Page(found[:size], encoded([int(last.danger), last.created.isoformat(), last.pk]))
 
 
 def _behind(rows: QuerySet[Any], cursor: str) -> QuerySet[Any]:
     try:
-        danger, created, key = json.loads(
-            base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        )
+        danger, created, key = decoded(cursor)
         at, pk = parse_datetime(created), UUID(key)
-    except (ValueError, TypeError, AttributeError, binascii.Error):
+    except (ValueError, TypeError, AttributeError):
         return rows
     if at is None or type(danger) is not int or danger not in Danger.values:
         return rows

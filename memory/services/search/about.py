@@ -89,7 +89,6 @@ def about(
     cursor: str = "",
     limit: int = PAGE,
     facts: int = 0,
-    with_map: bool = True,
 ) -> About:
     """Return everything about a name, its records newest first, and at most `facts` of the facts.
 
@@ -113,7 +112,7 @@ def about(
     if facts:
         known = [part for part in wanted if part.type == "fact"]
         found.facts, _more = _page(known, asked, "", facts)
-    if with_map and found.total:
+    if found.total:
         _look_beside(found, parts, reader)
     return found
 

@@ -25,6 +25,7 @@ from beacon_site.text.terms import (
     query_terms,
 )
 
+NEAR = 600  # characters of one passage, for `nearness`
 LONGEST_LOOKED_AT = 200_000  # characters of a text that are searched for the passage
 # The end of an emphasis that began before the passage. Only after punctuation, since A* is a word.
 _CLOSES = re.compile(r"\A([^*]*[).,:;!?”])\*{1,2}(?=\s|\Z)")
@@ -61,9 +62,7 @@ def opening(text: str) -> str:
     return _SUMMARY.sub("", text, count=1)
 
 
-def nearness(
-    title: str, text: str, query: str, language: str = ENGLISH, *, length: int = 600
-) -> float:
+def nearness(title: str, text: str, query: str, language: str = ENGLISH) -> float:
     """Return the share of the query's words that occur in the title and one passage, 0 to 1.
 
     A long text contains many words somewhere. If it is about them, they occur close together. The
@@ -87,7 +86,7 @@ def nearness(
     starts = [term.start for term in hits]
     most = len(titled)
     for first, term in enumerate(hits):
-        inside = hits[first : bisect_left(starts, term.start + length)]
+        inside = hits[first : bisect_left(starts, term.start + NEAR)]
         most = max(most, len(titled.union(one.text for one in inside)))
         if most == len(wanted):
             break

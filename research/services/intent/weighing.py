@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -241,18 +241,13 @@ def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaIte
 def _rewrite_delta_section(run: Run, by: Actor, why: str) -> None:
     """Rewrite the report's section from the run's current items."""
     report: Report = run.report
-    changes = [_change(item) for item in DeltaItem.objects.filter(run=run).order_by("position")]
+    changes = [Change.of(item) for item in DeltaItem.objects.filter(run=run).order_by("position")]
     is_quiet = not any(change.is_listed for change in changes)
     quiet = delta_text.nothing_asked_for(changes)
     text = delta_text.as_markdown(changes, quiet=quiet, sources=report.sources)
     # The text comes from the report, no matter who asked to report the change.
     report.change(by=by, why=why, delta=text, trust=report.trust)
     Report.objects.filter(pk=report.pk).update(is_quiet=is_quiet)
-
-
-def _change(item: DeltaItem) -> Change:
-    names = {field.name for field in fields(Change)} - {"previous_id", "told"}
-    return Change(**{name: getattr(item, name) for name in names})
 
 
 # --- trying an intent ---

@@ -1,8 +1,8 @@
 """The page on which a topic is read: what changed in a selection of its runs, and what is still true.
 
-Data flow: the topic's saved runs with their counts (the strip) -> a selection of them -> their delta
-items, merged into one delta -> the facts as they were known after the selection -> lines with
-their sources, each numbered once on the page. The number of queries is fixed.
+Data flow: a selection of the topic's saved runs (`strip`) -> their delta items, merged into one
+delta -> the facts as they were known after the selection -> lines with their sources, each numbered
+once on the page. The number of queries is fixed.
 """
 
 from __future__ import annotations
@@ -10,14 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from functools import cached_property
 from itertools import chain
-from typing import Any
-from urllib.parse import quote as urlquote
+from typing import Any, NamedTuple
 
-from django.db.models import Case, Count, IntegerField, Max, OuterRef, Q, Subquery, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models import Count, Max, OuterRef, Q, Subquery
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
@@ -38,333 +34,71 @@ from research.services.reports import delta_rows
 from research.services.reports import page as report_page
 from research.services.reports.delta_rows import DeltaRow, Quote, SourceRow, delta_row
 from research.services.reports.page import source_rows
-from research.services.reports.since_read import (
-    MOST_RUNS,
-    add_facts,
-    counts_in_words,
-    runs_in_words,
-)
+from research.services.reports.since_read import MOST_RUNS, add_facts, counts_in_words
+from research.services.reports.strip import Column, Strip, strip_of
 from research.services.runs.reporting import report_text
 from research.services.runs.reporting.merged_deltas import ORDER, Merged, merge
 
 Status = DeltaItem.Status
-MOST_COLUMNS = 200  # runs in the strip, the latest
 MOST_FACTS = 60  # of a topic; runs keep ten
 MOST_NOTES = 60
 MOST_AROUND = 60  # characters before and after a quote in the margin
 LEAD = 2  # sentences
 LONGEST_LEAD = 220  # characters of a change that can be a sentence of the lead
 
-# --- the strip ---
-
-HEIGHT, BASE, COLUMN = 54, 47, 10  # of the drawing; what was confirmed is below the base line
-MOST_BAR = 5  # of the height, for one change
-
-
-@dataclass
-class Column:
-    """One run in the strip."""
-
-    pk: int
-    number: int
-    at: datetime
-    is_baseline: bool
-    is_read: bool
-    status: str
-    new: int = 0
-    changed: int = 0
-    contradicted: int = 0
-    gone: int = 0
-    confirmed: int = 0
-    x: int = 0
-    is_selected: bool = False
-    bars: list[tuple[str, str, str]] = field(default_factory=list)  # kind, y, height
-
-    @property
-    def changes(self) -> int:
-        """Return how many changes its report lists."""
-        return self.new + self.changed + self.contradicted + self.gone
-
-    @cached_property
-    def day(self) -> str:
-        """Return its day: `12 May`, with the year if it isn't the current one."""
-        at = timezone.localtime(self.at)
-        return date_format(at, "j M" if at.year == timezone.localdate().year else "j M Y")
-
-    @cached_property
-    def counts(self) -> str:
-        """Return what it found: `2 new, 1 changed, 8 confirmed`."""
-        parts = (
-            (self.contradicted, _("%(n)d disputed")),
-            (self.changed, _("%(n)d changed")),
-            (self.new, _("%(n)d new")),
-            (self.gone, _("%(n)d gone")),
-            (self.confirmed, _("%(n)d confirmed")),
-        )
-        said = ", ".join(words % {"n": n} for n, words in parts if n)
-        return said or _("nothing new")
-
-    @cached_property
-    def label(self) -> str:
-        """Return it as text: `Run #9, 2 Sep: 2 new, 1 changed`."""
-        return _("Run #%(number)d, %(day)s: %(counts)s") % {
-            "number": self.number,
-            "day": self.day,
-            "counts": self.counts,
-        }
-
-
-@dataclass(slots=True)
-class Strip:
-    """The topic's saved runs, oldest first, and which of them are selected."""
-
-    columns: list[Column]
-    earlier: int = 0  # runs that are too old for the strip
-    is_chosen: bool = False  # the address says which runs
-
-    @property
-    def selected(self) -> list[Column]:
-        return [one for one in self.columns if one.is_selected]
-
-    @property
-    def first(self) -> Column:
-        return self.selected[0]
-
-    @property
-    def last(self) -> Column:
-        return self.selected[-1]
-
-    @property
-    def is_one(self) -> bool:
-        """Whether a single run is selected."""
-        return self.first is self.last
-
-    @property
-    def unread(self) -> list[Column]:
-        """Return the unread runs after the last one read."""
-        return _unread(self.columns)
-
-    @property
-    def last_read(self) -> Column | None:
-        return next((one for one in reversed(self.columns) if one.is_read), None)
-
-    @property
-    def covers_unread(self) -> bool:
-        """Whether everything unread is in the selection, so that reading it leaves nothing."""
-        unread = self.unread
-        return bool(unread) and unread[0].is_selected and unread[-1].is_selected
-
-    @property
-    def title(self) -> str:
-        """Return what is selected: `Since you last read`, or the runs."""
-        if self.covers_unread and not self.is_chosen:
-            return _("Since you last read") if self.last_read else _("Unread")
-        if not self.is_chosen:
-            return _("Latest changes")
-        return runs_in_words(self.first.number, self.last.number)
-
-    @property
-    def runs(self) -> str:
-        """Return the selected runs as text: `Runs #9 to #12`."""
-        return runs_in_words(self.first.number, self.last.number)
-
-    @property
-    def days(self) -> str:
-        """Return the days of the selection: `9 Sep to 23 Nov`."""
-        first, last = self.first.day, self.last.day
-        if first == last:
-            return last
-        return _("%(first)s to %(last)s") % {"first": first, "last": last}
-
-    @property
-    def middle(self) -> Column | None:
-        """Return the run in the middle, to be labelled, if there is room for it."""
-        return self.columns[len(self.columns) // 2] if len(self.columns) > 4 else None
-
-    @property
-    def width(self) -> int:
-        return COLUMN * len(self.columns)
-
-    @property
-    def edges(self) -> tuple[int, int]:
-        """Return the places of the selection's edges, as numbers of columns from the left."""
-        places = [place for place, one in enumerate(self.columns) if one.is_selected]
-        return places[0], places[-1] + 1
-
-    @property
-    def selection(self) -> tuple[int, int]:
-        """Return where the selection begins in the drawing, and how wide it is."""
-        first, last = self.edges
-        return COLUMN * first, COLUMN * (last - first)
-
-    @property
-    def before(self) -> Column | None:
-        place = self.edges[0]
-        return self.columns[place - 1] if place else None
-
-    @property
-    def compared(self) -> Column | None:
-        """Return the run to compare the last selected one with."""
-        return self.before or (None if self.is_one else self.first)
-
-    @property
-    def after(self) -> Column | None:
-        place = self.edges[1]
-        return self.columns[place] if place < len(self.columns) else None
-
-
-def _unread(columns: Sequence[Column]) -> list[Column]:
-    """Return the unread runs at the end: those after the last one read."""
-    last = max((place for place, one in enumerate(columns) if one.is_read), default=-1)
-    return list(columns[last + 1 :])
-
-
-def _counted(status: str) -> Any:
-    shown = Q(delta_items__status=status, delta_items__withheld="")
-    return Count("delta_items", filter=shown)
-
-
-def strip_of(topic: Topic, first: int | None = None, last: int | None = None) -> Strip | None:
-    """Return the strip with its selection, or None if no run was saved. One query.
-
-    The selection is what the person hasn't read, otherwise everything since the last changes.
-    `first` and `last` select runs by number instead. They can be in any order, and are ignored if
-    no run is between them.
-    """
-    found = TopicFact.objects.filter(topic=OuterRef("topic"), first_run=OuterRef("number"))
-    of_baseline = found.order_by().values("topic").annotate(n=Count("pk")).values("n")
-    baseline = Case(
-        When(is_baseline=True, then=Coalesce(Subquery(of_baseline), 0)),
-        default=Value(0),
-        output_field=IntegerField(),
-    )
-    rows = (
-        Run.objects.kept()
-        .filter(topic=topic, report__isnull=False)
-        .exclude(number=None)
-        .order_by("-number")
-        .annotate(
-            **{f"n_{status.name.lower()}": _counted(status) for status in Status},
-            n_baseline=baseline,
-        )
-        .values(
-            "pk", "number", "is_baseline", "status", "report__created", "report__read_at",
-            "n_new", "n_changed", "n_contradicted", "n_gone", "n_confirmed", "n_baseline",
-        )
-    )[: MOST_COLUMNS + 1]  # fmt: skip
-    columns = [
-        Column(
-            pk=row["pk"],
-            number=row["number"],
-            at=row["report__created"],
-            is_baseline=row["is_baseline"],
-            is_read=row["report__read_at"] is not None,
-            status=row["status"],
-            new=row["n_new"] + row["n_baseline"],
-            changed=row["n_changed"],
-            contradicted=row["n_contradicted"],
-            gone=row["n_gone"],
-            confirmed=row["n_confirmed"],
-        )
-        for row in rows
-    ]
-    if not columns:
-        return None
-    is_full = len(columns) > MOST_COLUMNS
-    shown = columns[:MOST_COLUMNS][::-1]
-    strip = Strip(shown, earlier=shown[0].number - 1 if is_full else 0)
-    _select(strip, first, last)
-    _draw(strip)
-    return strip
-
-
-def _select(strip: Strip, first: int | None, last: int | None) -> None:
-    columns = strip.columns
-    if first is not None or last is not None:
-        low, high = sorted((first or last or 0, last or first or 0))
-        chosen = [one for one in columns if low <= one.number <= high]
-        strip.is_chosen = bool(chosen)
-    else:
-        chosen = []
-    if not chosen:
-        chosen = _unread(columns) or _since_changes(columns)
-    for one in chosen:
-        one.is_selected = True
-
-
-def _since_changes(columns: Sequence[Column]) -> list[Column]:
-    """Return the runs from the last one with changes on."""
-    told = [place for place, one in enumerate(columns) if one.changes]
-    return list(columns[told[-1] if told else -1 :])
-
-
-def _draw(strip: Strip) -> None:
-    most = max((one.changes for one in strip.columns), default=0)
-    unit = min(MOST_BAR, (BASE - 3) / max(most, 1))
-    confirmed = max((one.confirmed for one in strip.columns), default=0)
-    for place, one in enumerate(strip.columns):
-        one.x = COLUMN * place
-        top = float(BASE)
-        parts = (
-            ("new", one.new),
-            ("changed", one.changed + one.gone),
-            ("contra", one.contradicted),
-        )
-        for kind, count in parts:
-            if count:
-                height = round(max(1.5, count * unit), 1)
-                top = round(top - height, 1)
-                one.bars.append((kind, f"{top:.1f}", f"{height - 0.5:.1f}"))
-        if one.confirmed:
-            height = 2 + (HEIGHT - BASE - 3) * one.confirmed / confirmed
-            one.bars.append(("confirmed", str(BASE + 1), f"{height:.1f}"))
-
-
 # --- lines ---
+
+
+class Margin(NamedTuple):
+    """The parts of a margin that are the same for many lines, so each is rendered once a page."""
+
+    kind: SafeString | str = ""
+    cited: SafeString | str = ""
+    facts: SafeString | str = ""  # about the source and the quote
 
 
 @dataclass(slots=True)
 class Line:
-    """One sentence of the page, with everything that its margin shows.
-
-    `beside` is the row with the old and the new sentence, if they are shown side by side.
-    """
+    """One sentence of the page, a change or a known fact, with everything that its margin shows."""
 
     status: str
     key: str
     text: str
     html: SafeString | str
     marks: SafeString | str = ""
-    beside: DeltaRow | None = None
-    row: DeltaRow | None = None
+    row: DeltaRow | None = None  # of a change
+    since: Column | None = None  # the run that found a known fact
     source: SourceRow | None = None
-    others: int = 0  # further sources
+    origin: str = ""  # how many more sources it has, or that a person wrote it
     quote: Quote | None = None
-    trail: Sequence[SafeString] = ()
-    fact_id: Any = None
-    fact_state: str = ""
-    by_person: bool = False
-    since: Column | None = None
-    confirmed: str = ""
+    runs: Sequence[SafeString | str] = ()  # what runs said about it
+    is_struck: bool = False
+    history_url: str = ""
     correct_url: str = ""
     corrects_in_place: bool = False
-    checked: Any = None  # a person vouches for it
-    corrected: Any = None
+    # what people added, and what it affects
+    checked: CheckedSentence | None = None
+    corrected: Correction | None = None
     notes: list[Note] = field(default_factory=list)
     affects: list[affected.Shown] = field(default_factory=list)
-    # What most lines repeat. Rendering it once a page, not once a line, halves the page's time.
-    kind: SafeString | str = ""
-    history_url: str = ""
-    note_url: str = ""
-    cited: SafeString | str = ""
-    facts_of: SafeString | str = ""  # the facts about the source and the quote
-    shows_quote: bool = False  # the source's words differ from the sentence, so they add something
-    conflict: Conflict | None = None  # an open one with another fact of the topic
+    margin: Margin = field(default_factory=Margin)
+
+    @property
+    def beside(self) -> DeltaRow | None:
+        """Return the row, if its old and new sentence are shown side by side."""
+        row = self.row
+        return row if row and self.status == Status.CHANGED and not row.is_joined else None
 
     @property
     def is_verified(self) -> bool:
         """Whether the quote was found in the stored page."""
         return self.quote is not None and self.quote.is_verified
+
+    @property
+    def shows_quote(self) -> bool:
+        """Whether the source's words differ from the sentence, so that they add something."""
+        words = self.quote.quote if self.quote else ""
+        return bool(words) and report_text.sentence_key(words) != self.key
 
     @property
     def waits(self) -> bool:
@@ -501,7 +235,8 @@ class Reading:
     strip: Strip
     lead: list[tuple[str, SafeString | str]] = field(default_factory=list)
     changed: list[Line] = field(default_factory=list)
-    disputed: list[list[Line]] = field(default_factory=list)  # facts that contradict each other
+    # facts that contradict each other, by their open conflict
+    disputed: Mapping[Conflict, list[Line]] = field(default_factory=dict)
     still: list[Line] = field(default_factory=list)
     quiet: list[Line] = field(default_factory=list)
     sources: list[SourceRow] = field(default_factory=list)
@@ -516,7 +251,7 @@ class Reading:
     @property
     def lines(self) -> list[Line]:
         """Return all sentences in reading order."""
-        return [*self.changed, *chain(*self.disputed), *self.still, *self.quiet]
+        return [*self.changed, *chain(*self.disputed.values()), *self.still, *self.quiet]
 
     @property
     def is_first(self) -> bool:
@@ -589,7 +324,7 @@ def of(topic: Topic, first: int | None = None, last: int | None = None) -> Readi
     _add_remarks(topic, page.lines)
     page.lead = _corrected(page)
     _add_affected(page, listed)
-    _Margins(topic).fill(page.lines)
+    _Margins().fill(page.lines)
     return page
 
 
@@ -725,33 +460,41 @@ def _full(topic: Topic, report: Report, items: Sequence[DeltaItem]) -> dict[str,
 def _changed(topic: Topic, one: Merged, book: SourceBook, runs: Mapping[int, Column]) -> Line:
     item = one.as_item()
     sources = book.by_number(item.run_id, item.citations)
+    cited = list({source.n: source for source in sources.values()}.values())
     row = delta_row(item, sources)
     key = report_text.sentence_key(item.sentence)
+    fact = _fact_of(one)
     line = Line(
         status=str(item.status),
         key=key,
         text=item.sentence,
         html=row.now,
-        marks=_marks({row.n: row for row in sources.values()}.values(), key),
+        marks=_marks(cited, key),
         row=row,
-        trail=_trail(topic, one, runs),
+        source=cited[0] if cited else None,
+        runs=_trail(topic, one, runs),
+        is_struck=fact.get("state") == TopicFact.State.STRUCK,
+        history_url=_history_url(topic, fact.get("id") or item.previous_fact_id),
     )
-    if item.status == Status.CHANGED:
-        line.beside = None if row.is_joined else row
-    elif item.status == Status.CONTRADICTED:
+    if item.status == Status.CONTRADICTED:
         line.html = format_html('{} <mark class="against">{}</mark>', row.before or "", row.now)
-    line.source = next(iter(sources.values()), None)
-    line.others = max(0, len({row.n for row in sources.values()}) - 1)
+    if more := len(cited[1:]):
+        words = ngettext("%(n)s more source", "%(n)s more sources", more)
+        line.origin = words % {"n": more}
     line.quote = _quote_of(line.source, key, item.quote)
-    fact = getattr(one.shown, "fact", None)
-    if fact:
-        line.fact_id, line.fact_state = fact["id"], fact["state"]
-    else:
-        line.fact_id = item.previous_fact_id
     if item.status != Status.GONE:
         line.correct_url = reverse("research:sentence-correct", args=[topic.slug, item.run_id, key])
         line.corrects_in_place = True
     return line
+
+
+def _fact_of(one: Merged) -> dict[str, Any]:
+    """Return the ID and the state of the fact that `add_facts` found for a change, or neither."""
+    return getattr(one.shown, "fact", None) or {}
+
+
+def _history_url(topic: Topic, fact_id: Any) -> str:
+    return reverse("research:fact-history", args=[topic.slug, fact_id]) if fact_id else ""
 
 
 def _quote_of(source: SourceRow | None, key: str, words: str) -> Quote | None:
@@ -824,17 +567,19 @@ def _add_facts(
         for item in one.items
         if item.previous_text
     }
-    told = {str(line.fact_id) for line in page.changed if line.fact_id}
-    quiet = set()
+    told: set[str] = set()
+    quiet: set[str] = set()
     for one in merged:
         ids = {str(item.previous_fact_id) for item in one.items if item.previous_fact_id}
         if one.is_listed:
             told |= ids
+            if fact := _fact_of(one):
+                told.add(str(fact["id"]))
         elif one.status == Status.GONE_QUIET:
             quiet |= ids
     by_number = {one.number: one for one in page.strip.columns}
     disputes = _disputes(topic, page, facts)
-    pairs: dict[Any, list[Line]] = {}
+    disputed: dict[Conflict, list[Line]] = {}
     for fact in facts:
         key = report_text.sentence_key(fact.text)
         if key in shown or str(fact.pk) in told:
@@ -844,13 +589,13 @@ def _add_facts(
             line.status = str(Status.NEW)
             page.changed.append(line)
         elif fact.pk in disputes:
-            line.conflict, line.status = disputes[fact.pk], str(Status.CONTRADICTED)
-            pairs.setdefault(line.conflict.pk, []).append(line)
+            line.status = str(Status.CONTRADICTED)
+            disputed.setdefault(disputes[fact.pk], []).append(line)
         elif str(fact.pk) in quiet:
             page.quiet.append(line)
         else:
             page.still.append(line)
-    page.disputed = list(pairs.values())
+    page.disputed = disputed
 
 
 def _disputes(topic: Topic, page: Reading, facts: Sequence[Any]) -> dict[Any, Conflict]:
@@ -880,12 +625,12 @@ def _known(
         marks=_marks([source], key) if source else "",
         source=source,
         quote=_quote_of(source, key, fact.quote),
-        fact_id=fact.pk,
-        fact_state=fact.state,
-        by_person=fact.touched_by_person,
+        runs=_confirmed(fact),
         since=found,
-        confirmed=_confirmed(fact),
+        history_url=_history_url(topic, fact.pk),
     )
+    if source is None and fact.touched_by_person:
+        line.origin = _("written or edited by you")
     # A sentence of a report is corrected with the report. Another fact is edited itself.
     if found is not None and not fact.touched_by_person:
         line.correct_url = reverse("research:sentence-correct", args=[topic.slug, found.pk, key])
@@ -895,15 +640,15 @@ def _known(
     return line
 
 
-def _confirmed(fact: Any) -> str:
-    """Return how often a fact was confirmed: `confirmed 9 times, last today`."""
+def _confirmed(fact: Any) -> list[str]:
+    """Return how often a fact was confirmed, if it was: `confirmed 9 times, last today`."""
     count, at = fact.times or 0, fact.last_at
     if not count or at is None:
-        return ""
+        return []
     day = timezone.localtime(at)
     when = _("today") if day.date() == timezone.localdate() else date_format(day, "j M Y")
     words = ngettext("confirmed once, %(day)s", "confirmed %(n)d times, last %(day)s", count)
-    return words % {"n": count, "day": when}
+    return [words % {"n": count, "day": when}]
 
 
 # --- what people added ---
@@ -945,11 +690,9 @@ def _add_affected(page: Reading, listed: Sequence[Merged]) -> None:
 
 
 class _Margins:
-    """Adds the parts of lines that many of them share: words, links, and the facts about a source."""
+    """Renders the margins of a page's lines: words, links, and the facts about a source."""
 
-    def __init__(self, topic: Topic) -> None:
-        self._topic = topic
-        self._note_url = reverse("research:sentence-note", args=[topic.slug])
+    def __init__(self) -> None:
         changed = "≠ " + _("Changed")
         self._kinds = {
             Status.CONTRADICTED: "! " + _("Disputed"),
@@ -975,32 +718,21 @@ class _Margins:
     def fill(self, lines: Iterable[Line]) -> None:
         last: SourceRow | None = None
         for line in lines:
-            quote = line.quote
-            line.kind = self._kind_of(line)
-            line.note_url = f"{self._note_url}?sentence={urlquote(line.text)}"
-            if line.fact_id:
-                args = [self._topic.slug, line.fact_id]
-                line.history_url = reverse("research:fact-history", args=args)
-            if quote is not None:
-                key = report_text.sentence_key(quote.quote) if quote.quote else line.key
-                line.shows_quote = key != line.key
+            cited: SafeString | str = ""
             parts: list[SafeString] = []
             if line.source is not None:
-                line.cited, of_source = self._source(line.source, is_same=line.source is last)
+                cited, of_source = self._source(line.source, is_same=line.source is last)
                 last = line.source
                 parts += of_source
-                if line.others:
-                    more = ngettext("%(n)s more source", "%(n)s more sources", line.others)
-                    parts.append(format_html("<span>{}</span>", more % {"n": line.others}))
-            elif line.by_person:
-                parts.append(format_html("<span>{}</span>", _("written or edited by you")))
-            if quote is not None:
-                parts.append(self._state_of(line, quote))
-            said = [line.confirmed, *line.trail] if line.confirmed else line.trail
-            parts += [format_html("<span>{}</span>", one) for one in said]
+            if line.origin:
+                parts.append(format_html("<span>{}</span>", line.origin))
+            if line.quote is not None:
+                parts.append(self._state_of(line, line.quote))
+            parts += [format_html("<span>{}</span>", one) for one in line.runs]
             if line.checked:
                 parts.append(format_html('<span class="ok">{}</span>', _("verified by you ✓")))
-            line.facts_of = SafeString("\n".join(parts))  # nosec B703
+            facts = SafeString("\n".join(parts))  # nosec B703
+            line.margin = Margin(self._kind_of(line), cited, facts)
 
     def _kind_of(self, line: Line) -> SafeString | str:
         if line.beside is None and line.status == Status.CHANGED and line.waits:

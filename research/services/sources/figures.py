@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.db.keyset import PAGE_SIZE, Page
-from beacon_site.text.cleaning import cell, choice_sent, csv_line, words_sent
+from beacon_site.text.cleaning import cell, choice_sent, csv_line, number_of, words_sent
 from beacon_site.text.messages import from_column
 from memory.models import Activity, RefusedSource, SourceRule, Topic, User
 from memory.models.actors import Actor
@@ -519,11 +519,7 @@ def not_met(rules: Rules, rows: Sequence[DeskRow]) -> list[tuple[str, str]]:
 
 
 def offset_of(cursor: str) -> int:
-    return (
-        min(int(cursor), MOST_OFFSET)
-        if cursor.isascii() and cursor.isdigit() and len(cursor) < 10
-        else 0
-    )
+    return min(number_of(cursor) or 0, MOST_OFFSET)
 
 
 def row_of(figures: Figures, rules: Rules) -> DeskRow:

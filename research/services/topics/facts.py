@@ -168,17 +168,14 @@ def _of_state() -> QuerySet[Any]:
     return Revision.objects.filter(record_type=TopicFact.record_type(), after__has_key="state")
 
 
-def timeline_of(topic: Topic, runs: Mapping[int, int] | None = None, *, cursor: str = "") -> Page:
-    """Return a page of retired facts and those marked as wrong, latest first, as rows.
-
-    `runs` are the topic's runs by number, if already known.
-    """
+def timeline_of(topic: Topic, *, cursor: str = "") -> Page:
+    """Return a page of retired facts and those marked as wrong, latest first, as rows."""
     gone = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.CURRENT)
     revisions = _of_state().filter(record_id=OuterRef("pk")).order_by("-id")
     told = JSONObject(created="created", actor="actor", reason="reason")
     gone = gone.annotate(last_change=Subquery(revisions.values(told=told)[:1]))
     page = page_of(gone, by="updated", falling=True, cursor=cursor, size=TIMELINE_SIZE)
-    rows = fact_rows(topic, page.rows, runs, _changes_told(page.rows))
+    rows = fact_rows(topic, page.rows, told=_changes_told(page.rows))
     places: dict[Any, int] = {}
     for row in rows:  # one group per run and reason
         places.setdefault(row.fact.retired_run, len(places))

@@ -29,7 +29,7 @@ from beacon_site.providers.search.base import (
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from beacon_site.text.cleaning import one_line, slug_of
 from beacon_site.text.messages import grouped
-from beacon_site.web.responses import AsksAboutSecrets, CleanTextField
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, TakesRefusals
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
 from memory.models.topics import NameTaken
@@ -827,7 +827,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         return {name: str(self.schedule[name]) for name in names}
 
 
-class EditorForm(AsksAboutSecrets):
+class EditorForm(AsksAboutSecrets, TakesRefusals):
     """What an editor of a shared topic can change. Documents of the owner’s library aren't part of it."""
 
     objective = TopicForm.base_fields["objective"]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from itertools import chain
 from typing import Any, Generic, Literal, TypeVar, overload
 
@@ -26,10 +27,11 @@ from django.utils.functional import Promise
 
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderError
+from beacon_site.providers.llm.base import Answer, Message
 from beacon_site.text.cleaning import clean
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import joined
-from memory.services.llm.asking import BudgetReached
+from memory.services.llm.asking import BudgetReached, ask_model
 from research.models import Run, Step
 from research.services.budgets.budget import RunMeter, budget_of
 from research.services.runs.context import outputs
@@ -38,6 +40,7 @@ from research.services.runs.context.cited_pages import PagePreparer
 # --- calls in parallel threads ---
 
 T = TypeVar("T")
+Meanwhile = Callable[[], object] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,9 +402,7 @@ class RunContext:
         except BudgetReached as exc:
             self.stop(_("stopped early: %(why)s") % {"why": exc})
 
-    def wait_for(
-        self, call: Callable[[], T], *, meanwhile: Callable[[], object] | None = None
-    ) -> T:
+    def wait_for(self, call: Callable[[], T], *, meanwhile: Meanwhile = None) -> T:
         """Run `call` in a thread and return its result, checking for requests in the meantime.
 
         A request to stop doesn't end it, because the run finishes with its result. `meanwhile` is
@@ -409,6 +410,21 @@ class RunContext:
         """
         batches = self._outcomes([call], 1, to_the_end=True, meanwhile=meanwhile)
         return next(batches)[0].get()
+
+    def ask(
+        self, purpose: str, messages: Sequence[Message], *, meanwhile: Meanwhile = None, **more: Any
+    ) -> Answer | None:
+        """Ask the model for this run, as `ask_model` does, and check for requests in the meantime."""
+        return ask_model(
+            purpose,
+            messages,
+            owner=self.topic.owner,
+            source=self.run.source,
+            topic=self.topic,
+            meter=self.meter,
+            wait_for=partial(self.wait_for, meanwhile=meanwhile),
+            **more,
+        )
 
     def each_of(
         self, calls: Sequence[Callable[[], T]], *, at_once: int = 24
@@ -435,7 +451,7 @@ class RunContext:
         threads: int,
         *,
         to_the_end: bool,
-        meanwhile: Callable[[], object] | None = None,
+        meanwhile: Meanwhile = None,
     ) -> Iterator[list[Outcome[T]]]:
         def look() -> bool:
             self.look()

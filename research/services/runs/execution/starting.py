@@ -26,6 +26,7 @@ from memory.services.library.documents import SERVICE as LIBRARY
 from memory.services.llm import connections
 from memory.services.llm.asking import BudgetReached, check_month
 from memory.services.review import proposals as review_services
+from memory.services.review.risks import Write
 from research.models import Run, RunAlreadyActive, Schedule, TopicSettings
 from research.models.runs import RETRIED
 from research.models.topics import settings_now
@@ -389,9 +390,8 @@ def check_fields(named: Iterable[str], by: Actor) -> None:
 
 def check_review(owner: User, texts: Iterable[str], *, by: Actor, trust: str) -> None:
     """Raise Locked if the agent's topic, or its change, would need review."""
-    why = review_services.why_held(
-        owner, "topic", by=by, trust=trust, texts=list(texts), leaves_topic=True
-    )
+    write = Write(owner, "topic", by, trust, leaves_topic=True, texts=list(texts))
+    why = review_services.why_held(write)
     if why:
         words = _(
             "This topic would need review (%(why)s), and agents can’t submit topics for review. Nothing was saved. Ask the user to create or change the topic."

@@ -41,6 +41,13 @@ Status = DeltaItem.Status
 VERSIONS = "versions of the page"  # what compared a change between two versions of one page
 
 
+# The fields that a change and its stored item have in common.
+_SAME = (
+    "status", "sentence", "citations", "quote", "previous_text", "previous_source", "withheld",
+    "judged_by", "judged", "unsure", "compared_by",
+)  # fmt: skip
+
+
 @dataclass(slots=True)
 class Change:
     """One delta item before it is stored. `previous_id` is the id of the fact it is compared with.
@@ -62,6 +69,11 @@ class Change:
     compared_by: str = ""
     conflict_id: str = ""
     told: str = ""
+
+    @classmethod
+    def of(cls, item: DeltaItem) -> Change:
+        """Return a stored item as it was compared, without the fact and the conflict."""
+        return cls(**{name: getattr(item, name) for name in _SAME})
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -348,19 +360,9 @@ def store(run: Run, changes: Sequence[Change]) -> None:
         DeltaItem(
             run=run,
             position=position,
-            status=change.status,
-            sentence=change.sentence,
             previous_fact_id=change.previous_id if change.previous_id in known else None,
-            previous_text=change.previous_text,
-            previous_source=change.previous_source,
-            unsure=change.unsure,
-            compared_by=change.compared_by,
             conflict_id=change.conflict_id if change.conflict_id in noted else None,
-            citations=change.citations,
-            quote=change.quote,
-            withheld=change.withheld,
-            judged_by=change.judged_by,
-            judged=change.judged,
+            **{name: getattr(change, name) for name in _SAME},
         )
         for position, change in enumerate(changes, start=1)
     )

@@ -49,7 +49,7 @@ from beacon_site.text.sentences import split_sentences
 from memory.models import Sensitivity, TopicFact
 from memory.services.context import topic_block
 from memory.services.llm import connections
-from memory.services.llm.asking import BudgetReached, ask_model
+from memory.services.llm.asking import BudgetReached
 from memory.services.topic_memory import KnownFact, TopicMemory
 from research.claims import selection
 from research.claims.linking import SURE, Comparison, DatedSentence, Verdict
@@ -112,17 +112,7 @@ def of_run(work: RunContext, facts: Sequence[KnownFact]) -> SecondOpinion | None
     untold = {ids.index(str(pk)) for pk in secret.values_list("pk", flat=True)}
 
     def ask(messages: Sequence[Message], schema: type[BaseModel], most: int) -> Answer | None:
-        return ask_model(
-            PURPOSE,
-            messages,
-            owner=work.topic.owner,
-            source=work.run.source,
-            topic=work.topic,
-            schema=schema,
-            max_tokens=most,
-            meter=work.meter,
-            wait_for=work.wait_for,
-        )
+        return work.ask(PURPOSE, messages, schema=schema, max_tokens=most)
 
     return partial(opinions, ask=ask, warn=work.run.warn, about=work.topic.title, untold=untold)
 
@@ -440,16 +430,12 @@ def _by_model(
             work.ahead.go_on()
 
     try:
-        answer = ask_model(
+        answer = work.ask(
             "write",
             _writing_messages(work, memory, pages, again),
-            owner=work.topic.owner,
-            source=work.run.source,
-            topic=work.topic,
             schema=WrittenReport,
             max_tokens=ANSWER_TOKENS,
-            meter=work.meter,
-            wait_for=partial(work.wait_for, meanwhile=meanwhile),
+            meanwhile=meanwhile,
             on_text=live.take,
         )
     except ProviderNonsense as exc:

@@ -29,7 +29,7 @@ from memory.models.actors import RESEARCH, Actor
 from memory.services import topic_memory
 from memory.services.context import topic_block
 from memory.services.llm import connections
-from memory.services.llm.asking import BudgetReached, ask_model
+from memory.services.llm.asking import BudgetReached
 from memory.services.topic_memory import TopicMemory
 from research.models import Run, Step, TopicSettings
 from research.models.runs import reopen_plan
@@ -254,19 +254,14 @@ def _by_model(
         "today": timezone.localdate().isoformat(),
         **applied_rules.for_plan(settings),
     }
-    answer = ask_model(
+    answer = work.ask(
         "plan",
         [
             Message("system", render_to_string("prompts/plan_system.txt", context)),
             Message("user", render_to_string("prompts/plan_user.txt", context)),
         ],
-        owner=work.topic.owner,
-        source=work.run.source,
-        topic=work.topic,
         schema=Plan,
         max_tokens=600,
-        meter=work.meter,
-        wait_for=work.wait_for,
     )
     if answer is None:
         return []

@@ -361,27 +361,23 @@ def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
 
 
 def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
+    new, confirmed, retired = map(len, (facts.new, facts.confirmed, facts.retired))
     detail = _(
         "saved as Run #%(number)d (facts: %(new)d new, %(confirmed)d confirmed,"
         " %(retired)d no longer current)"
-    ) % {
-        "number": number,
-        "new": len(facts.new),
-        "confirmed": len(facts.confirmed),
-        "retired": len(facts.retired),
-    }
+    ) % {"number": number, "new": new, "confirmed": confirmed, "retired": retired}
     output: SaveOutput = {
         "number": number,
-        "facts_new": len(facts.new),
-        "facts_confirmed": len(facts.confirmed),
-        "facts_retired": len(facts.retired),
+        "facts_new": new,
+        "facts_confirmed": confirmed,
+        "facts_retired": retired,
         "problem": problem,
     }
     counts = {
         "number": number,
-        "facts_new": len(facts.new),
-        "facts_confirmed": len(facts.confirmed),
-        "facts_retired": len(facts.retired),
+        "facts_new": new,
+        "facts_confirmed": confirmed,
+        "facts_retired": retired,
     }
     return StepResult(output, detail=detail, counts=counts, warning=problem)
 
