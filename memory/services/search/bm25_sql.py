@@ -92,11 +92,7 @@ class EntryFilter:
     params: tuple[Any, ...] = ()
     required: tuple[str, ...] = ()  # tsqueries, such as phrases
     stands: bool | None = None
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether the figures may count entries that are left out."""
-        return bool(self.where or self.required)
+    is_narrow: bool = False  # whether many entries that the figures count are left out
 
 
 def rows_of(parts: Sequence[tuple[str, list[Any]]]) -> dict[int, list[Row]]:
