@@ -152,6 +152,19 @@ def _select(
     ]  # fmt: skip
 
 
+def kept(space: Space, among: EntryFilter, ids: Iterable[uuid.UUID]) -> set[uuid.UUID]:
+    """Return those of the records whose entries match the filter."""
+    where, params = _among([among])
+    phrases = "".join(" AND e.words @@ %s::tsquery" for _query in among.required)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT e.record_id FROM memory_searchentry e WHERE e.space_id = %s "  # noqa: S608  our own names  # nosec B608
+            f"AND e.record_id = ANY(%s) AND {where}{phrases}",
+            [space.id, list(ids), *params, *among.required],
+        )
+        return {key for (key,) in cursor.fetchall()}
+
+
 def _among(filters: Sequence[EntryFilter]) -> tuple[str, list[Any]]:
     """Return the condition on the entries of any of the lists, and its parameters."""
     lists = [" AND ".join([_standing("e", one), *one.where]) for one in filters]
@@ -390,6 +403,7 @@ class Space:
     documents: int
     length: int
     has_superseded: bool
+    has_ratings: bool  # of the owner, for any question
     terms: dict[str, TermFigures] = field(default_factory=dict)
 
     @property
@@ -421,10 +435,11 @@ def spaces_of(
         cursor.execute(
             "SELECT s.id, s.record_type, s.language, s.documents, s.length, "
             "EXISTS (SELECT 1 FROM memory_searchentry e WHERE e.space_id = s.id AND NOT e.stands), "
+            "EXISTS (SELECT 1 FROM memory_rating WHERE owner_id = %s), "
             "t.lexeme, t.documents, t.most, t.shortest FROM memory_searchspace s "
             "LEFT JOIN memory_searchterm t ON t.space_id = s.id AND t.lexeme = ANY(%s) "
             "AND t.documents > 0 WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
-            [asked, owner.pk, list(types)],
+            [owner.pk, asked, owner.pk, list(types)],
         )
         rows = cursor.fetchall()
     found: dict[int, Space] = {}
