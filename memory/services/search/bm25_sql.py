@@ -131,6 +131,8 @@ def _select(
     queries = [" & ".join([f"({query})", *required]) for query in look.queries]
     found = " OR ".join(["e.words @@ %s::tsquery"] * len(queries))
     matched = ", ".join(["e.words @@ %s::tsquery"] * len(terms))
+    lookup = f"memory_searchentry e WHERE ({found}) AND e.space_id = %s"
+    entries = f"(SELECT * FROM {lookup} OFFSET 0) e WHERE" if look.is_small else f"{lookup} AND"
     best = " UNION ALL ".join(
         f"(SELECT %s::int AS place, s.id, s.record_id, s.score FROM scored s "  # noqa: S608  our own names  # nosec B608
         f"WHERE {_standing('s', job.among)} ORDER BY s.score DESC, s.record_id LIMIT %s)"
@@ -140,13 +142,12 @@ def _select(
         "WITH scored AS ("  # noqa: S608  our own names  # nosec B608
         f"SELECT c.id, c.record_id, c.stands, {adds} AS score FROM ("
         "SELECT e.id, e.record_id, e.stands, e.words, %s::float8 + %s::float8 * e.length AS norm "
-        "FROM memory_searchentry e "
-        f"WHERE ({found}) AND {among} AND e.space_id = %s OFFSET 0) c) "
+        f"FROM {entries} {among} OFFSET 0) c) "
         f"SELECT b.place, b.record_id, b.score, ARRAY[{matched}] FROM ({best}) b "
         "JOIN memory_searchentry e ON e.id = b.id"
     )
     return statement, [
-        *values, *norm, *queries, *among_params, space.id,
+        *values, *norm, *queries, space.id, *among_params,
         *(term.query for term in terms),
         *(value for at, job in wanted for value in (at, job.limit)),
     ]  # fmt: skip
@@ -527,6 +528,8 @@ class _Lookup:
     rest: tuple[Term, ...] = ()  # the rarest first
     room: int = 0
     is_last: bool = False
+    # Filters are checked on these documents. An index on a filter would read many more.
+    is_small: bool = False
 
 
 def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
@@ -566,7 +569,8 @@ def _next_look(job: Job, look: _Lookup, best: list[Ranked]) -> _Lookup | None:
     if look.is_last or not look.rest:
         return None
     if len(best) < job.limit:
-        return _look(look.rest, look.room * 8, 0, 0)
+        # If the filters exclude all likely documents, the planner may know a faster index.
+        return _look(look.rest, look.room * 8, 0, job.space.documents if best else 0)
     sure = best[-1].score * (1 - 1e-9)
     if sum(term.bound for term in look.rest) < sure:
         return None
@@ -583,6 +587,7 @@ def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look
     taken = sum(total <= room for total in totals)
     queries = [term.query for term in rest[:taken]]
     others = rest[taken:]
+    is_small = True
     if others and (not taken or totals[taken - 1] < wanted):
         some = ""
         if documents and others[0].figures.documents > MANY:
@@ -592,7 +597,8 @@ def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look
         else:
             queries.append(others[0].query)
             others = others[1:]
-    return _Lookup([" | ".join(queries)], tuple(others), room)
+            is_small = False
+    return _Lookup([" | ".join(queries)], tuple(others), room, is_small=is_small)
 
 
 def _read(
