@@ -131,8 +131,9 @@ def _select(
     queries = [" & ".join([f"({query})", *required]) for query in look.queries]
     found = " OR ".join(["e.words @@ %s::tsquery"] * len(queries))
     matched = ", ".join(["e.words @@ %s::tsquery"] * len(terms))
-    lookup = f"memory_searchentry e WHERE ({found}) AND e.space_id = %s"
-    entries = f"(SELECT * FROM {lookup} OFFSET 0) e WHERE" if look.is_small else f"{lookup} AND"
+    entries = f"memory_searchentry e WHERE ({found}) AND e.space_id = %s AND"
+    if look.is_small:
+        entries = f"(SELECT * FROM {entries} TRUE OFFSET 0) e WHERE"  # noqa: S608  our own names  # nosec B608
     best = " UNION ALL ".join(
         f"(SELECT %s::int AS place, s.id, s.record_id, s.score FROM scored s "  # noqa: S608  our own names  # nosec B608
         f"WHERE {_standing('s', job.among)} ORDER BY s.score DESC, s.record_id LIMIT %s)"
