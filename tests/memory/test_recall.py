@@ -313,6 +313,20 @@ def test_what_cannot_be_asked_is_explained(alice: Any) -> None:
         recall(alice, "x", types=["nonsense"])
 
 
+def test_a_replacement_is_returned_only_if_it_matches_the_filters(alice: Any) -> None:
+    old = note(alice, "The night train is slow.", kind="log")
+    new = supersede(old, "The sleeper runs again.")
+    new.change(by=alice.actor, kind="rule")
+    assert found(alice, "train kind:rule") == [new]
+    assert found(alice, "train kind:log") == []
+    assert found(alice, 'train "is slow"') == []
+    assert found(alice, "train -slow") == [new]
+    assert found(alice, "train -sleeper") == []
+    assert found(alice, "train", now=timezone.now() + timedelta(days=1)) == [new]
+    new.change(by=alice.actor, expires_at=timezone.now() + timedelta(hours=1))
+    assert found(alice, "train", now=timezone.now() + timedelta(days=1)) == []
+
+
 def test_recall_asks_a_fixed_number_of_queries(
     alice: Any, django_assert_max_num_queries: Any
 ) -> None:
@@ -320,6 +334,6 @@ def test_recall_asks_a_fixed_number_of_queries(
         note(alice, f"train {number}", tags=[f"t{number}"])
         observation(alice, f"train observed {number}")
     fact(alice, "The train of this kind runs at night.")
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(6):
         hits: list[RecallHit] = recall(alice, "train topic:none,solid-state", "lexical", limit=50)
         assert len({hit.title for hit in hits}) > 30

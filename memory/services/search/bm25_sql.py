@@ -92,11 +92,7 @@ class EntryFilter:
     params: tuple[Any, ...] = ()
     required: tuple[str, ...] = ()  # tsqueries, such as phrases
     stands: bool | None = None
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether the figures may count entries that are left out."""
-        return bool(self.where or self.required)
+    is_narrow: bool = False  # whether many entries that the figures count are left out
 
 
 def rows_of(parts: Sequence[tuple[str, list[Any]]]) -> dict[int, list[Row]]:
@@ -135,6 +131,9 @@ def _select(
     queries = [" & ".join([f"({query})", *required]) for query in look.queries]
     found = " OR ".join(["e.words @@ %s::tsquery"] * len(queries))
     matched = ", ".join(["e.words @@ %s::tsquery"] * len(terms))
+    entries = f"memory_searchentry e WHERE ({found}) AND e.space_id = %s AND"
+    if look.is_small:
+        entries = f"(SELECT * FROM {entries} TRUE OFFSET 0) e WHERE"  # noqa: S608  our own names  # nosec B608
     best = " UNION ALL ".join(
         f"(SELECT %s::int AS place, s.id, s.record_id, s.score FROM scored s "  # noqa: S608  our own names  # nosec B608
         f"WHERE {_standing('s', job.among)} ORDER BY s.score DESC, s.record_id LIMIT %s)"
@@ -144,16 +143,28 @@ def _select(
         "WITH scored AS ("  # noqa: S608  our own names  # nosec B608
         f"SELECT c.id, c.record_id, c.stands, {adds} AS score FROM ("
         "SELECT e.id, e.record_id, e.stands, e.words, %s::float8 + %s::float8 * e.length AS norm "
-        "FROM memory_searchentry e "
-        f"WHERE ({found}) AND {among} AND e.space_id = %s OFFSET 0) c) "
+        f"FROM {entries} {among} OFFSET 0) c) "
         f"SELECT b.place, b.record_id, b.score, ARRAY[{matched}] FROM ({best}) b "
         "JOIN memory_searchentry e ON e.id = b.id"
     )
     return statement, [
-        *values, *norm, *queries, *among_params, space.id,
+        *values, *norm, *queries, space.id, *among_params,
         *(term.query for term in terms),
         *(value for at, job in wanted for value in (at, job.limit)),
     ]  # fmt: skip
+
+
+def kept(space: Space, among: EntryFilter, ids: Iterable[uuid.UUID]) -> set[uuid.UUID]:
+    """Return those of the records whose entries match the filter."""
+    where, params = _among([among])
+    phrases = "".join(" AND e.words @@ %s::tsquery" for _query in among.required)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT e.record_id FROM memory_searchentry e WHERE e.space_id = %s "  # noqa: S608  our own names  # nosec B608
+            f"AND e.record_id = ANY(%s) AND {where}{phrases}",
+            [space.id, list(ids), *params, *among.required],
+        )
+        return {key for (key,) in cursor.fetchall()}
 
 
 def _among(filters: Sequence[EntryFilter]) -> tuple[str, list[Any]]:
@@ -394,6 +405,7 @@ class Space:
     documents: int
     length: int
     has_superseded: bool
+    has_ratings: bool  # of the owner, for any question
     terms: dict[str, TermFigures] = field(default_factory=dict)
 
     @property
@@ -425,10 +437,11 @@ def spaces_of(
         cursor.execute(
             "SELECT s.id, s.record_type, s.language, s.documents, s.length, "
             "EXISTS (SELECT 1 FROM memory_searchentry e WHERE e.space_id = s.id AND NOT e.stands), "
+            "EXISTS (SELECT 1 FROM memory_rating WHERE owner_id = %s), "
             "t.lexeme, t.documents, t.most, t.shortest FROM memory_searchspace s "
             "LEFT JOIN memory_searchterm t ON t.space_id = s.id AND t.lexeme = ANY(%s) "
             "AND t.documents > 0 WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
-            [asked, owner.pk, list(types)],
+            [owner.pk, asked, owner.pk, list(types)],
         )
         rows = cursor.fetchall()
     found: dict[int, Space] = {}
@@ -516,6 +529,8 @@ class _Lookup:
     rest: tuple[Term, ...] = ()  # the rarest first
     room: int = 0
     is_last: bool = False
+    # Filters are checked on these documents. An index on a filter would read many more.
+    is_small: bool = False
 
 
 def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
@@ -555,7 +570,8 @@ def _next_look(job: Job, look: _Lookup, best: list[Ranked]) -> _Lookup | None:
     if look.is_last or not look.rest:
         return None
     if len(best) < job.limit:
-        return _look(look.rest, look.room * 8, 0, 0)
+        # If the filters exclude all likely documents, the planner may know a faster index.
+        return _look(look.rest, look.room * 8, 0, job.space.documents if best else 0)
     sure = best[-1].score * (1 - 1e-9)
     if sum(term.bound for term in look.rest) < sure:
         return None
@@ -572,6 +588,7 @@ def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look
     taken = sum(total <= room for total in totals)
     queries = [term.query for term in rest[:taken]]
     others = rest[taken:]
+    is_small = True
     if others and (not taken or totals[taken - 1] < wanted):
         some = ""
         if documents and others[0].figures.documents > MANY:
@@ -581,7 +598,8 @@ def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look
         else:
             queries.append(others[0].query)
             others = others[1:]
-    return _Lookup([" | ".join(queries)], tuple(others), room)
+            is_small = False
+    return _Lookup([" | ".join(queries)], tuple(others), room, is_small=is_small)
 
 
 def _read(

@@ -490,7 +490,14 @@ def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> Ent
         params=tuple(conditions.params),
         required=tuple(query for query in phrases if query),
         stands=True if kind.successors is not None else None,
+        is_narrow=_is_narrow(asked),
     )
+
+
+def _is_narrow(asked: Narrowing) -> bool:
+    """Whether the filters exclude many records. A negated filter usually excludes only a few."""
+    has_filter = any(not one.negated and one.field != "type" for one in asked.filters)
+    return has_filter or bool(asked.after or asked.before or asked.question.phrases)
 
 
 def _add_rules(kind: RecallKind, asked: Narrowing, conditions: _Conditions) -> None:

@@ -187,14 +187,14 @@ class Candidate:
 
 
 def successors_of(
-    asked: Narrowing, kind: RecallKind, ids: Sequence[uuid.UUID]
+    asked: Narrowing, kind: RecallKind, space: Space | None, ids: Sequence[uuid.UUID]
 ) -> dict[uuid.UUID, uuid.UUID | None]:
     """Return the replacements of superseded records; None if the filters exclude the replacement."""
-    found = kind.successors(ids) if kind.successors is not None and ids else {}
-    if not found:
+    found = kind.successors(ids) if kind.successors is not None and space and ids else {}
+    if space is None or not found:
         return {}
-    allowed = rows_of(kind, asked).filter(pk__in=set(found.values()))
-    kept = set(allowed.values_list("pk", flat=True))
+    among = among_of(kind, asked, space.language)
+    kept = bm25_sql.kept(space, among, set(found.values()))
     return {old: new if new in kept else None for old, new in found.items()}
 
 
@@ -297,12 +297,6 @@ def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
                 one.notices.append(_("The query has no letters or digits, so it was ignored."))
             _add_newest(one, limit)
         return tuple(dict.fromkeys(words))
-    if mode != "exact" and as_of.current() is None:
-        owner = answers[0].asked.owner
-        mine = Rating.objects.of(owner)
-        rated = mine.by_record(text, words, bm25_sql.language_of(owner))
-        for one in answers:
-            one.rated = rated
     if mode == "auto":
         near_in_meaning(answers, limit)
     by_words(answers, words, mode, limit)
@@ -321,6 +315,12 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
     """Find and score the records that contain the words."""
     formula = bm25_sql.EXACT if mode == "exact" else bm25_sql.LEXICAL
     spaces = _spaces([one.asked for one in answers], words)
+    if mode != "exact" and as_of.current() is None and any(one.has_ratings for one in spaces):
+        asked = answers[0].asked
+        language = bm25_sql.language_of(asked.owner)
+        rated = Rating.objects.of(asked.owner).by_record(asked.question.words, words, language)
+        for one in answers:
+            one.rated = rated
     jobs: list[Job] = []
     of: list[Answer] = []  # the question of each job
     for one in answers:
@@ -330,7 +330,7 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
         kind = KINDS[job.space.record_type]
         answer.spaces[kind.type] = job.space
         if job.among.stands is False:
-            _rank_replacements(answer, kind, ranked)
+            _rank_replacements(answer, kind, job.space, ranked)
             continue
         for entry in ranked:
             candidate = answer.of((kind.type, entry.record_id))
@@ -393,9 +393,11 @@ def _terms_of(asked: Narrowing, space: Space) -> list[str]:
     return query_terms(asked.question.words, space.language)
 
 
-def _rank_replacements(answer: Answer, kind: RecallKind, ranked: list[Ranked]) -> None:
+def _rank_replacements(
+    answer: Answer, kind: RecallKind, space: Space, ranked: list[Ranked]
+) -> None:
     """Give the ranked records' replacements their rank, if it is better than their own."""
-    successors = successors_of(answer.asked, kind, [one.record_id for one in ranked])
+    successors = successors_of(answer.asked, kind, space, [one.record_id for one in ranked])
     for one in ranked:
         successor = successors.get(one.record_id)
         if successor is None:
@@ -447,7 +449,7 @@ def with_meaning(answer: Answer, words: list[str]) -> None:
     successors: dict[uuid.UUID, uuid.UUID | None] = {}
     for kind in asked.kinds:
         of_kind = [one.id for one in near if one.type == kind.type]
-        successors |= successors_of(asked, kind, of_kind)
+        successors |= successors_of(asked, kind, answer.spaces.get(kind.type), of_kind)
     for record in near:  # the nearest first
         stands = successors.get(record.id, record.id)
         if stands is None:
