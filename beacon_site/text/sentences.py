@@ -187,7 +187,7 @@ _NEVER_LAST = frozenset(
     ).split()
 )
 # "16. Juli" is never split, whatever the text's language seems to be.
-_DAY = re.compile(r"(?:^|\D)\d{1,2}\.$")
+_DAY = re.compile(r"(?:^|\D)\d{1,2}\\?\.$")
 _GOES_ON = re.compile(
     r"(?:januar|jänner|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember)\b",
     re.IGNORECASE,
