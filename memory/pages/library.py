@@ -223,7 +223,9 @@ def library_list(request: BeaconRequest) -> HttpResponse:
     context: dict[str, Any] = {"bar": bar, "query": query, "watched": settings.BEACON_LIBRARY_DIR}
     if query:
         found = library_services.find(request.user, query, limit=MOST_FOUND, among=documents)
-        context["found"] = [(one, marked(passage, query)) for one, passage, _score in found]
+        context["found"] = [
+            (_with_format(one), marked(passage, query)) for one, passage, _score in found
+        ]
     else:
         context |= _page(request, documents)
     if request.htmx and request.htmx.target == "documents":
@@ -281,8 +283,14 @@ def _page(request: BeaconRequest, documents: Any) -> dict[str, Any]:
     cursor = request.GET.get("cursor", "")
     page = page_of(documents, by="created", falling=True, cursor=cursor, size=PAGE)
     for document in page.rows:
-        document.beginning = _beginning(document)
+        document.beginning = _beginning(_with_format(document))
     return {"documents": page.rows, "next_cursor": page.next_cursor}
+
+
+def _with_format(document: Any) -> Any:
+    """Add the document's format in words, for its row."""
+    document.format = KINDS.get(document.media_type, document.media_type)
+    return document
 
 
 def _beginning(document: Any) -> str:

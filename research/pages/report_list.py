@@ -205,7 +205,7 @@ def reports(request: BeaconRequest) -> HttpResponse:
         total = found(request.user, wanted).count()
     bar = FilterBar(
         reverse("research:reports"), "reports", query,
-        label=_("Search reports"), placeholder=_("Search titles, changes and text"), facets=facets,
+        label=_("Search reports"), placeholder=_("Search reports"), facets=facets,
         count=ngettext("%(n)d report", "%(n)d reports", total) % {"n": total}, views_page="reports",
     )  # fmt: skip
     bar = saved_views.with_views(request.user, bar)

@@ -134,6 +134,7 @@ def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     run = _run(request, slug, run_id, in_full=True)
     if trash.is_removed(run):
         return render(request, "research/run_trashed.html", trash.page_of_removed(run))
+    topic_list.add_figures(run.topic)
     if hasattr(run, "report"):
         limits = {"limits": starting.limits_in_words(run.topic.owner)}
         in_full = request.GET.get("hits") == "all"

@@ -124,6 +124,14 @@ class TopicRow:
             return _("Baseline")
         return _("Quiet") if is_quiet else _("Changed")
 
+    @property
+    def found_words(self) -> str:
+        """Return what the last run found as a sentence without an end."""
+        if self.last_run is None or self.last_run.is_baseline:
+            return _("Last run: baseline")
+        is_quiet = getattr(self.last_run, "is_quiet", False)
+        return _("Last run: nothing new") if is_quiet else _("Last run: changes found")
+
     @cached_property
     def summary(self) -> str:
         """Return the topic's summary without citations, which have no target here."""
@@ -391,6 +399,13 @@ def topics_of(user: User) -> QuerySet[Any]:
     total = _counted(Run.objects.kept(), "topic")
     found: QuerySet[Any] = topics.annotate(run_total=total, hitch=lately(OuterRef("pk")))
     return found.select_related("owner", "settings", "schedule")
+
+
+def add_figures(topic: Topic) -> None:
+    """Add the figures that the tabs show to a topic that was found with its run: one query."""
+    names = ("fact_count", "source_count", "run_total")
+    figures = topics_of(topic.owner).filter(pk=topic.pk).values(*names).first()
+    vars(topic).update(figures or {})
 
 
 def topic_or_404(request: BeaconRequest, slug: str) -> Any:

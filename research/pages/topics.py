@@ -78,7 +78,7 @@ def topics(request: BeaconRequest) -> HttpResponse:
         total = counts[wanted.show]
     bar = filter_bar.FilterBar(
         reverse("research:topics"), "topics", query,
-        label=_("Search topics"), placeholder=_("Search titles, labels and summaries"),
+        label=_("Search topics"), placeholder=_("Search topics"),
         facets=facets, sorts=SORTS,
         count=ngettext("%(n)d topic", "%(n)d topics", total) % {"n": total},
         views_page="topics",

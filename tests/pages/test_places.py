@@ -63,6 +63,7 @@ def test_every_page_is_in_a_place_and_lists_tabs_pages_only(
     shown = rail(browser, path)
 
     assert shown["nav_place"].label == place
+    assert shown["nav_in_more"] == (place in {"Ask", "Library", "Agents", "Settings"})
     assert [one.label for one, is_open, _number in shown["nav_tabs"] if is_open] == (
         [tab] if tab else []
     )

@@ -132,18 +132,32 @@ def test_the_state_is_a_word(browser: Client, alice: Any, preset: str, status: A
 
 
 @pytest.mark.parametrize(
-    ("is_baseline", "is_quiet", "word"),
-    [(True, False, "Baseline"), (False, True, "Quiet"), (False, False, "Changed")],
+    ("is_baseline", "is_quiet", "word", "said"),
+    [
+        (True, False, "Baseline", "Last run: baseline"),
+        (False, True, "Quiet", "Last run: nothing new"),
+        (False, False, "Changed", "Last run: changes found"),
+    ],
 )
-def test_without_a_schedule_the_state_says_what_the_last_run_found(
-    browser: Client, alice: Any, is_baseline: bool, is_quiet: bool, word: str
+def test_without_a_schedule_pages_say_what_the_last_run_found(
+    browser: Client, alice: Any, is_baseline: bool, is_quiet: bool, word: str, said: str
 ):
     topic = make(alice, "Harbours")
-    make_report(make_run(topic, is_baseline=is_baseline), is_quiet=is_quiet)
-    for page in ("/topics/", f"/topics/{topic.slug}/"):
-        body = browser.get(page).content.decode()
-        assert re.search(rf'<span class="status succeeded">\s*<svg.*?</svg>\s*{word}', body, re.S)
-        assert "Succeeded" not in body.partition("<main")[2].partition("</h1>")[0]
+    run = make_run(topic, is_baseline=is_baseline)
+    make_report(run, is_quiet=is_quiet)
+
+    row = text_of(browser.get(URL)).split("<tbody")[1]
+    head = (
+        text_of(browser.get(f"/topics/{topic.slug}/"))
+        .partition("<main")[2]
+        .partition("</header>")[0]
+    )
+
+    assert re.search(
+        rf'data-label="Last run">\s*<a [^>]*>#{run.number}</a>\s*<span class="muted">{word}<', row
+    )
+    assert said in head
+    assert "Succeeded" not in row and "Succeeded" not in head
 
 
 def test_a_report_that_was_read_is_nothing_new(browser: Client, alice: Any):
