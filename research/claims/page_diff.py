@@ -537,12 +537,14 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
             if id(a) not in taken and id(b) not in taken:
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
-        rest = [[e for e in each if id(e) not in taken] for each in (old, new)]
-        for a, b in (*_with_same_code(*rest), *_with_other_version(*rest, matched[path])):
+        left_old, left_new = ([e for e in each if id(e) not in taken] for each in (old, new))
+        named = _with_same_code(left_old, left_new)
+        named += _with_other_version(left_old, left_new, matched[path])
+        for a, b in named:
             if id(a) not in taken and id(b) not in taken:
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
-        rest = [[e for e in each if id(e) not in taken and _is_named(e)] for each in rest]
+        rest = [[e for e in each if id(e) not in taken and _is_named(e)] for each in (old, new)]
         for a, b in _alike(
             rest[0][:MOST_ALIKE], rest[1][:MOST_ALIKE], lambda e: e.key, NAMED_ALIKE
         ):
