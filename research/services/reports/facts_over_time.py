@@ -390,7 +390,7 @@ def _fitting(text: str) -> str:
 def _label(text: str, shared: Sequence[str], name: str) -> str:
     """Return what is special about an answer: what the others don't share, or what follows the name."""
     if not shared:
-        rest = text.removeprefix(name).lstrip(" :") if text.startswith(name) else ""
+        rest = text.removeprefix(name).strip(" :.") if text.startswith(name) else ""
         return rest or text
     found = list(_TOKEN.finditer(text))
     words = [one[0].casefold() for one in found]
