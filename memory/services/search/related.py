@@ -83,7 +83,7 @@ class Related:
         )
         words = ngettext("Shares the word %(words)s", "Shares the words %(words)s", len(shown))
         return (both if self.meaning else words) % {
-            "words": ", ".join(f"“{word}”" for word in shown)
+            "words": ", ".join(_("“%(text)s”") % {"text": word} for word in shown)
         }
 
 
