@@ -412,6 +412,9 @@ def _pieces(old: Sequence[str], new: Sequence[str], work: _DiffBudget) -> tuple[
 _Edit = tuple[int, int, int, int]
 
 
+_EMPHASIS = re.compile(r"(\*\*|__|(?<![\w*])[*_])(?=\S)([^*_\n]+)(?<=\S)\1(?![\w*])")
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of the text: `kind` is same, mine, theirs, agreed, merged, or conflict.
@@ -433,6 +436,15 @@ class Part:
             return self.theirs if choice == "theirs" else self.mine
         gap = "" if not self.theirs or self.theirs.endswith("\n") else "\n"
         return self.theirs + gap + self.mine
+
+    @property
+    def shown(self) -> Part:
+        """Return it without the marks of bold and italic text, unless the sides differ only in them."""
+        base, mine, theirs = (
+            _EMPHASIS.sub(r"\2", text) for text in (self.base, self.mine, self.theirs)
+        )
+        is_same = len({base, mine, theirs}) == len({self.base, self.mine, self.theirs})
+        return Part(self.kind, base, mine, theirs) if is_same else self
 
     @property
     def mine_marked(self) -> list[Piece]:

@@ -12,7 +12,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import plain
 from beacon_site.web.http import BeaconRequest
@@ -24,7 +23,7 @@ from memory.models import Agent, ApiToken, Proposal, Revision, User, origins
 from memory.models.errors import InvalidValue
 from memory.models.history import actor_kind
 from memory.pages.agents import uses_of, week_of
-from memory.pages.review.views import LABELS
+from memory.pages.review.views import COUNTED, LABELS
 from memory.pages.shared.undo import offer_settings, settings_now
 from memory.services.records.kinds import kind_of
 from memory.services.review import proposals as review_services
@@ -35,14 +34,6 @@ from memory.services.review.trust import track_records
 
 MOST_LATELY = 6  # rows of each list
 MOST_ENDED = 5  # revoked and expired tokens that are still listed, newest first
-# What a track record counts. Columns without numbers aren't shown.
-COUNTED = {
-    "waiting": gettext_lazy("Pending"),
-    "accepted": gettext_lazy("Accepted"),
-    "edited": gettext_lazy("Edited"),
-    "rejected": gettext_lazy("Rejected"),
-    "wrong": gettext_lazy("Proved wrong"),
-}
 USES_READ = 100  # a run uses a record once for each of its parts, so some name the same one
 
 

@@ -197,7 +197,7 @@ def preview(user: User, wanted: Options) -> dict[str, Any]:
 
     `used` are the tokens of the layers and of the list of files, `over` those over the budget
     (identity and machine are always included), and `saved` those that cleared checkboxes save.
-    `limit` is the place of the budget on the bar, in percent, and `listed` are the IDs that have
+    `limit` is the place of the budget on its bar and `share` that of what is used, in percent. `listed` are the IDs that have
     checkboxes, so that the form can say which were cleared.
     """
     query, problems = wanted.query, list(wanted.problems)
@@ -238,7 +238,8 @@ def preview(user: User, wanted: Options) -> dict[str, Any]:
         "left_out": left_out,
         "given": sum(line.is_kept for line in chosen),
         "listed": ",".join(line.pk for line in chosen),
-        "segments": _segments(sizes, scale),
+        "segments": _segments(sizes, sum(sizes.values()) or 1),
+        "share": f"{100 * used / scale:.2f}",
         "used": used,
         "over": max(0, counted(built.system).tokens - wanted.most),
         "most": wanted.most,
@@ -440,6 +441,18 @@ def agents_to_choose(user: User) -> list[tuple[str, str]]:
     return [*((one.name, one.name) for one in rows), (ASK, _("Ask, Beacon’s own agent"))]
 
 
+MOST_AGENTS = 6  # listed above the context
+
+
+def _listed_agents(user: User) -> list[tuple[Agent, int]]:
+    """Return the last used agents with their numbers of pending proposals: two queries."""
+    waiting = Proposal.objects.of(user).filter(state=Proposal.State.WAITING).values_list("actor")
+    pending = dict(waiting.annotate(n=Count("pk")).order_by())
+    rows: list[Any] = list(agents_of(user))
+    rows.sort(key=lambda one: one.used_at.timestamp() if one.used_at else 0, reverse=True)
+    return [(one, pending.get(str(one.writer), 0)) for one in rows[:MOST_AGENTS]]
+
+
 def topics_of(user: User) -> list[tuple[str, str]]:
     """Return the topics to choose from or to filter by: slug and title, newest first."""
     rows = Topic.objects.of(user).live().order_by("-created")[:200]
@@ -533,6 +546,7 @@ def _context_page(
         "most_message": MOST_MESSAGE,
         "topics": topics_of(request.user),
         "agents": agents,
+        "listed_agents": [] if request.date.is_past else _listed_agents(request.user),
     }
     return render(request, "memory/agents.html", shown)
 

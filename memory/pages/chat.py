@@ -81,7 +81,7 @@ def examples(user: User) -> list[str]:
     topics = known.order_by("-last_run_at")
     titles = [shorten(topic.title, 60) for topic in topics[:EXAMPLES]]
     patterns = [
-        _("What do we know about %(topic)s?"),
+        _("What do we know about “%(topic)s”?"),
         _("What changed recently about %(topic)s?"),
         _("Which sources have covered %(topic)s?"),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
@@ -663,6 +664,7 @@ def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
 # --- related memories ---
 
 MOST_RELATED = 30
+_AUTOLINK = re.compile(r"<(https?://[^\s>]+)>")
 LONGEST_SHOWN = 2000  # characters of the record that the others are related to
 
 
@@ -680,8 +682,6 @@ def related_rows(record: Any, limit: int = related.USUAL) -> list[MemoryRow]:
         row.note = one.why
         if one.told and one.type != "file":  # the passage that shares them
             row.said = _row(one.type, one.record, " ".join(one.told), language, "").said
-            if "<mark>" in row.said:  # shows which words
-                row.note = _("Similar meaning") if one.meaning else ""
     return rows
 
 
@@ -710,9 +710,12 @@ def related_page(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         context = {"related": related_rows(record), "related_url": request.path}
         return render(request, "memory/_record_related.html", context)
     record = record_of(request.user, type, pk)
+    words = "" if type == "file" else flat(KINDS[type].content(record)[:LONGEST_SHOWN])
     context = {
+        "record": record,
+        "type": type,
         "title": record.path if type == "file" else KINDS[type].title(record),
-        "text": "" if type == "file" else flat(KINDS[type].content(record)[:LONGEST_SHOWN]),
+        "text": _AUTOLINK.sub(r"\1", words),
         "url": record.get_absolute_url() if type == "file" else KINDS[type].url(record),
         "related": related_rows(record, MOST_RELATED),
     }

@@ -35,6 +35,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import MountedFolder, Proposal, Remembered, Revision, Trust, User, origins
 from memory.models.errors import MemoryRefused
+from memory.models.proposals import Danger
 from memory.models.remembered import record_models
 from memory.pages.agents import agents_to_choose
 from memory.pages.records import saved_views
@@ -446,7 +447,7 @@ def in_words(user: User, found: Sequence[StreamRow]) -> list[Line]:
         if line.tool:
             line.details = _details_of_call(one.row, line.run)
         if one.name == "log" and one.row.kind == "held":
-            _say_state(line, states.get(one.row.subject_id))
+            _say_state(line, *states.get(one.row.subject_id, ("", 0)))
         if one.name == "log" and not line.url and line.run and not line.tool:
             line.url = address_of(line.run)
             line.label = line.label or f"{line.run.topic}, {line.run}"
@@ -476,20 +477,21 @@ def _run_id(one: StreamRow) -> int | None:
     return int(number) if number.isdecimal() and len(number) < 19 else None
 
 
-def _proposal_states(user: User, found: Iterable[StreamRow]) -> dict[str, str]:
-    """Return how the held proposals were decided since then."""
+def _proposal_states(user: User, found: Iterable[StreamRow]) -> dict[str, tuple[str, int]]:
+    """Return how the held proposals were decided since then, and their dangers."""
     ids = [one.row.subject_id for one in found if one.name == "log" and one.row.kind == "held"]
     rows = (
         Proposal.objects.of(user).filter(pk__in=uuids_of(ids)) if ids else Proposal.objects.none()
     )
-    return {str(pk): state for pk, state in rows.values_list("pk", "state")}
+    return {str(pk): told for pk, *told in rows.values_list("pk", "state", "danger")}
 
 
-def _say_state(line: Line, state: str | None) -> None:
+def _say_state(line: Line, state: str, danger: int) -> None:
     """Tell a proposal that's still pending from one that has been decided."""
+    line.brief = str(Danger(danger).label) if danger in Danger.values else ""
     waits = state == Proposal.State.WAITING
     line.tone = "held" if waits else ""
-    words = _("pending") if waits else dict(Proposal.State.choices).get(state or "", "")
+    words = _("pending") if waits else dict(Proposal.State.choices).get(state, "")
     line.tag = (str(words), "warn" if waits else "quiet-tag") if words else None
 
 
@@ -529,9 +531,12 @@ def _change_line(row: Any, user: User) -> Line:
     )
     if is_question:
         said = _("asked")
+    label = origins.label_in_words(plain(row.label))
+    if row.record_type == "note":  # a heading says enough
+        label = label.partition(" · ")[0]
     return Line(
         "change", row.pk, row.created, activity_words.who(row.actor, user.username), row.actor,
-        said, activity_words.subject(row.record_type), origins.label_in_words(plain(row.label)), why=row.reason,
+        said, activity_words.subject(row.record_type), label, why=row.reason,
         details=activity_words.fields_in_words(row.record_type, row.names) if said == _("changed") else [],
         change_url=reverse("research:activity-change", args=[row.pk]), is_sentence=is_question,
         mark=_mark_of_change(row),

@@ -219,6 +219,8 @@ def log(user: User, wanted: Filters) -> QuerySet[Any] | None:
         rows = rows.filter(kind__in=SIGN_INS)
     elif wanted.kind == "tools":
         rows = rows.filter(kind=TOOL_CALLED)
+    elif not wanted.kind:  # the proposal has its own line
+        rows = rows.exclude(kind=TOOL_CALLED, detail__outcome="held")
     elif wanted.kind == "acts":
         rows = rows.exclude(subject_type="run").exclude(kind__in=(*SIGN_INS, TOOL_CALLED))
     if wanted.type:
@@ -293,6 +295,7 @@ class Line:
     tool: str = ""  # the name of the tool that was called
     tone: str = ""  # "failed", "held" for what waits for a decision, or "routine"
     mark: str = "activity"  # its icon
+    brief: str = ""  # shown instead of the details
     tag: tuple[str, str] | None = None  # a word about its state, and the class of its tag
     by_them: str = ""  # the query that lists everything by this actor
     is_by_same: bool = False  # the line above on the page has the same actor and day

@@ -358,6 +358,7 @@ def month_of(user: User, runs: int) -> dict[str, Any]:
         ).values_list("day", "tokens", "cost", "unpriced")
     )
     money = sum((row[2] for row in spent), Decimal(0))
+    unpriced = sum(row[3] for row in spent)
     by_day: dict[int, Decimal] = defaultdict(Decimal)
     for day, tokens, cost, _unpriced in spent:
         by_day[day.day] += cost if money else Decimal(tokens)
@@ -370,8 +371,9 @@ def month_of(user: User, runs: int) -> dict[str, Any]:
         "runs": runs,
         "tokens_spent": grouped(sum(row[1] for row in spent)),
         "tokens_allowed": "" if most is None else grouped(most),
-        "cost": presenters.price(money, unpriced := sum(row[3] for row in spent)),
+        "cost": presenters.price(money, 0 if money else unpriced),
         "unpriced": unpriced,
+        "has_cost": bool(money),
         "most_money": user.monthly_money,
         "points": points,
         "words": _chart_words(by_day, name, is_money=bool(money)) if points else "",

@@ -38,6 +38,7 @@ from research.services.schedules.scheduling import CAUGHT_UP, SKIPPED, UNREADABL
 
 MOST_TOPICS = 500
 MOST_A_DAY = 6  # topics named in a day's cell; the others are counted
+FULL = 5  # entries from which a calendar is easier to read than a list
 MOST_CLASHES = 10
 MOST_MISSED = 20
 LATELY = timedelta(days=30)
@@ -187,6 +188,7 @@ def context(user: User, key: str) -> dict[str, Any]:
         "later": following(first),
         "weeks": weeks,
         "every_day": every_day,
+        "is_sparse": sum(len(day.entries) for week in weeks for day in week.days) < FULL,
         "days": [day for week in weeks for day in week.days if day.entries and not day.is_other],
         "total": total,
         "is_free": not any(one.has_model for one in forecasts.values()),

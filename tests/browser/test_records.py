@@ -58,7 +58,7 @@ def test_of_two_tabs_the_second_is_told_keeps_its_text_and_merges(
     )
     both = TEXT.replace("stale", "fresh").replace("nine", "ten")
     expect(second.page.locator(CONTENT)).to_have_value(both)
-    second.press("Replace version 2")
+    second.press("Save the merged text")
 
     expect(second.page.locator("#toasts .toast").first).to_contain_text("Saved as version 3")
     expect(second.page.locator(".record-words").first).to_contain_text("opens at ten")
@@ -74,7 +74,7 @@ def test_where_both_changed_one_place_a_side_is_chosen(visit: Visit, newcomer: s
     second.page.locator(CONTENT).fill(TEXT.replace("nine", "ten"))
     second.press("Save")
     second.page.locator(".merge-hunk").get_by_label("Current", exact=True).check()
-    second.press("Merge with these choices")
+    second.press("Edit the merged text")
 
     expect(second.page.locator(CONTENT)).to_have_value(TEXT.replace("nine", "eight"))
     expect(second.page.locator("#typed")).to_contain_text("opens at ten")

@@ -97,7 +97,7 @@ def test_who_has_asked_nothing_is_shown_three_questions_of_their_own_topics(
     Topic.objects.create(owner=alice, title="Green tea", slug="green-tea", **researched)
     Topic.objects.create(owner=alice, title="Not researched", slug="not-researched")
     html = text_of(browser.get(LIST))
-    assert "What do we know about Green tea?" in html and "Not researched" not in html
+    assert "What do we know about “Green tea”?" in html and "Not researched" not in html
     assert html.count("/ask/?q=") == 3
 
 

@@ -260,7 +260,7 @@ def test_the_link_in_a_mail_asks_first_and_a_mail_program_ends_it_at_once(
     token = address_in_mail(email(alice), topic)
     visitor = Client(enforce_csrf_checks=True)
 
-    assert "Stop emails about “" in text(visitor.get(f"/unsubscribe/{token}"))
+    assert "Unsubscribe from “" in text(visitor.get(f"/unsubscribe/{token}"))
     assert not TopicNotices.objects.exists()
     answer = visitor.post(f"/unsubscribe/{token}", {"List-Unsubscribe": "One-Click"})
 

@@ -161,7 +161,7 @@ def clashed(browser: Client, alice: Any) -> Any:
 def test_the_same_line_changed_twice_is_a_merge_screen(clashed: Any, alice: Any):
     html = text_of(clashed)
     assert clashed.status_code == 200 and "This item changed while you were editing" in html
-    assert "reflection" in html and "Replace version 3" in html and "my note" in html
+    assert "reflection" in html and "Save with these choices" in html and "my note" in html
     for said in ("Tue 10:00", "Wed 10:00", "Fri 10:00"):
         assert said in html
     assert "Fri" in stands(alice).content
@@ -179,6 +179,13 @@ def test_a_side_is_chosen_for_each_place(clashed: Any, browser: Client, side: st
     assert "City: Lanling" in made
 
 
+def test_the_choices_are_saved_without_another_step(clashed: Any, browser: Client, alice: Any):
+    sent = typed("x", seen=3, mine=MOVED, base_version=2, merge="1")
+    browser.post(EDIT, sent | {"choice-0": "both"})
+    saved = stands(alice)
+    assert ("Fri" in saved.content, "Wed" in saved.content, saved.version) == (True, True, 4)
+
+
 def test_what_was_put_together_is_saved_over_the_newer_version(
     clashed: Any, browser: Client, alice: Any
 ):
@@ -190,7 +197,7 @@ def test_what_was_put_together_is_saved_over_the_newer_version(
 def test_a_merge_that_is_stale_again_is_another_merge(clashed: Any, browser: Client, alice: Any):
     save_file(alice, USER, TEXT.replace("Tue", "Sat"), by=REFLECTOR, seen=3)
     html = text_of(browser.post(EDIT, typed(MOVED, seen=3)))
-    assert "Replace version 4" in html and "Sat 10:00" in html
+    assert "Save with these choices" in html and "Sat 10:00" in html
 
 
 def test_a_month_that_went_to_the_trash_can_be_made_anew(browser: Client, alice: Any):

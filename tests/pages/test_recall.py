@@ -83,7 +83,7 @@ def test_a_hit_shows_category_score_content_and_why(browser: Client, note: Note)
 
 def test_before_anything_is_remembered_it_says_how_to_begin(browser: Client):
     html = browser.get(RECALL).content.decode()
-    assert "You haven’t written anything yet" in html
+    assert "Write down the first thing to remember" in html
     assert f'action="{reverse("memory:remember")}"' in html
     assert "nothing yet" not in html  # the empty files of a new account
 

@@ -271,6 +271,13 @@ def test_where_both_changed_the_same_words_a_side_is_chosen(browser: Client, ali
     html = text_of(browser.post(edit_page(one), again | {"choice-0": "both"}))
     assert "The desk opens at eleven. The desk opens at ten.</textarea>" in html
 
+    again |= {"merge": "1", "choice-0": "both"}
+    again.pop("compose")
+    browser.post(edit_page(one), again)
+    one.refresh_from_db()
+    assert one.content.splitlines()[-2:] == ["The desk opens at eleven.", "The desk opens at ten."]
+    assert one.version == 3
+
 
 def test_saving_the_merge_stands_on_the_newest_version(browser: Client, alice: Any) -> None:
     one = note(alice, WORDS)

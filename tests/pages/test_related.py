@@ -33,7 +33,7 @@ def test_a_records_page_lists_related_records_with_the_reason(browser: Client, a
     html = text_of(part)
     assert "<!doctype" not in html
     assert f'href="{other.get_absolute_url()}"' in html
-    assert "<mark>Prometheus</mark>" in html and "Shares the words" not in html
+    assert "<mark>Prometheus</mark>" in html and "Shares the words “" in html
     assert f'href="{url}"' in html
 
 

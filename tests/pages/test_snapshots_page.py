@@ -235,7 +235,7 @@ def test_a_complete_list_of_scopes_says_nothing(browser: Client, item: ContentIt
     assert "scopes are listed" not in text_of(browser.get(SNAPSHOTS))
 
 
-def test_one_without_a_title_has_the_same_name_everywhere(
+def test_one_without_a_title_is_named_by_its_scope_and_time(
     browser: Client, alice: User, item: ContentItem
 ):
     with time_machine.travel("2026-11-28T19:20:00Z", tick=False):
@@ -244,5 +244,5 @@ def test_one_without_a_title_has_the_same_name_everywhere(
     restore(browser, untitled)
 
     html = text_of(browser.get(SNAPSHOTS))
-    assert ">The agent “desk”, 28 Nov 2026, 19:20<" in html
+    assert ">The agent “desk”</bdi>" in html  # its time has a column
     assert "before “The agent “desk”, 28 Nov 2026, 19:20” was restored" in html

@@ -156,17 +156,17 @@ class SnapshotForm(forms.Form):
     """A scope to save as a named snapshot."""
 
     scope = CleanTextField(
-        label=gettext_lazy("Scope"),
+        label=gettext_lazy("Agent, topic or run"),
         max_length=200,
         initial="owner",
-        error_messages={"required": gettext_lazy("Select a scope.")},
+        error_messages={"required": gettext_lazy("Select an agent, topic or run.")},
         widget=forms.Select,
     )
     title = CleanTextField(
         label=gettext_lazy("Name"),
         max_length=200,
         required=False,
-        help_text=gettext_lazy("Leave empty to use the scope and the time."),
+        help_text=gettext_lazy("Leave empty for a name with the date and time."),
     )
 
     def offer(self, user: User) -> None:
@@ -180,7 +180,7 @@ class SnapshotForm(forms.Form):
         words = dict([(OWNER_SCOPE, ""), *scopes]) | {OWNER_SCOPE: _("the shared scope")}
         asked = str(self["scope"].value() or OWNER_SCOPE)
         if "scope" in self.errors:
-            words = {"": "–"} | words  # an invalid scope selects none of the others
+            words = {"": _("Select…")} | words  # an invalid scope selects none of the others
         elif asked not in words:
             words |= dict(content_list.scopes_in_words(user, [asked]))
         field.widget.choices = [(value, capfirst(said)) for value, said in words.items()]

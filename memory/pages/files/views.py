@@ -130,8 +130,14 @@ def edit(request: BeaconRequest, path: str) -> HttpResponse:
     """Edit a file's text; if someone else did too, merge both edits."""
     file = editing.standing(request.user, path)
     if request.method == "POST":
+        if "compose" in request.POST or "choose" in request.POST:
+            return _composed(request, file)
         form = FileForm(request.POST)
-        return _composed(request, file) if "compose" in request.POST else _save(request, file, form)
+        if "merge" in request.POST:
+            form = FileForm(
+                {**request.POST.dict(), "content": _clash(request, file)["merged_text"]}
+            )
+        return _save(request, file, form)
     if (entry := editing.entry_of(file, request.GET.get("entry", ""))) is not None:
         return _putting_back(request, file, entry)
     draft = file_drafts.draft_of(request.user, path)
@@ -240,12 +246,17 @@ def _putting_back(request: BeaconRequest, file: MemoryFile, entry: FileEntry) ->
 
 
 def _composed(request: BeaconRequest, file: MemoryFile) -> HttpResponse:
+    """Show the text merged with the selected sides, or the choices again."""
+    clash = _clash(request, file) | {"is_composed": "choose" not in request.POST}
+    form = FileForm({**request.POST.dict(), "content": clash["merged_text"]})
+    return _editor(request, file, form, **clash, **_kept(request, file, form))
+
+
+def _clash(request: BeaconRequest, file: MemoryFile) -> dict[str, Any]:
     """Merge the two edits again, with the sides selected for each place."""
     seen, based = (number_of(request.POST.get(name, "")) or 0 for name in ("base_version", "seen"))
     mine = request.POST.get("mine", "")
-    clash = editing.composed(file, mine, seen=seen, based=based, choices=request.POST)
-    form = FileForm({**request.POST.dict(), "content": clash["merged_text"]})
-    return _editor(request, file, form, **clash, **_kept(request, file, form))
+    return editing.composed(file, mine, seen=seen, based=based, choices=request.POST)
 
 
 @signed_in("POST")
@@ -279,6 +290,7 @@ def draft(request: BeaconRequest, path: str) -> HttpResponse:
     else:
         kept = _kept(request, file, form)
     if request.htmx:
+        kept["base_version"] = number_of(request.POST.get("base_version", ""))
         return render(request, "memory/_file_draft.html", {"file": file, **kept})
     if kept.get("is_own") and not dropped:
         messages.success(request, _("Draft saved. The file hasn’t changed yet."))

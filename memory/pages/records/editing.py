@@ -516,7 +516,12 @@ def observation_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 def _edit(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
     context: dict[str, Any] = {"record": record, "type": record.record_type(), "form": form}
-    if request.method == "POST" and "compose" in request.POST:
+    sent = request.POST
+    if "merge" in sent and not {"compose", "choose"} & sent.keys():
+        data = sent.copy()
+        data["content"] = _both(request, record).text(_choices(request))
+        form = context["form"] = type(form)(data, record=record)
+    if "compose" in sent or "choose" in sent:
         context |= _composed(request, record, type(form))
     elif request.method == "POST" and form.is_valid():
         try:
@@ -564,24 +569,34 @@ def _merge_screen(conflict: Conflict, form: Any) -> dict[str, Any]:
 
 def _composed(request: BeaconRequest, record: Any, make: Any) -> dict[str, Any]:
     """Merge the texts again, with the sides selected for each place."""
-    form = make(request.POST, record=record)
-    form.is_valid()
-    seen, based = (
-        number_of(request.POST.get(name, "")) or 0 for name in ("base_version", "version")
-    )
-    mine = {"content": request.POST.get("mine", "").replace("\r\n", "\n")}
-    base, theirs = (record_history.words_at(record, version) for version in (seen, based))
-    both = merged_words(base, mine, theirs)
-    choices = {n: request.POST.get(f"choice-{n}", "") for n in range(len(both.conflicts))}
+    both, choices = _both(request, record), _choices(request)
     data = request.POST.copy()
     data["content"] = both.text(choices)
     return {
-        "is_composed": True,
+        "is_composed": "choose" not in request.POST,
         "hunks": both.hunks(choices),
         "form": make(record=record, initial=data.dict()),
-        "mine": mine["content"],
-        "base_version": seen,
+        "mine": _mine(request),
+        "base_version": number_of(request.POST.get("base_version", "")) or 0,
     }
+
+
+def _mine(request: BeaconRequest) -> str:
+    return request.POST.get("mine", "").replace("\r\n", "\n")
+
+
+def _choices(request: BeaconRequest) -> dict[int, str]:
+    """Return the selected sides by the numbers of their conflicts."""
+    sent = {name.removeprefix("choice-"): str(side) for name, side in request.POST.items()}
+    return {n: side for name, side in sent.items() if (n := number_of(name)) is not None}
+
+
+def _both(request: BeaconRequest, record: Any) -> Merge:
+    seen, based = (
+        number_of(request.POST.get(name, "")) or 0 for name in ("base_version", "version")
+    )
+    base, theirs = (record_history.words_at(record, version) for version in (seen, based))
+    return merged_words(base, {"content": _mine(request)}, theirs)
 
 
 @signed_in("GET", "POST")

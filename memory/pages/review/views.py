@@ -15,7 +15,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
@@ -62,6 +61,20 @@ LABELS = {
     "hold risky": _lazy("wait for approval if they’re risky"),
     "hold all": _lazy("always wait for approval"),
 }
+# The same rules as choices without a sentence.
+CHOICES = {
+    "accept": _lazy("Save everything immediately"),
+    "hold risky": _lazy("Ask before risky changes"),
+    "hold all": _lazy("Ask before every change"),
+}
+# What a track record counts. Columns without numbers aren’t shown.
+COUNTED = {
+    "waiting": _lazy("Pending"),
+    "accepted": _lazy("Accepted"),
+    "edited": _lazy("Edited"),
+    "rejected": _lazy("Rejected"),
+    "wrong": _lazy("Proved wrong"),
+}
 
 
 class LevelsForm(forms.Form):
@@ -80,7 +93,7 @@ class LevelsForm(forms.Form):
         self.fields[DEFAULT_LEVEL] = forms.ChoiceField(
             label=_("Changes by agents"),
             choices=[
-                (level, format_html("<b>{}</b><small>{}</small>", capfirst(LABELS[level]), words))
+                (level, format_html("<b>{}</b><small>{}</small>", CHOICES[level], words))
                 for level, words in review_services.LEVEL_MEANINGS.items()
             ],
             initial=usual,
@@ -446,12 +459,17 @@ def _permissions_page(request: BeaconRequest, form: LevelsForm) -> HttpResponse:
     levels = review_services.levels_of(request.user)
     own = review_services.levels_of_writers(request.user)
     records = track_records(request.user, levels, own)
+    writers = _writers(request.user, records, own)
     context = {
         "form": form,
         "records": records,
-        "is_decided": any(one.accepted or one.edited or one.wrong for one in records),
         "suggested": [one for one in records if one.is_suggested],
-        "writers": _writers(request.user, records, own),
+        "writers": writers,
+        "counted": {
+            name: words
+            for name, words in COUNTED.items()
+            if any(getattr(one, name) for one in writers)
+        },
     }
     template = "_permissions" if request.htmx else "permissions"
     return render(request, f"memory/{template}.html", context)

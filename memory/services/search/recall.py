@@ -512,7 +512,7 @@ def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[Reca
         if overtaken := KINDS[name].overtaken:
             found_later |= overtaken(rows)
     # translated once: ten translations take half a ms
-    labelled = _("author, tag or topic contains: %(words)s")
+    labelled = _("author, tag or topic also matches: %(words)s")
     return [
         [
             _hit(answer, one, records[one.key], labelled, found_later.get(one.key[1], ""))

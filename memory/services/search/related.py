@@ -82,7 +82,9 @@ class Related:
             len(shown),
         )
         words = ngettext("Shares the word %(words)s", "Shares the words %(words)s", len(shown))
-        return (both if self.meaning else words) % {"words": ", ".join(shown)}
+        return (both if self.meaning else words) % {
+            "words": ", ".join(_("“%(text)s”") % {"text": word} for word in shown)
+        }
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import math
 import re
 import uuid
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -35,7 +35,7 @@ _TOKEN = re.compile(r"\w+(?:[.,:/-]\w+)*|\S")
 _SUBJECT = re.compile(
     r"(.{8,60}?)(?::\s|\s(?:is|are|was|were|will|has|have|had|can|came|comes|become|becomes|became|"
     r"reached|reaches|receives?|received|ends?|ended|costs?|cost|includes?|supports?|requires?|adds?|"
-    r"added|removes?|removed|repairs?|fixes|released|publish(?:es|ed)|said|says|plans?|planned|"
+    r"added|pays?|paid|makes?|made|uses?|takes?|took|offers?|sells?|sold|needs?|grew|rose|fell|removes?|removed|repairs?|fixes|released|publish(?:es|ed)|said|says|plans?|planned|"
     r"ist|sind|wird|war|hat|kostet)\b)"
 )
 # Words that don't make a name, at its ends.
@@ -90,6 +90,7 @@ class Question:
     name: str
     blocks: list[Block]
     lines: list[list[Cell]] = field(default_factory=list)
+    is_named: bool = False  # by a person
 
     @property
     def is_later(self) -> bool:
@@ -207,8 +208,17 @@ def over_time(
         by_chain[life.fact.chain].append(life)
     slot = slot_of(runs, until)
     questions = [_question(by_chain[chain], runs, slot) for chain in chains if by_chain[chain]]
+    _tell_apart(questions)
     later = facts.filter(created__gte=until).count() if until else 0
     return OverTime(topic, runs, slot, questions, page, pages, 0, later)
+
+
+def _tell_apart(questions: Sequence[Question]) -> None:
+    """Name questions that share a name after their newest answers, unless a person named them."""
+    shared = Counter(one.name.casefold() for one in questions)
+    for one in questions:
+        if shared[one.name.casefold()] > 1 and not one.is_named:
+            one.name = _fitting(one.newest.text)
 
 
 def _question(lives: Sequence[FactHistory], runs: Sequence[SavedRun], slot: int) -> Question:
@@ -221,7 +231,7 @@ def _question(lives: Sequence[FactHistory], runs: Sequence[SavedRun], slot: int)
     texts = [block.text for block in reversed(blocks)] or [newest.text]
     shared = _shared(texts)
     name = _name(texts[0], shared)
-    question = Question(newest.chain, newest, given or name, blocks)
+    question = Question(newest.chain, newest, given or name, blocks, is_named=bool(given))
     for block in blocks:
         block.label = _label(block.text, shared, name)
         block.is_later = block.start >= 2 * slot
@@ -380,7 +390,7 @@ def _fitting(text: str) -> str:
 def _label(text: str, shared: Sequence[str], name: str) -> str:
     """Return what is special about an answer: what the others don't share, or what follows the name."""
     if not shared:
-        rest = text.removeprefix(name).lstrip(" :") if text.startswith(name) else ""
+        rest = text.removeprefix(name).strip(" :.") if text.startswith(name) else ""
         return rest or text
     found = list(_TOKEN.finditer(text))
     words = [one[0].casefold() for one in found]
