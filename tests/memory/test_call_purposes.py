@@ -9,14 +9,14 @@ from pathlib import Path
 from memory.models import ModelCall
 
 ROOT = Path(__file__).resolve().parents[2]
-ASKING = {"ask_model", "run_loop"}
+ASKING = {"ask_model", "run_loop", "work.ask"}
 
 
 def purposes() -> Iterator[str]:
     """Each purpose that the code names where it asks a model, or as its module's own."""
     for file in [*ROOT.glob("memory/**/*.py"), *ROOT.glob("research/**/*.py")]:
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ASKING:
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ASKING:
                 value: ast.expr = node.args[0]
             elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PURPOSE":
                 value = node.value
