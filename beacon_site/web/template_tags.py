@@ -5,6 +5,7 @@ A page shows dozens of them, and a list of fifty rows about a hundred, so result
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from django import template
@@ -38,6 +39,7 @@ _DELTA = {
     "known": ("known", "=", _("Known")),
 }
 _QUIET = ("quiet-tag", "·", _("Not mentioned"))
+_RTL_NAME = re.compile("(.*?[“„«「])([^”“»」]*[\\u0590-\\u08ff].*)([”“»」].*)")
 
 
 @register.simple_tag
@@ -70,6 +72,13 @@ def must_be_filled(field: BoundField) -> bool:
     if not field.field.required or isinstance(field.field.widget, ChoiceWidget | CheckboxInput):
         return False
     return any(not other.field.required for other in field.form.visible_fields())
+
+
+@register.filter
+def boxed_name(words: str) -> str:
+    """Put a quoted name from right to left in a box, so that CSS can cut it at its end."""
+    found = _RTL_NAME.fullmatch(words)
+    return format_html("{}<bdi>{}</bdi>{}", *found.groups()) if found else words
 
 
 @register.simple_tag

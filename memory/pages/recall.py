@@ -32,16 +32,7 @@ from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import own_or_404, redirect_back, signed_in
-from memory.models import (
-    Conflict,
-    MemoryFile,
-    Note,
-    Revision,
-    Trust,
-    Use,
-    User,
-    origins,
-)
+from memory.models import Conflict, MemoryFile, Note, Revision, Trust, Use, User, origins
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import MOUNTED
 from memory.pages.agents import topics_of

@@ -43,3 +43,17 @@ def test_what_a_row_says_is_escaped() -> None:
 
     assert "<script>" not in hostile
     assert "&quot;&gt;&lt;script&gt;" in hostile
+
+
+@pytest.mark.parametrize(
+    ("words", "html"),
+    [
+        ("Run #2 of “שוק <b> 2026”", "Run #2 of “<bdi>שוק &lt;b&gt; 2026</bdi>”"),
+        ("Run #2 von „2026 שוק“", "Run #2 von „<bdi>2026 שוק</bdi>“"),
+        ("「שוק」の実行 #2", "「<bdi>שוק</bdi>」の実行 #2"),
+        ("Run #2 of “<Market>”", "Run #2 of “&lt;Market&gt;”"),
+        ("שוק", "שוק"),
+    ],
+)
+def test_a_quoted_name_from_right_to_left_has_its_own_box(words: str, html: str) -> None:
+    assert shown("{{ words|boxed_name }}", words=words) == html
