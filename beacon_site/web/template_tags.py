@@ -10,7 +10,7 @@ from functools import lru_cache
 from django import template
 from django.forms import BoundField, CheckboxInput
 from django.forms.widgets import ChoiceWidget
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -70,6 +70,12 @@ def must_be_filled(field: BoundField) -> bool:
     if not field.field.required or isinstance(field.field.widget, ChoiceWidget | CheckboxInput):
         return False
     return any(not other.field.required for other in field.form.visible_fields())
+
+
+@register.filter
+def wrap_path(path: str) -> SafeString:
+    """Let a long path wrap after its slashes."""
+    return format_html_join(SafeString("/<wbr>"), "{}", ((part,) for part in path.split("/")))
 
 
 @register.simple_tag
