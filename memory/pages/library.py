@@ -307,7 +307,10 @@ def _beginning(document: Any) -> str:
 
 
 def _bookmark_labels(lines: list[str]) -> list[str]:
-    """Remove the folder and tags of an imported bookmark from its first lines, and return them."""
+    """Remove the folder and tags of an imported bookmark from its first lines, and return them.
+
+    If some differ only in case, the first one is returned.
+    """
     labels = []
     for prefix in (
         _("Folder: %(folder)s").partition("%")[0],
@@ -315,7 +318,7 @@ def _bookmark_labels(lines: list[str]) -> list[str]:
     ):
         if lines and lines[0].startswith(prefix):
             labels += lines.pop(0).removeprefix(prefix).split(", ")
-    return labels
+    return list({label.casefold(): label for label in reversed(labels)}.values())[::-1]
 
 
 @signed_in("GET", "POST")
