@@ -90,12 +90,6 @@ class Channel(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    @property
-    def short_name(self) -> str:
-        """Return the name. A web address is shortened to its host, because its path is hidden."""
-        host = self.name.removeprefix("https://")
-        return self.name if host == self.name else host.removesuffix("/…")
-
     def keep_secret(self, **parts: str) -> None:
         """Encrypt `url` and keys. The caller saves the row."""
         self.secret = seal(json.dumps(parts))
