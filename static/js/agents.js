@@ -23,8 +23,7 @@
       if (event.target.id !== "context-range") return;
       document.getElementById("context-budget").value = Math.max(100, Number(event.target.value));
       const end = String((100 * event.target.value) / event.target.max);
-      document.querySelector(".context-bar .room")?.setAttribute("width", end);
-      document.querySelector(".context-bar .limit")?.setAttribute("x", end);
+      document.querySelector(".context-bar rect")?.setAttribute("width", end);
     },
     true,
   );
