@@ -154,9 +154,8 @@ def in_words(
     pairs = list(conflicts)
     records = _records(owner, pairs)
     sources = [record.source for record in records.values()]
-    named = origins.of(
-        owner, [*sources, *(name for one in pairs for name in (one.source, one.settled_by))]
-    )
+    sources += [name for one in pairs for name in (one.source, one.settled_by)]
+    named = origins.of(owner, sources)
     uses = dict(
         Use.objects.of(owner)
         .filter(record_id__in=list(records))
@@ -175,8 +174,7 @@ def in_words(
         topic = (
             next((topics[key] for key in one.topic_ids if key in topics), None) if topics else None
         )
-        ends = {"found_in": named.get(one.source), "settled_by": named.get(one.settled_by)}
-        rows.append(Row(one, left, right, topic=topic, **ends))
+        rows.append(Row(one, left, right, topic, named.get(one.source), named.get(one.settled_by)))
     return rows
 
 

@@ -307,15 +307,10 @@ def _beginning(document: Any) -> str:
 
 
 def _bookmark_labels(lines: list[str]) -> list[str]:
-    """Remove the folder and tags of an imported bookmark from its first lines, and return them.
-
-    If some differ only in case, the first one is returned.
-    """
+    """Remove the folder and tags of an imported bookmark from its first lines, and return each once."""
     labels = []
-    for prefix in (
-        _("Folder: %(folder)s").partition("%")[0],
-        _("Tags: %(tags)s").partition("%")[0],
-    ):
+    for first in (_("Folder: %(folder)s"), _("Tags: %(tags)s")):
+        prefix = first.partition("%")[0]
         if lines and lines[0].startswith(prefix):
             labels += lines.pop(0).removeprefix(prefix).split(", ")
     return list({label.casefold(): label for label in reversed(labels)}.values())[::-1]
