@@ -308,12 +308,13 @@ def _beginning(document: Any) -> str:
 
 def _bookmark_labels(lines: list[str]) -> list[str]:
     """Remove the folder and tags of an imported bookmark from its first lines, and return each once."""
-    labels = []
+    labels: dict[str, str] = {}
     for first in (_("Folder: %(folder)s"), _("Tags: %(tags)s")):
         prefix = first.partition("%")[0]
         if lines and lines[0].startswith(prefix):
-            labels += lines.pop(0).removeprefix(prefix).split(", ")
-    return list({label.casefold(): label for label in reversed(labels)}.values())[::-1]
+            for label in lines.pop(0).removeprefix(prefix).split(", "):
+                labels.setdefault(label.casefold(), label)
+    return list(labels.values())
 
 
 @signed_in("GET", "POST")
