@@ -11,7 +11,7 @@ from functools import lru_cache
 from django import template
 from django.forms import BoundField, CheckboxInput
 from django.forms.widgets import ChoiceWidget
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -79,6 +79,12 @@ def boxed_name(words: str) -> str:
     """Put a quoted name from right to left in a box, so that CSS can cut it at its end."""
     found = _RTL_NAME.fullmatch(words)
     return format_html("{}<bdi>{}</bdi>{}", *found.groups()) if found else words
+
+
+@register.filter
+def wrap_path(path: str) -> SafeString:
+    """Let a long path wrap after its slashes."""
+    return format_html_join(SafeString("/<wbr>"), "{}", ((part,) for part in path.split("/")))
 
 
 @register.simple_tag

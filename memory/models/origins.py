@@ -73,9 +73,9 @@ def _plain(owner: User, kind: str, key: str) -> str:
 
 
 def label_in_words(label: str) -> str:
-    """Return a label in words if it is the scope of an agent, such as `agent:claude`."""
+    """Return the name of an agent in quotes, if that is what the label is: `agent:claude`."""
     kind, colon, key = label.partition(":")
-    return writer_in_words(kind, key) if kind == "agent" and colon else label
+    return _("“%(key)s”") % {"key": shorten(key, 60)} if kind == "agent" and colon else label
 
 
 def writer_in_words(kind: str, key: str = "") -> str:

@@ -197,7 +197,7 @@ def preview(user: User, wanted: Options) -> dict[str, Any]:
 
     `used` are the tokens of the layers and of the list of files, `over` those over the budget
     (identity and machine are always included), and `saved` those that cleared checkboxes save.
-    `limit` is the place of the budget on its bar and `share` that of what is used, in percent. `listed` are the IDs that have
+    `limit` is the place of the budget on its bar, in percent. `listed` are the IDs that have
     checkboxes, so that the form can say which were cleared.
     """
     query, problems = wanted.query, list(wanted.problems)
@@ -239,7 +239,6 @@ def preview(user: User, wanted: Options) -> dict[str, Any]:
         "given": sum(line.is_kept for line in chosen),
         "listed": ",".join(line.pk for line in chosen),
         "segments": _segments(sizes, sum(sizes.values()) or 1),
-        "share": f"{100 * used / scale:.2f}",
         "used": used,
         "over": max(0, counted(built.system).tokens - wanted.most),
         "most": wanted.most,

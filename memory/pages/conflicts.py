@@ -112,6 +112,7 @@ class Row:
     right: Side
     topic: Any = None
     found_in: origins.Origin | None = None
+    settled_by: origins.Origin | None = None
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -153,7 +154,8 @@ def in_words(
     pairs = list(conflicts)
     records = _records(owner, pairs)
     sources = [record.source for record in records.values()]
-    named = origins.of(owner, [*sources, *(one.source for one in pairs)])
+    sources += [name for one in pairs for name in (one.source, one.settled_by)]
+    named = origins.of(owner, sources)
     uses = dict(
         Use.objects.of(owner)
         .filter(record_id__in=list(records))
@@ -172,7 +174,7 @@ def in_words(
         topic = (
             next((topics[key] for key in one.topic_ids if key in topics), None) if topics else None
         )
-        rows.append(Row(one, left, right, topic=topic, found_in=named.get(one.source)))
+        rows.append(Row(one, left, right, topic, named.get(one.source), named.get(one.settled_by)))
     return rows
 
 

@@ -307,15 +307,14 @@ def _beginning(document: Any) -> str:
 
 
 def _bookmark_labels(lines: list[str]) -> list[str]:
-    """Remove the folder and tags of an imported bookmark from its first lines, and return them."""
-    labels = []
-    for prefix in (
-        _("Folder: %(folder)s").partition("%")[0],
-        _("Tags: %(tags)s").partition("%")[0],
-    ):
+    """Remove the folder and tags of an imported bookmark from its first lines, and return each once."""
+    labels: dict[str, str] = {}
+    for first in (_("Folder: %(folder)s"), _("Tags: %(tags)s")):
+        prefix = first.partition("%")[0]
         if lines and lines[0].startswith(prefix):
-            labels += lines.pop(0).removeprefix(prefix).split(", ")
-    return labels
+            for label in lines.pop(0).removeprefix(prefix).split(", "):
+                labels.setdefault(label.casefold(), label)
+    return list(labels.values())
 
 
 @signed_in("GET", "POST")

@@ -538,7 +538,7 @@ SENTENCES = {
     "report-corrected": _lazy("corrected a sentence in %(it)s"),
     "report-shared": _lazy("shared %(it)s via a link"),
     "report-unshared": _lazy("revoked a link to %(it)s"),
-    "reflected": _lazy("reflected on %(it)s"),
+    "reflected": _lazy("reviewed %(it)s"),
     "run-cancelled": _lazy("cancelled %(it)s"),
     "run-restored": _lazy("restored %(it)s from Trash"),
     "run-trashed": _lazy("moved %(it)s to Trash, along with everything that only this run found"),
@@ -560,8 +560,8 @@ SENTENCES = {
     "topic-unshared": _lazy("stopped sharing %(it)s with %(member)s"),
 }
 _RATED = {
-    "useful": _lazy("rated %(it)s as useful"),
-    "not-useful": _lazy("rated %(it)s as not useful"),
+    "useful": _lazy("rated “%(it)s” as useful"),
+    "not-useful": _lazy("rated “%(it)s” as not useful"),
 }
 # Names and values of details that are codes.
 _DETAILS = {

@@ -280,11 +280,12 @@ def channel_list(request: BeaconRequest) -> HttpResponse:
 
 
 def _overview(request: BeaconRequest, **forms: Any) -> HttpResponse:
-    mine = Channel.objects.of(request.user).kept()
+    mine = list(Channel.objects.of(request.user).kept())
     chosen = digests.settings_of(request.user)
     context: dict[str, Any] = {
         "tab": "notifications",
-        "channels": list(mine),
+        "channels": mine,
+        "some_off": any(not channel.enabled for channel in mine),
         "chosen": chosen,
         "feeds": list(Feed.objects.of(request.user).working().select_related("topic")),
         "digest_form": DigestForm(chosen=chosen, topics=_topics(request)),

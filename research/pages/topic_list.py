@@ -121,8 +121,8 @@ class TopicRow:
         if self.state != Run.Status.SUCCEEDED or self.last_run is None or is_quiet is None:
             return ""
         if self.last_run.is_baseline:
-            return _("Baseline")
-        return _("Quiet") if is_quiet else _("Changed")
+            return _("baseline")
+        return _("nothing new") if is_quiet else _("changed")
 
     @property
     def found_words(self) -> str:

@@ -22,8 +22,8 @@
     (event) => {
       if (event.target.id !== "context-range") return;
       document.getElementById("context-budget").value = Math.max(100, Number(event.target.value));
-      const limit = document.querySelector(".context-bar .limit");
-      limit?.setAttribute("x", String((100 * event.target.value) / event.target.max));
+      const end = String((100 * event.target.value) / event.target.max);
+      document.querySelector(".context-bar rect")?.setAttribute("width", end);
     },
     true,
   );

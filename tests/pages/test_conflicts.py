@@ -60,6 +60,7 @@ def test_undo_brings_it_back(browser: Client, alice: User):
 
     one.refresh_from_db()
     assert one.settled_at is not None
+    assert "<bdi>you</bdi>" in browser.get(one.get_absolute_url()).content.decode()
     browser.post(undo_of("conflicts-resolved", one.settled_at.isoformat()))
     assert texts(alice)["notes"] == [NEW, OLD]
 

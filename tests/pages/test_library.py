@@ -10,7 +10,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from beacon_site.web.template_tags import wrap_path
 from memory.models import LibraryDocument
+from memory.pages.library import _bookmark_labels
 from memory.services.library import documents as library_services
 from tests.undo import undone
 
@@ -63,6 +65,17 @@ def test_the_list_shows_documents_and_where_to_add_one(browser: Client, document
     html = browser.get(LIST).content.decode()
     assert "Pilot line" in html
     assert ADD in html
+
+
+def test_tags_that_differ_only_in_case_are_shown_once() -> None:
+    lines = ["Folder: House, Garden", "Tags: house, moon", "Tides"]
+
+    assert _bookmark_labels(lines) == ["House", "Garden", "moon"]
+    assert lines == ["Tides"]
+
+
+def test_a_long_path_can_wrap_after_its_slashes() -> None:
+    assert wrap_path("/srv/<b>/x.md") == "/<wbr>srv/<wbr>&lt;b&gt;/<wbr>x.md"
 
 
 def test_an_empty_list_leads_to_the_first_document(browser: Client) -> None:

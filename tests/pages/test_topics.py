@@ -134,9 +134,9 @@ def test_the_state_is_a_word(browser: Client, alice: Any, preset: str, status: A
 @pytest.mark.parametrize(
     ("is_baseline", "is_quiet", "word", "said"),
     [
-        (True, False, "Baseline", "Last run: baseline"),
-        (False, True, "Quiet", "Last run: nothing new"),
-        (False, False, "Changed", "Last run: changes found"),
+        (True, False, "baseline", "Last run: baseline"),
+        (False, True, "nothing new", "Last run: nothing new"),
+        (False, False, "changed", "Last run: changes found"),
     ],
 )
 def test_without_a_schedule_pages_say_what_the_last_run_found(
@@ -154,7 +154,7 @@ def test_without_a_schedule_pages_say_what_the_last_run_found(
     )
 
     assert re.search(
-        rf'data-label="Last run">\s*<a [^>]*>#{run.number}</a>\s*<span class="muted">{word}<', row
+        rf'data-label="Last run">\s*<a [^>]*>#{run.number}</a>\s*<span class="muted">· {word}<', row
     )
     assert said in head
     assert "Succeeded" not in row and "Succeeded" not in head
