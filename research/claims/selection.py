@@ -148,6 +148,8 @@ _CHANGE = re.compile(
 )
 _MARKUP = re.compile(r"\{\{|\}\}|\{%|:::|<\w[^<>]*=")  # of a template that wasn't rendered
 _TEMPLATE = re.compile(r"\{%")  # braces are also data in a record
+# Front matter, a heading, a callout, a listing or an image that was read as text, or an aside
+_RAW = re.compile(r"\A(?:\+\+\+|[?!]{3}\+?|#{1,6})\s|\A\(| ---- |\bimage::?[^\s\[]*\[")
 # Words of a topic that ask for news, and that its pages needn't contain.
 _ASKS = re.compile(
     r"\b(?:latest|news|updates?|neuest\w*|aktuell\w*|neuigkeiten|nachrichten|actualités?|nouvelles|noticias|novedades)\b"
@@ -515,8 +517,7 @@ def _is_noise(candidate: _Candidate) -> bool:
     markup = _MARKUP if candidate.entry.kind == SENTENCE else _TEMPLATE
     if markup.search(candidate.text) or candidate.text.startswith(("http", "![")):
         return True
-    # An aside of a heading, or a listing in a cell of AsciiDoc
-    if candidate.entry.text.startswith("(") or " ---- " in candidate.text:
+    if _RAW.search(candidate.text) or _RAW.match(candidate.entry.text):
         return True
     # A new page of rules, terms or instructions says its news to the reader.
     is_litter = is_boilerplate if candidate.page.is_news else is_chatter

@@ -41,6 +41,21 @@ def test_words_to_the_reader_are_no_finding():
     assert not [text for text in sentences(page(1, "Trams", TRAMS)) if "newsletter" in text]
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "!!! note The tram extension to the airport was approved by the city council in March.",
+        "(See the plans of the tram extension to the airport, which the council approved.)",
+        "The tram extension has a sign image:{tram}[] that the city council approved in March.",
+        "+++ title is the tram extension to the airport, date is the month of March 2026.",
+    ],
+)
+def test_raw_markup_and_asides_are_no_findings(raw: str):
+    told = sentences(page(1, "Trams", f"{TRAMS}\n{raw}\n"))
+    assert told
+    assert not [text for text in told if text[3:30] in raw]
+
+
 def test_rows_of_a_table_are_findings_too():
     table = "| Line | Opens |\n| --- | --- |\n| Airport line | 2027-03-01 |\n| Hill line | 2028-04-01 |\n"
 
