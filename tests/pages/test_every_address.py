@@ -78,8 +78,8 @@ NOT_THERE = {
 MOST = 2 + 12
 # More only for what asks as much however many rows there are, and has to.
 MORE = {
-    # Each layer, each agent, the agent's last 7 days, and which agent it is.
-    "memory:agents": MOST + 5,
+    # Each layer, each agent with its last use and proposals, its last 7 days, and which agent it is.
+    "memory:agents": MOST + 7,
     # What waits, the last reads and writes, its rules, record, tokens and apps.
     "memory:agent": MOST + 4,
     "research:inbox": MOST + 16,  # one preview, and a query for each kind of item
