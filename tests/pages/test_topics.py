@@ -154,7 +154,8 @@ def test_without_a_schedule_pages_say_what_the_last_run_found(
     )
 
     assert re.search(
-        rf'data-label="Last run">\s*<a [^>]*>#{run.number}</a>\s*<span class="muted narrow-word">· {word}<', row
+        rf'data-label="Last run">\s*<a [^>]*>#{run.number}</a>\s*<span class="muted narrow-word">· {word}<',
+        row,
     )
     assert said in head
     assert "Succeeded" not in row and "Succeeded" not in head
