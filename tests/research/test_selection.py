@@ -44,16 +44,16 @@ def test_words_to_the_reader_are_no_finding():
 @pytest.mark.parametrize(
     "raw",
     [
-        "!!! note The tram extension to the airport was approved by the city council in March.",
-        "(See the plans of the tram extension to the airport, which the council approved.)",
-        "The tram extension has a sign image:{tram}[] that the city council approved in March.",
-        "+++ title is the tram extension to the airport, date is the month of March 2026.",
+        "!!! note The extension of line T2 to the castle was approved by the city council.",
+        "(The city council approved an extension of line T2 to the castle in April 2026.)",
+        "| Tram extension | Opens |\n|---|---|\n| Line T2 to the castle | image:{tram}[] 2027 |",
+        "+++ title is the tram extension to the castle, date is the month of March 2026.",
     ],
 )
 def test_raw_markup_and_asides_are_no_findings(raw: str):
     told = sentences(page(1, "Trams", f"{TRAMS}\n{raw}\n"))
     assert told
-    assert not [text for text in told if text[3:30] in raw]
+    assert not [text for text in told if "castle" in text]
 
 
 def test_rows_of_a_table_are_findings_too():

@@ -145,7 +145,7 @@ class Strip:
 
     @property
     def middle(self) -> Column | None:
-        """Return the run in the middle, to be labelled, if there is room for it."""
+        """Return the middle run if there is room for its label."""
         return self.columns[len(self.columns) // 2] if len(self.columns) > 4 else None
 
     @property
@@ -154,7 +154,7 @@ class Strip:
 
     @property
     def edges(self) -> tuple[int, int]:
-        """Return the places of the selection's edges, as numbers of columns from the left."""
+        """Return the index of the first selected column, and of the one after the last."""
         places = [place for place, one in enumerate(self.columns) if one.is_selected]
         return places[0], places[-1] + 1
 
@@ -260,7 +260,7 @@ def _select(strip: Strip, first: int | None, last: int | None) -> None:
 
 
 def _since_changes(columns: Sequence[Column]) -> list[Column]:
-    """Return the runs from the last one with changes on."""
+    """Return the last run with changes and all later runs."""
     told = [place for place, one in enumerate(columns) if one.changes]
     return list(columns[told[-1] if told else -1 :])
 
