@@ -21,7 +21,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from beacon_site.text.messages import gettext
-from memory.accounts.archive import exporter, foreign_formats, jobs, zips
+from memory.accounts.archive import exporter, foreign_formats, jobs, kinds, zips
 from memory.accounts.archive.foreign_formats import Choice, Shape
 from memory.accounts.archive.importer import TakingIn, take_in
 from memory.accounts.archive.kinds import InvalidRow, as_line, decoded, in_order, parsed
@@ -392,6 +392,14 @@ def test_reasons_inside_a_result_are_stored_without_a_language(alice: User):
         problem = Archive.objects.get(pk=row.pk).result["problems"][0]
         assert problem["where"] == "old.jsonl, line 2"
         assert problem["why"] == translation.gettext("The file is empty.") != "The file is empty."
+
+
+@pytest.mark.parametrize("value", [{"why": {"code": "x"}}, {"a": [{"b": {"parts": ["x"]}}]}])
+def test_an_archive_brings_no_stored_messages_however_deep(value: dict[str, Any]):
+    field = Activity._meta.get_field("detail")
+    with pytest.raises(InvalidRow):
+        kinds._value(field, value)
+    assert kinds._value(field, {"why": "x", "code": 5}) == {"why": "x", "code": 5}
 
 
 def test_old_files_are_deleted_after_a_week(alice: User, tmp_path: Path, settings: Any):
