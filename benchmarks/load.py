@@ -4,9 +4,9 @@
 
 It makes 100,000 notes, 500 topics, 10,000 runs and 20 files of 2,000 revisions in its own embedded
 Postgres (`--quick`: a twentieth), starts what `make up` starts, and has locust (installed into an environment
-of its own at the first call) send requests from this machine: so users and server share its
-processors.  It prints one table: what, its reach, what was measured, kept or missed.  Ends with exit
-code 1 if a reach was missed.  Whole: some ten minutes; each measurement takes `--seconds`.
+of its own at the first call) send requests from this machine, so users and server share its
+processors. It prints one table: load, goal, what was measured, and whether the goal was met. The exit code
+is 1 if a goal was missed. It takes about ten minutes; each measurement takes `--seconds`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import load_data, stack  # noqa: E402  the script's own folder first
-from benchmarks.load_locust import Locust, Told  # noqa: E402
+from benchmarks.load_locust import Latencies, Locust  # noqa: E402
 
 PART_NAMES = ("mix", "polls", "saves", "api", "runs", "weight", "start")
 LARGE_PAGE = 5_000_000  # bytes of the largest page that a worker is given to read
@@ -38,29 +38,29 @@ LARGE_PAGE = 5_000_000  # bytes of the largest page that a worker is given to re
 
 @dataclass
 class Row:
-    """One line of the table; `kept` is None where nothing was promised."""
+    """One line of the table; `is_met` is None if there is no goal."""
 
     what: str
-    reach: str
+    goal: str
     measured: str
-    kept: bool | None
+    is_met: bool | None
 
 
 @dataclass
 class Bench:
-    """What the parts share, and the rows that they leave."""
+    """What the parts share, and the rows that they add."""
 
-    asked: argparse.Namespace
+    args: argparse.Namespace
     world: load_data.World
     base: str
     locust: Locust
     launcher: psutil.Process
     rows: list[Row] = field(default_factory=list)
 
-    def row(self, what: str, reach: str, measured: str, kept: bool | None) -> None:
-        """Note a line and print it at once: what comes later may fail."""
-        self.rows.append(Row(what, reach, measured, kept))
-        print(f"  {what}: {measured} ({reach}) {_word(kept)}", flush=True)
+    def row(self, what: str, goal: str, measured: str, is_met: bool | None) -> None:
+        """Note a line and print it at once, because a later part may fail."""
+        self.rows.append(Row(what, goal, measured, is_met))
+        print(f"  {what}: {measured} ({goal}) {_word(is_met)}", flush=True)
 
 
 def main() -> int:
@@ -68,24 +68,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="little data and 10 s each")
     parser.add_argument("--seconds", type=int, default=0, help="of each measurement (60)")
-    parser.add_argument("--singly", action="store_true", help="tell each page's time alone too")
+    parser.add_argument(
+        "--singly", action="store_true", help="also print the best time of each page"
+    )
     parser.add_argument("--only", default=",".join(PART_NAMES), help="parts, with commas")
-    asked = parser.parse_args()
-    asked.seconds = asked.seconds or (10 if asked.quick else 60)
-    parts = asked.only.split(",")
+    args = parser.parse_args()
+    args.seconds = args.seconds or (10 if args.quick else 60)
+    parts = args.only.split(",")
     if unknown := set(parts) - set(PART_NAMES):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     rows: list[Row] = []
-    as_found = dict(os.environ)  # what the served site is given does not concern the one started
+    as_found = dict(os.environ)  # without what the served site needs
     if served := [name for name in parts if name != "start"]:
-        rows += _served(asked, served)
+        rows += _served(args, served)
     if "start" in parts:
         rows.append(_start(as_found))
     _print(rows)
-    return int(any(row.kept is False for row in rows))
+    return int(any(row.is_met is False for row in rows))
 
 
-def _served(asked: argparse.Namespace, parts: list[str]) -> list[Row]:
+def _served(args: argparse.Namespace, parts: list[str]) -> list[Row]:
     from beacon_site import embedded
 
     with ExitStack() as block:
@@ -97,10 +99,10 @@ def _served(asked: argparse.Namespace, parts: list[str]) -> list[Row]:
         servers = embedded.ensure(folder)
         block.callback(servers.close)
         os.environ |= servers.urls
-        world = _world(asked, folder, base)
+        world = _world(args, folder, base)
         launcher = block.enter_context(stack.beacon(folder, port))
-        locust = Locust(base, folder, world.place, asked.seconds)
-        bench = Bench(asked, world, base, locust, launcher)
+        locust = Locust(base, folder, world.place, args.seconds)
+        bench = Bench(args, world, base, locust, launcher)
         _warm(bench)
         for name in parts:
             print(name, flush=True)
@@ -108,7 +110,7 @@ def _served(asked: argparse.Namespace, parts: list[str]) -> list[Row]:
         return bench.rows
 
 
-def _world(asked: argparse.Namespace, folder: Path, base: str) -> load_data.World:
+def _world(args: argparse.Namespace, folder: Path, base: str) -> load_data.World:
     import django
 
     django.setup()
@@ -117,7 +119,7 @@ def _world(asked: argparse.Namespace, folder: Path, base: str) -> load_data.Worl
 
     structlog.configure(processors=[structlog.testing.LogCapture()])
     call_command("migrate", verbosity=0)
-    sizes = load_data.Sizes.quick() if asked.quick else load_data.Sizes()
+    sizes = load_data.Sizes.quick() if args.quick else load_data.Sizes()
     return load_data.make(sizes, folder, base)
 
 
@@ -138,7 +140,7 @@ def _warm(bench: Bench) -> None:
             if answer.status_code != 200:
                 log = (bench.locust.folder / "up.log").read_text()[-3000:]
                 raise SystemExit(f"{path}: HTTP {answer.status_code}\n{log}")
-        if bench.asked.singly:
+        if bench.args.singly:
             for path in dict.fromkeys(paths):
                 took = min(_seconds(client, path) for _time in range(5))
                 print(f"  {path}: {took * 1000:.0f} ms at best, alone", flush=True)
@@ -177,28 +179,32 @@ def _taken(process: psutil.Process) -> float:
 
 def _mix(bench: Bench) -> None:
     before = _spent(bench)
-    told = bench.locust.send("Reader", 20, 40)
+    latencies = bench.locust.send("Reader", 20, 40)
     spent = [now - then for now, then in zip(_spent(bench), before, strict=True)]
-    each = [1000 * one / max(1, told["Aggregated"].count) for one in spent]
+    each = [1000 * one / max(1, latencies["Aggregated"].count) for one in spent]
     print(f"  processor, each request: web {each[0]:.0f} ms, Postgres {each[1]:.0f} ms", flush=True)
-    slow = sorted(((one.p95, name) for name, one in told.items() if name != "Aggregated"))[-3:]
+    slow = sorted(((one.p95, name) for name, one in latencies.items() if name != "Aggregated"))[-3:]
     named = ", ".join(f"{name} {p95:.0f}" for p95, name in reversed(slow))
     _speed(
-        bench, "mix of lists, searches and details, 20 per second", told["Aggregated"], 200, named
+        bench,
+        "mix of lists, searches and details, 20 per second",
+        latencies["Aggregated"],
+        200,
+        named,
     )
 
 
 def _polls(bench: Bench) -> None:
     runs = load_data.watched_runs(bench.world)
-    told = bench.locust.send("Watcher", 25, 50)
+    latencies = bench.locust.send("Watcher", 25, 50)
     for run in runs:
         type(run).objects.filter(pk=run.pk).update(status="cancelled")
-    _speed(bench, "50 run pages that poll every 2 s", told["idle poll"], 150)
+    _speed(bench, "50 run pages that poll every 2 s", latencies["idle poll"], 150)
 
 
 def _saves(bench: Bench) -> None:
-    told = bench.locust.send("Writer", 5, 20)
-    _speed(bench, "saves of 20 files, 5 per second", told["save"], 400)
+    latencies = bench.locust.send("Writer", 5, 20)
+    _speed(bench, "saves of 20 files, 5 per second", latencies["save"], 400)
     saved, lost = load_data.lost_saves(bench.world)
     bench.row("saves that are lost", "0", f"{lost} of {saved}", lost == 0 and saved > 0)
 
@@ -214,10 +220,10 @@ def _api(bench: Bench) -> None:
     _speed(bench, "API: remember, 5 per second", notes.result()["remember"], 300)
 
 
-def _speed(bench: Bench, what: str, told: Told, most: float, more: str = "") -> None:
-    measured = f"p50 {told.median:.0f}, p95 {told.p95:.0f} ms, {told.failed} of {told.count} failed"
-    kept = told.p95 < most and not told.failed and told.count > 0
-    bench.row(what, f"p95 < {most:.0f} ms, 0 errors", f"{measured}{more and f' ({more})'}", kept)
+def _speed(bench: Bench, what: str, latencies: Latencies, most: float, more: str = "") -> None:
+    measured = f"p50 {latencies.median:.0f}, p95 {latencies.p95:.0f} ms, {latencies.failed} of {latencies.count} failed"
+    is_met = latencies.p95 < most and not latencies.failed and latencies.count > 0
+    bench.row(what, f"p95 < {most:.0f} ms, 0 errors", f"{measured}{more and f' ({more})'}", is_met)
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -238,11 +244,11 @@ def _runs(bench: Bench) -> None:
     _until(lambda: mine.filter(status="running").count() >= 4)
     heaviest = _Heaviest(*stack.processes_of(bench.launcher, "worker"))
     with heaviest:
-        told = bench.locust.send("Reader", 5, 10)
+        latencies = bench.locust.send("Reader", 5, 10)
     ended = mine.exclude(status__in=Run.UNFINISHED)
     _speed(
         bench, "pages (5 per second) while four runs are in progress and 50 topics are due",
-        told["Aggregated"], 300, f"{mine.count()} runs began, {ended.count()} ended",
+        latencies["Aggregated"], 300, f"{mine.count()} runs started, {ended.count()} ended",
     )  # fmt: skip
     good = ended.filter(status="succeeded").count()
     bench.row(
@@ -346,14 +352,14 @@ def _one_start(env: dict[str, str], port: int, folder: Path) -> float:
 # --- the table ------------------------------------------------------------------------------------
 
 
-def _word(kept: bool | None) -> str:
-    return {True: "kept", False: "MISSED", None: ""}[kept]
+def _word(is_met: bool | None) -> str:
+    return {True: "met", False: "MISSED", None: ""}[is_met]
 
 
 def _print(rows: list[Row]) -> None:
-    print("\n| what | reach | measured | |\n|---|---|---|---|")
+    print("\n| what | goal | measured | |\n|---|---|---|---|")
     for row in rows:
-        print(f"| {row.what} | {row.reach} | {row.measured} | {_word(row.kept)} |")
+        print(f"| {row.what} | {row.goal} | {row.measured} | {_word(row.is_met)} |")
 
 
 PARTS: dict[str, Callable[[Bench], Any]] = {

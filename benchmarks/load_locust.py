@@ -20,8 +20,8 @@ NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What locust tells of the requests of one name."""
+class Latencies:
+    """Locust's figures for the requests with one name, in milliseconds."""
 
     count: int
     failed: int
@@ -31,9 +31,9 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Locust:
-    """A program that sends requests to `base` for `seconds`; it and the site write to `folder`.
+    """Sends requests to `base` for `seconds`; locust and the site write to `folder`.
 
-    `given` is the file in which its users read what there is to be asked for.
+    `given` is the file that tells the simulated users which addresses and words exist.
     """
 
     base: str
@@ -41,8 +41,8 @@ class Locust:
     given: Path
     seconds: int
 
-    def send(self, user: str, rate: float, users: int) -> dict[str, Told]:
-        """Let `users` of a kind send `rate` requests per second together; return what came, by name."""
+    def send(self, user: str, rate: float, users: int) -> dict[str, Latencies]:
+        """Let `users` of one kind send `rate` requests per second together; return their latencies by name."""
         prefix = self.folder / f"{user}-{time.monotonic_ns()}"
         command = [
             str(stack.environment_of("locust", LOCUST) / "locust"),
@@ -55,14 +55,14 @@ class Locust:
             command, env={**os.environ, **more}, capture_output=True, text=True, check=False
         )
         with Path(f"{prefix}_stats.csv").open() as file:
-            told = {line["Name"]: _told(line) for line in csv.DictReader(file)}
-        if any(one.failed for one in told.values()):
+            latencies = {line["Name"]: _latencies(line) for line in csv.DictReader(file)}
+        if any(one.failed for one in latencies.values()):
             self._say_what_failed(prefix)
         for name in ("Aggregated", *NAMES[user]):
-            told.setdefault(name, Told(0, 0, 0, 0))
-        if not told["Aggregated"].count:
+            latencies.setdefault(name, Latencies(0, 0, 0, 0))
+        if not latencies["Aggregated"].count:
             print(f"  locust sent nothing: {done.stderr[-1000:]}", flush=True)
-        return told
+        return latencies
 
     def _say_what_failed(self, prefix: Path) -> None:
         print(Path(f"{prefix}_failures.csv").read_text(), flush=True)
@@ -70,7 +70,7 @@ class Locust:
         print("\n".join([line for line in log if "error" in line[:9_000]][-3:]), flush=True)
 
 
-def _told(line: dict[str, str]) -> Told:
+def _latencies(line: dict[str, str]) -> Latencies:
     figures = [line[name] for name in ("50%", "95%")]
     median, p95 = (float(one) if one not in ("", "N/A") else 0.0 for one in figures)
-    return Told(int(line["Request Count"]), int(line["Failure Count"]), median, p95)
+    return Latencies(int(line["Request Count"]), int(line["Failure Count"]), median, p95)
