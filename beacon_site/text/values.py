@@ -386,6 +386,20 @@ _STATE = re.compile(
     r"|非推奨|廃止|已弃用|已废弃|实验性|测试版",
     re.IGNORECASE,
 )
+_MARKED = re.compile(r"[-−–<>≤≥~≈±$€£¥₹%‰°.+#]")
+_MARK = re.compile(
+    r"(?<![^\s(\[:=|/;,])(?<!\d\s)[-−–](?=[.,]?\d)"
+    r"|(?<!\d)(?<!\d\s)(?:<=|>=|[<>≤≥~≈±])(?=\s?[-−+]?\d)"
+    r"|[$€£¥₹](?=\s?[-−]?\d)|(?<=\d)\s?[$€£¥₹%‰°]"
+    r"|(?<![\w.])\.(?=\d)|(?<=\d)\+(?![\w+])"
+    r"|(?<!\w)[^\W\d_](?:\+\+|[+#]|-(?=$|[\s,.;)|]))(?![\w+#])"
+)
+_CLOCK = re.compile(r"\d\s?(am|pm|a\.m|p\.m|UTC|GMT|CES?T|[ECMP][SD]T)\b", re.IGNORECASE)
+# The units of measurement that differ in one letter, each with its number.
+_MEASURE = re.compile(
+    r"(\d+(?:[.,]\d+)*)\s?((?:[mkµμncdMGT]i?)?(?:g|m|l|L|s|A|V|W|Wh|Hz|B|Bit|bit|Pa|J|N|mol)|IE|IU)\b"
+)
+_SAME_MARKS = {"−": "-", "–": "-", "<=": "≤", ">=": "≥", "≈": "~"}
 _LINK = re.compile(r"https?://\S+|\bwww\.\S+")
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _ORDER = (
@@ -423,6 +437,26 @@ def is_sign(value: str) -> bool:
     """Whether a value consists only of signs such as ✅, 🚫 or +. A dash is an empty cell."""
     text = value.strip()
     return bool(text) and text not in "-–—" and not any(map(str.isalnum, text))
+
+
+def marks(text: str) -> tuple[str, ...]:
+    """Return the signs that belong to the numbers and grades of a text, sorted; `match_key` drops them.
+
+    For example: -5, <20, 20 €, 20 %, .5, 18+, A+ and C#. A hyphen in a range or a date isn't one.
+    """
+    found = (match[0].strip() for match in _MARK.finditer(text)) if _MARKED.search(text) else ()
+    return tuple(sorted(_SAME_MARKS.get(sign, sign) for sign in found))
+
+
+def are_other_measures(before: str, after: str) -> bool:
+    """Whether numbers have other signs or units: "-5", "<5 mg", "5 µg", "10:00 pm"."""
+    if marks(before) != marks(after):
+        return True
+    clocks = ({found.casefold() for found in _CLOCK.findall(text)} for text in (before, after))
+    old, new = (dict(_MEASURE.findall(normal_form(text))) for text in (before, after))
+    return len({*map(frozenset, clocks)}) > 1 or any(
+        unit != old.get(number, unit) for number, unit in new.items()
+    )
 
 
 def typed_values(text: str) -> Counter[tuple[str, str]]:

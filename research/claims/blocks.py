@@ -119,6 +119,7 @@ _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
 _FOOTNOTE = re.compile(r"(?<=\S)\[\^[^\[\]\s]{1,60}\](?!:)")
 # Comments of MDX, ids of headings, and attributes: `{/* #moodle-50 */}`, `{#moodle-50}`,
 # `{: #moodle-50 }`, `{ref="rules"}`.
+_STRUCK = re.compile(r"(?<!~)~~(?=[^\s~])[^~\n]{1,400}?~~(?!~)")
 _ATTRIBUTES = re.compile(
     r"\{/\*.{0,200}?\*/\}|\{:?[ ]?#[\w-]{1,100}[ ]?\}|\{(?:[\w-]{1,40}=\"[^\"]{0,200}\"\s*)+\}"
 )
@@ -173,11 +174,15 @@ class Entry:
 
     @cached_property
     def signs(self) -> tuple[tuple[str, str], ...]:
-        """The fields that contain only a sign, such as ✅ or +, which `match` leaves out."""
+        """The fields with signs that `match` leaves out: only a sign, such as ✅ or +, or -5 or 20 €."""
         return tuple(
-            (name, value)
-            for name, value in self.fields
-            if len(value) <= LONGEST_SIGN and values.is_sign(value)
+            (name, sign)
+            for name, value in (("", self.subject), *self.fields)
+            for sign in (
+                (value,)
+                if len(value) <= LONGEST_SIGN and values.is_sign(value)
+                else values.marks(value)
+            )
         )
 
 
@@ -187,6 +192,8 @@ class _Reader:
 
     language: str
     keeps_paragraphs: bool = False
+    # The columns or fields that name the rows below a head, or the records below keys.
+    naming: structured.Naming = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
     levels: list[tuple[int, str]] = field(default_factory=list)
     items: list[tuple[int, str]] = field(default_factory=list)
@@ -260,15 +267,26 @@ class _Reader:
         )
 
 
-def parse(text: str, language: str = "", *, keep_paragraphs: bool = False) -> list[Entry]:
+def parse(
+    text: str,
+    language: str = "",
+    *,
+    keep_paragraphs: bool = False,
+    naming: structured.Naming | None = None,
+) -> list[Entry]:
     """Return the statements of a page in order, without code and comments.
 
     `language` is a two-letter code for splitting sentences. Without it, the language is guessed.
     With `keep_paragraphs`, prose isn't split, which would take most of the time. See
-    `sentences_of`.
+    `sentences_of`. `naming` keeps which columns and fields name the rows and records, for the next
+    version of the page.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    reader = _Reader(language[:2].lower() or language_of(text[:6_000]), keep_paragraphs)
+    reader = _Reader(
+        language[:2].lower() or language_of(text[:6_000]),
+        keep_paragraphs,
+        {} if naming is None else naming,
+    )
     if _read_data(reader, text):
         return reader.entries
     text = text.expandtabs(4)  # below, because tabs separate the cells of data
@@ -298,10 +316,15 @@ def parse_versions(
 ) -> list[list[Entry]]:
     """Return the statements of each version of a page.
 
-    If one of them can't be parsed, all are read as prose. A run mustn't fail because of one page.
+    Rows and records are named by the same columns and fields in all of them. If one of them can't
+    be parsed, all are read as prose. A run mustn't fail because of one page.
     """
+    naming: structured.Naming = {}
     try:
-        return [parse(text, language, keep_paragraphs=keep_paragraphs) for text in versions]
+        return [
+            parse(text, language, keep_paragraphs=keep_paragraphs, naming=naming)
+            for text in versions
+        ]
     except MISTAKES:
         logger.exception("page not parsed", domain=domain)
         return [_prose(text, language, keep_paragraphs) for text in versions]
@@ -341,9 +364,15 @@ def _macro_words(macro: re.Match[str]) -> str:
     return said or name.removesuffix(".adoc").replace("-", " ")
 
 
+def without_struck(text: str) -> str:
+    """Return Markdown without what is crossed out: the page no longer says it."""
+    return _STRUCK.sub(" ", text) if "~~" in text else text
+
+
 def _without_markup(text: str) -> str:
     if text.count(":") > 1:
         text = _EMOJI.sub("", text)
+    text = without_struck(text)
     if "{" in text:
         text = _ATTRIBUTES.sub(" ", text)
     if "[!" in text:
@@ -534,7 +563,7 @@ def _add_item(reader: _Reader, text: str, quote: str, under: Sequence[str]) -> N
 def key_and_value(text: str) -> tuple[str, str]:
     """Split `Status: Final`, `**1.2** - fixed`, `[EIP-1](…) title` into a subject and the rest."""
     bare = plain_words(text)
-    text = text.replace("~~", "")
+    text = without_struck(text)
     pair = _PAIR.match(text)
     if pair and pair.group(2).count("[") > pair.group(2).count("]"):
         pair = _PAIR.match(bare)  # the colon is in the text of a link
@@ -695,6 +724,8 @@ def _add_rows(reader: _Reader, head: Sequence[str], rows: list[tuple[list[str], 
     plain_rows = [([plain_words(cell) for cell in cells], line) for cells, line in rows]
     _fill_groups([cells for cells, _line in plain_rows])
     keys = _key_columns([cells for cells, _line in plain_rows])
+    if any(names):
+        keys = reader.naming.setdefault((reader.headings, *names), keys)
     above = ""
     for cells, line in plain_rows:
         filled = [cell for cell in cells if cell]
@@ -930,7 +961,7 @@ def _read_data(reader: _Reader, text: str) -> bool:
 
 
 def _add_records(reader: _Reader, root: structured.Node, lines: Sequence[str]) -> None:
-    for record in structured.records(root):
+    for record in structured.records(root, reader.naming):
         if len(reader.entries) >= MOST_ENTRIES:
             return
         quote = " ".join(line.strip() for line in lines[record.first : record.last + 1])

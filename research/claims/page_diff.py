@@ -187,6 +187,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
             result.unchanged.append(b)
         else:
             result.differences.append(Difference(MOVED, a, b))
+    result.differences += _changed_headings(moved, result.renamed)
     gained = _new_columns(old, new)
     _take_keyed(
         left, result, gained, lambda a, b: _is_renamed_heading(a, b, before, after, version)
@@ -301,6 +302,41 @@ def _renamed(
         if is_new_name and (not was or was == now):
             found[path] = target
     return found
+
+
+def _changed_headings(
+    moved: Iterable[tuple[Entry, Entry]], renamed: Mapping[tuple[str, ...], tuple[str, ...]]
+) -> list[Difference]:
+    """Return the headings that have another version, date or state above the same statements.
+
+    For example, "Unreleased" became "2.1.0 (2024-05-01)", or a release is marked as withdrawn.
+    """
+    found: dict[tuple[str, str], Difference] = {}
+    for a, b in moved:
+        if renamed.get(a.path) != b.path or len(a.headings) != len(b.headings):
+            continue
+        for depth, (was, now) in enumerate(zip(a.headings, b.headings, strict=True)):
+            if (was, now) not in found and _is_another_release(was, now):
+                old, new = (
+                    replace(
+                        each, kind=ITEM, headings=each.headings[:depth], subject="",
+                        fields=(("", each.headings[depth]),), quote=each.headings[depth],
+                    )
+                    for each in (a, b)
+                )  # fmt: skip
+                found[was, now] = Difference(CHANGED, old, new, (("", was, now),))
+    return list(found.values())
+
+
+def _is_another_release(was: str, now: str) -> bool:
+    version = _VERSION_HEADING.match(now)
+    if version is None or values.typed_values(now) == values.typed_values(was) == Counter():
+        return False
+    return unnumbered(was) != unnumbered(now) and (
+        _VERSION_HEADING.match(was) is None
+        or values.typed_values(was) != values.typed_values(now)
+        or len(match_key(now).split()) != len(match_key(was).split())
+    )
 
 
 def _is_renamed_heading(
@@ -837,8 +873,9 @@ def _without_zeros(version: str) -> tuple[int, ...]:
 def _is_same_value(before: str, after: str, words: Words) -> bool:
     """Whether two cells have the same value, even with dates or numbers in different forms."""
     if match_key(values.unpadded(before)) == match_key(values.unpadded(after)):
-        are_signs = values.is_sign(before) or values.is_sign(after)
-        return not are_signs or before.strip() == after.strip()
+        if values.is_sign(before) or values.is_sign(after):
+            return before.strip() == after.strip()
+        return not values.are_other_measures(before, after)
     if _is_spelling(match_key(before).split(), match_key(after).split(), words):
         return True
     is_date = values.kind_of(before) == values.kind_of(after) == values.DATE
@@ -1268,6 +1305,8 @@ def is_reworded(before: str, after: str) -> bool:
     """
     before, after = (_NUMBERING.sub("", _AND.sub("", text)) for text in (before, after))
     old, new = match_key(before), match_key(after)
+    if values.are_other_measures(before, after):
+        return False
     if old == new:
         return True
     gone, come = (

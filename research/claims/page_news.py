@@ -420,11 +420,13 @@ def _is_worth_saying(entry: Entry, name: str, value: str) -> bool:
 
 
 def _is_aside_column(name: str) -> bool:
-    """Whether a column has links, people or what describes the page. A whole sentence doesn't count."""
+    """Whether a column has links, people or what describes the page. A whole sentence doesn't count.
+
+    A column "Team" doesn't list people: its teams play or own something.
+    """
     patterns = (_TECHNICAL, _PEOPLE, _APPENDIX)
-    return len(name.split()) <= LONGEST_COLUMN and any(
-        each.search(attribute(name)) for each in patterns
-    )
+    is_short = len(name.split()) <= LONGEST_COLUMN and name.casefold() not in ("team", "teams")
+    return is_short and any(each.search(attribute(name)) for each in patterns)
 
 
 def _named(entry: Entry, title: str, fields: Sequence[str]) -> str:
@@ -728,6 +730,7 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         values.addresses(before) != values.addresses(after)
         or (gone and not (is_touched or _are_same_amounts(before, after)))
         or _are_other_amounts(before, after)
+        or values.are_other_measures(before, after)
         or _are_other_periods(before, after)
         or _are_other_bounds(before, after)
     ):

@@ -11,9 +11,10 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Any
 
 from beacon_site.text import values
 from beacon_site.text.cleaning import one_line
@@ -269,26 +270,34 @@ def _unquoted(value: str) -> str:
 # --- records ---
 
 
-def records(root: Node) -> Iterator[Record]:
-    """Return the records of a file in order."""
+Naming = dict[Hashable, tuple[Any, ...]]
+
+
+def records(root: Node, known: Naming) -> Iterator[Record]:
+    """Return the records of a file in order.
+
+    The members of a list are named by the fields in `known`, which also takes those of other lists.
+    """
     if isinstance(root.value, list):
-        yield from _list(root, ())
+        yield from _list(root, (), known)
     elif isinstance(root.value, dict):
-        yield from _mapping(root, (), "")
+        yield from _mapping(root, (), "", known)
 
 
-def _list(node: Node, under: tuple[str, ...]) -> Iterator[Record]:
-    members = [each for each in _children(node) if isinstance(each.value, dict)]
-    naming = _naming(members)
+def _list(node: Node, under: tuple[str, ...], known: Naming) -> Iterator[Record]:
+    maps = [each.value for each in _children(node) if isinstance(each.value, dict)]
+    naming = known.setdefault(under, _naming(maps))
+    if not any(_text(each.get(key)) for each in maps for key in naming):
+        naming = _naming(maps)
     for each in _children(node):
         if isinstance(each.value, str):
             yield Record(under, each.value, (), each.first, each.last, is_item=True)
         elif isinstance(each.value, dict):
             name = " – ".join(filter(None, (_text(each.value.get(key)) for key in naming)))
-            yield from _member(each, under, name, set(naming))
+            yield from _member(each, under, name, set(naming), known)
 
 
-def _mapping(node: Node, under: tuple[str, ...], name: str) -> Iterator[Record]:
+def _mapping(node: Node, under: tuple[str, ...], name: str, known: Naming) -> Iterator[Record]:
     assert isinstance(node.value, dict)  # noqa: S101  # nosec B101
     path = (*under, name) if name else under
     plain = [(key, each) for key, each in node.value.items() if isinstance(each.value, str)]
@@ -302,15 +311,17 @@ def _mapping(node: Node, under: tuple[str, ...], name: str) -> Iterator[Record]:
         if _is_display(key, each):
             continue
         if isinstance(each.value, list):
-            yield from _list(each, (*path, key))
+            yield from _list(each, (*path, key), known)
         elif isinstance(each.value, dict) and _is_collection(each):
             for inner, member in each.value.items():
-                yield from _member(member, (*path, key), inner, set())
+                yield from _member(member, (*path, key), inner, set(), known)
         elif isinstance(each.value, dict):
-            yield from _mapping(each, path, key)
+            yield from _mapping(each, path, key, known)
 
 
-def _member(node: Node, under: tuple[str, ...], name: str, naming: set[str]) -> Iterator[Record]:
+def _member(
+    node: Node, under: tuple[str, ...], name: str, naming: set[str], known: Naming
+) -> Iterator[Record]:
     """Return a record with its nested values, and its large parts as separate records."""
     assert isinstance(node.value, dict)  # noqa: S101  # nosec B101
     fields: list[tuple[str, str]] = []
@@ -328,9 +339,9 @@ def _member(node: Node, under: tuple[str, ...], name: str, naming: set[str]) -> 
     path = (*under, name) if name else under
     for key, each in large:
         if isinstance(each.value, list):
-            yield from _list(each, (*path, key))
+            yield from _list(each, (*path, key), known)
         else:
-            yield from _mapping(each, path, key)
+            yield from _mapping(each, path, key, known)
 
 
 def _nested(node: Node, name: str, depth: int = 0) -> list[tuple[str, str]] | None:
@@ -414,9 +425,8 @@ def _is_collection(node: Node) -> bool:
     return bool(counts) and counts.most_common(1)[0][1] > len(node.value) / 2
 
 
-def _naming(members: Sequence[Node]) -> tuple[str, ...]:
+def _naming(maps: Sequence[dict[str, Node]]) -> tuple[str, ...]:
     """Return the fields whose values name the members of a list and distinguish them."""
-    maps = [each.value for each in members if isinstance(each.value, dict)]
     if not maps:
         return ()
     held = Counter(key for each in maps for key in each if _text(each[key]))

@@ -135,8 +135,12 @@ def test_the_form_keeps_what_isnt_its_own_and_shows_no_markup():
 
 
 @pytest.mark.parametrize(
-    "path", ["topics", "reports", "memory", "files", "library", "activity", "trash"]
-)
+    "path",
+    [
+        "topics", "reports", "memory", "files", "library", "activity", "trash", "agents/folders",
+        "notes", "content", "schedule",
+    ],
+)  # fmt: skip
 def test_every_list_takes_any_query(client: Client, alice: Any, path: str):
     client.force_login(alice)
     for query in (

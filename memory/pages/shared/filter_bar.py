@@ -90,6 +90,8 @@ def read(query: QueryDict, facets: Iterable[Facet], words: str = "q") -> QueryDi
     """
     asked = query.copy()
     asked.pop("cursor", None)
+    for name, given in asked.lists():
+        asked.setlist(name, [one.replace("\0", "") for one in given])  # Postgres can't compare it
     facets = list(facets)
     operators = " ".join(asked.pop("ops", [])[-1:])
     for facet in facets:

@@ -117,7 +117,10 @@ def _real(news: Sequence[PageChange], text: str, previous: str) -> list[PageChan
     left its paragraph or its brackets, or been split into a list.
     """
     others = {page_news.NEW: previous, page_news.GONE: text}
-    said = {status: _Said(others[status]) for status in {one.status for one in news} & {*others}}
+    said = {
+        status: _Said(blocks.without_struck(others[status]))
+        for status in {one.status for one in news} & {*others}
+    }
     moved = {
         id(one)
         for one in news
