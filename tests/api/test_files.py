@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory.api import files as files_api
+from memory.agents.tools import files as tool_files
 from memory.models import MemoryFile, Proposal, Revision
 from memory.services.files.saving import save_file
 from memory.services.review.proposals import set_levels
@@ -174,9 +174,9 @@ def test_what_is_written_while_the_version_is_compared_is_not_lost(
     agent: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tag = _write(agent)["ETag"]
-    held = files_api.rows_held
+    held = tool_files.rows_held
     looked: list[Any] = []
-    monkeypatch.setattr(files_api, "rows_held", lambda *a: looked.append(a) or held(*a))
+    monkeypatch.setattr(tool_files, "rows_held", lambda *a: looked.append(a) or held(*a))
 
     agent.put(FACTS, {"content": TEXT + "- more\n"}, If_Match=tag)
 
