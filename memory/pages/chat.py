@@ -53,7 +53,7 @@ from memory.models import (
 )
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.ratings import RatingControl, controls_of
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import toast_with_undo
 from memory.services.llm import connections
 from memory.services.observations.consolidation import source_of
 from memory.services.search import ratings
@@ -548,7 +548,7 @@ def session_rename(request: BeaconRequest, pk: UUID) -> HttpResponse:
             context = {"form": TitleForm(initial=typed), "session": found, "problem": str(exc)}
             return render(request, _rename_template(request), context)
         else:
-            messages.success(request, _("Renamed."), extra_tags=offer_revision(request, found))
+            toast_with_undo(request, found, _("Renamed."))
             return redirect_to(request, found.get_absolute_url())
     return render(request, _rename_template(request), {"form": form, "session": found})
 

@@ -18,7 +18,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, TakesRefusals, signed_in
 from memory.models import Note
 from memory.models.errors import MemoryRefused, StaleWrite
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, toast_with_undo, undoes
 from memory.services.context import identity
 from memory.services.context.identity import LONGEST_NAME, Persona
 
@@ -126,11 +126,7 @@ def persona(request: BeaconRequest) -> HttpResponse:
         except MemoryRefused as exc:
             form.take(exc)
         else:
-            messages.success(
-                request,
-                _("Persona saved. It applies from the next question."),
-                extra_tags=offer_revision(request, note),
-            )
+            toast_with_undo(request, note, _("Persona saved. It applies from the next question."))
             if not request.htmx:
                 return redirect("memory:persona")
             form = PersonaForm(initial=PersonaForm.initial_of(note))

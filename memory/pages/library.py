@@ -48,7 +48,7 @@ from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import toast_with_undo
 from memory.services.library import documents as library_services
 from memory.services.library import folder as library_folder
 from memory.services.library import reading as library_reading
@@ -345,7 +345,7 @@ def library_add(request: BeaconRequest) -> HttpResponse:
             form.take(exc)
         else:
             words = _("“%(title)s” added to Library.") % {"title": document}
-            messages.success(request, words, extra_tags=offer_revision(request, document))
+            toast_with_undo(request, document, words)
             report_cleaned(request, cleaned_of(form))
             return redirect_to(request, document.get_absolute_url())
     template = "memory/_library_add.html" if request.htmx else "memory/library_add.html"
@@ -451,7 +451,7 @@ def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
             form.add_error(None, str(exc))
         else:
             words = _("“%(title)s” saved.") % {"title": document}
-            messages.success(request, words, extra_tags=offer_revision(request, document))
+            toast_with_undo(request, document, words)
             report_cleaned(request, cleaned_of(form))
             return redirect_to(request, document.get_absolute_url())
     template = "memory/_library_edit.html" if request.htmx else "memory/library_edit.html"
@@ -475,7 +475,7 @@ def library_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     if wanted == Sensitivity.NORMAL:
         said = _("No longer sensitive. Runs and models can use it.")
     document.change(by=request.actor, sensitivity=wanted)
-    messages.success(request, said, extra_tags=offer_revision(request, document))
+    toast_with_undo(request, document, said)
     return redirect_to(request, document.get_absolute_url())
 
 
@@ -484,10 +484,8 @@ def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Move a document to Trash, with an Undo in the toast."""
     document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
     document.trash(by=request.actor)
-    messages.success(
-        request,
-        _("“%(title)s” moved to Trash for 30 days.") % {"title": document},
-        extra_tags=offer_revision(request, document),
+    toast_with_undo(
+        request, document, _("“%(title)s” moved to Trash for 30 days.") % {"title": document}
     )
     return redirect_to(request, reverse("memory:library"))
 
@@ -497,7 +495,7 @@ def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
     document.restore(by=request.actor)
     words = _("“%(title)s” restored.") % {"title": document}
-    messages.success(request, words, extra_tags=offer_revision(request, document))
+    toast_with_undo(request, document, words)
     return redirect_back(request, reverse("memory:library"))
 
 

@@ -37,7 +37,7 @@ from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.library import ADDRESS
 from memory.pages.shared.as_of import date_or_problem
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, offer_revision, toast_with_undo, undoes
 from research.models import DeltaItem, Run, RunAlreadyActive
 from research.pages import sources, topic_list
 from research.services.facts import correcting as fact_editing
@@ -158,7 +158,7 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
             form.add_error("text", str(exc))
         else:
             said = _("Fact added. Runs won’t change it.")
-            messages.success(request, said, extra_tags=offer_revision(request, added))
+            toast_with_undo(request, added, said)
             if not request.htmx:
                 return redirect("research:topic-facts", slug)
             form = FactForm()
@@ -314,7 +314,7 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
             form.add_error("text", str(exc))
         else:
             said = _("Fact corrected. Runs won’t change it.")
-            messages.success(request, said, extra_tags=offer_revision(request, found))
+            toast_with_undo(request, found, said)
             if request.htmx:
                 return _row(request, found)
             return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
@@ -359,7 +359,7 @@ def fact_question(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpRespo
     found = _fact(request, slug, pk)
     back = f"{reverse('research:topic-facts', args=[slug])}?fact={pk}"
     found.rename_question(request.POST.get("question", ""), by=request.actor)
-    messages.success(request, _("Question renamed."), extra_tags=offer_revision(request, found))
+    toast_with_undo(request, found, _("Question renamed."))
     return redirect_back(request, back)
 
 

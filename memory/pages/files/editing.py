@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any
 
 from django import forms
-from django.contrib import messages
 from django.core.validators import ProhibitNullCharactersValidator
 from django.http import Http404
 from django.utils.safestring import SafeString
@@ -33,7 +32,6 @@ from memory.models.file_format import (
     path_of_month,
     sections_of,
 )
-from memory.pages.shared.undo import offer_revision
 from memory.services.files import agent_folders, section_restore
 from memory.services.files.reading import files_of, read_file
 from memory.services.files.saving import (
@@ -66,11 +64,6 @@ def file_or_404(request: BeaconRequest, path: str) -> MemoryFile:
         raise Http404(str(exc)) from exc
     file.owner = request.user
     return file
-
-
-def toast_with_undo(request: BeaconRequest, file: MemoryFile, said: str) -> None:
-    """Report a change of the file, with an Undo in the toast."""
-    messages.success(request, said, extra_tags=offer_revision(request, file))
 
 
 # --- editor ---

@@ -42,7 +42,6 @@ from memory.pages.files.editing import (
     file_or_404,
     last_changes,
     page_of,
-    toast_with_undo,
     tree_of,
 )
 from memory.pages.records import saved_views
@@ -50,7 +49,7 @@ from memory.pages.remember import new_lines, warn_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer
+from memory.pages.shared.undo import offer, toast_with_undo
 from memory.services.files import agent_folders
 from memory.services.files import condensing as file_condensing
 from memory.services.files import saving as file_drafts

@@ -35,7 +35,7 @@ from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
 from memory.models.remembered import EXCEPT_SCOPE, OWNER_SCOPE, names_excluded
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision
+from memory.pages.shared.undo import offer, toast_with_undo
 from memory.services.notes import saving as notes
 from memory.services.notes.saving import TYPICAL, NoteChecks, edit_note
 from memory.services.observations.saving import edit_observation, write_observation
@@ -444,7 +444,7 @@ def note_new(request: BeaconRequest) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(request, _("Note saved."), extra_tags=offer_revision(request, note))
+            toast_with_undo(request, note, _("Note saved."))
             report_cleaned(request, form.cleaned_labels)
             return _after(request, note)
     return _form(request, form, "note", _("New note"))
@@ -465,9 +465,7 @@ def observation_new(request: BeaconRequest) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(
-                request, _("Observation saved."), extra_tags=offer_revision(request, made)
-            )
+            toast_with_undo(request, made, _("Observation saved."))
             report_cleaned(request, form.cleaned_labels)
             return _after(request, made)
     return _form(request, form, "observation", _("New observation"))

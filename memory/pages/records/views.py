@@ -50,7 +50,7 @@ from memory.pages.records.listing import (
 )
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import FilterBar
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, toast_with_undo, undoes
 from memory.services.llm import connections
 from memory.services.notes import merging
 from memory.services.notes.saving import edit_note
@@ -260,7 +260,7 @@ def _undo_revision(request: BeaconRequest, key: int) -> str:
     record = record_history.undo(revision, by=request.actor)
     was_renamed = "trashed_at" in revision.after and str(record) != name
     said = trash_listing.renamed(name, record) if was_renamed else _("Change undone.")
-    messages.success(request, said, extra_tags=offer_revision(request, record))
+    toast_with_undo(request, record, said)
     return page_of(record)
 
 
@@ -273,7 +273,7 @@ def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int)
     record = record_history.restore_to(get_object_or_404(revisions, pk=revision), by=request.actor)
     if revisions.filter(version__gt=before).exists():
         said = _("Version restored. The previous one stays in the history.")
-        messages.success(request, said, extra_tags=offer_revision(request, record))
+        toast_with_undo(request, record, said)
     else:
         messages.info(request, _("Nothing changed. This is already the current version."))
     return redirect_back(request, page_of(record))
@@ -413,7 +413,7 @@ def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
             form.add_error(None, str(exc))
         else:
             said = _("Saved. The previous version is in the history.")
-            messages.success(request, said, extra_tags=offer_revision(request, record))
+            toast_with_undo(request, record, said)
             if request.htmx:
                 return _row(request, listed, pk)
             return redirect(f"memory:{listed.page}")
