@@ -157,7 +157,7 @@ class AddDocumentForm(AsksAboutSecrets, TakesRefusals):
         return data
 
 
-class EditDocumentForm(AsksAboutSecrets):
+class EditDocumentForm(AsksAboutSecrets, TakesRefusals):
     """A document's title and text, and the version they are based on."""
 
     title = CleanTextField(
@@ -345,9 +345,7 @@ def library_add(request: BeaconRequest) -> HttpResponse:
             form.take(exc)
         else:
             words = _("“%(title)s” added to Library.") % {"title": document}
-            toast_with_undo(request, document, words)
-            report_cleaned(request, cleaned_of(form))
-            return redirect_to(request, document.get_absolute_url())
+            return _saved(request, document, form, words)
     template = "memory/_library_add.html" if request.htmx else "memory/library_add.html"
     return render(request, template, {"form": form, "bookmarklet": _bookmarklet(request)})
 
@@ -446,23 +444,22 @@ def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
                 why=data["why"],
             )
         except StaleWrite as exc:
-            context |= _conflict(form, str(exc), document)
+            document.refresh_from_db()
+            context |= form.on_newest(document, exc)
         except MemoryRefused as exc:
-            form.add_error(None, str(exc))
+            form.take(exc)
         else:
-            words = _("“%(title)s” saved.") % {"title": document}
-            toast_with_undo(request, document, words)
-            report_cleaned(request, cleaned_of(form))
-            return redirect_to(request, document.get_absolute_url())
+            return _saved(request, document, form, _("“%(title)s” saved.") % {"title": document})
     template = "memory/_library_edit.html" if request.htmx else "memory/library_edit.html"
     return render(request, template, context)
 
 
-def _conflict(form: EditDocumentForm, why: str, document: LibraryDocument) -> dict[str, Any]:
-    """Keep what was typed, now based on the newer version, which is shown beside it."""
-    document.refresh_from_db()
-    typed = {**form.cleaned_data, "version": document.version}
-    return {"form": EditDocumentForm(initial=typed), "theirs": document, "why_refused": why}
+def _saved(
+    request: BeaconRequest, document: LibraryDocument, form: Any, words: str
+) -> HttpResponse:
+    toast_with_undo(request, document, words, seen=form.cleaned_data.get("version"))
+    report_cleaned(request, cleaned_of(form))
+    return redirect_to(request, document.get_absolute_url())
 
 
 @signed_in("POST")

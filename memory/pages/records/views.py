@@ -30,7 +30,7 @@ from beacon_site.web.responses import (
     signed_in,
 )
 from memory.models import BulkAct, Note, Observation, Remembered, Revision
-from memory.models.errors import InvalidValue, Locked, MemoryRefused, StaleWrite
+from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.remembered import Lock, record_models
 from memory.pages.records import bulk, saved_views
 from memory.pages.records import listing as record_listing
@@ -404,16 +404,14 @@ def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             _save(listed, record, form.cleaned_data, request)
-        except InvalidValue as exc:
-            for field, errors in (exc.errors or {"content": [str(exc)]}).items():
-                form.add_error(field if field in form.fields else None, errors)
-        except StaleWrite:
-            context |= _conflict(request, listed, form, pk)
-        except Locked as exc:
-            form.add_error(None, str(exc))
+        except StaleWrite as exc:
+            theirs = get_object_or_404(model.objects.of(request.user).live(), pk=pk)
+            context |= {"record": theirs, **form.on_newest(theirs, exc)}
+        except MemoryRefused as exc:
+            form.take(exc)
         else:
             said = _("Saved. The previous version is in the history.")
-            toast_with_undo(request, record, said)
+            toast_with_undo(request, record, said, seen=form.cleaned_data["version"])
             if request.htmx:
                 return _row(request, listed, pk)
             return redirect(f"memory:{listed.page}")
@@ -430,18 +428,6 @@ def _save(listed: ListedKind, record: Any, data: dict[str, Any], request: Beacon
         content=data["content"],
         tags=data["tags"],
     )
-
-
-def _conflict(
-    request: BeaconRequest, listed: ListedKind, form: InlineForm, pk: UUID
-) -> dict[str, Any]:
-    """Keep what was typed, show the current version, and base the next save on it."""
-    model: Any = listed.model
-    theirs = get_object_or_404(model.objects.of(request.user).live(), pk=pk)
-    kept = request.POST.copy()
-    kept["version"] = str(theirs.version)
-    form.data = kept
-    return {"record": theirs, "theirs": theirs}
 
 
 def _row(request: BeaconRequest, listed: ListedKind, pk: UUID) -> HttpResponse:

@@ -89,6 +89,12 @@ def who(owner: User, actor: str) -> str:
     return origins.of(owner, [actor])[actor].words if actor else _("no one")
 
 
+def writers_since(record: Remembered, version: int) -> str:
+    """Return who changed the record after `version`, from its latest changes."""
+    later = revisions_of(record).filter(version__gt=version).values_list("actor", flat=True)
+    return ", ".join(dict.fromkeys(who(record.owner, actor) for actor in later[:10]))
+
+
 def _change(record: Remembered, revision: Revision, places: Mapping[str, origins.Origin]) -> Change:
     says = SAYS.get(revision.record_type, "content")
     change = Change(revision, who(record.owner, revision.actor), places.get(revision.source))
