@@ -149,6 +149,8 @@ def shown(record: Remembered, name: str, value: Any) -> str:
     """Return a field's stored value in readable form."""
     if value is None or value == "":
         return _("none")
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or _("none")
     column = next((f for f in record._meta.concrete_fields if f.attname == name), None)
     choices = dict(column.flatchoices) if column is not None else {}
     return str(choices.get(value, value))
