@@ -25,6 +25,7 @@ from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
     DayField,
+    TakesRefusals,
     redirect_back,
     redirect_to,
     refused,
@@ -62,7 +63,7 @@ def _is_foreign(char: str) -> bool:
     return char in '"<>\\`“”' or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
 
 
-class FactForm(AsksAboutSecrets):
+class FactForm(AsksAboutSecrets, TakesRefusals):
     """A new fact and its source."""
 
     text = CleanTextField(
@@ -309,7 +310,9 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
                 found, words["text"], words["url"], by=request.actor, seen=words["version"], **dates
             )
         except fact_editing.FactConflict as exc:
-            context |= {"conflict": exc, "form": _rebased(request, exc, form.auto_id)}
+            form.on_newest(exc.theirs, exc)
+            form.take(exc)
+            context["conflict"] = exc
         except MemoryRefused as exc:
             form.add_error("text", str(exc))
         else:
@@ -320,17 +323,6 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
             return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
     name = "_fact_form" if request.htmx else "fact_edit"
     return render(request, f"research/{name}.html", context)
-
-
-def _rebased(
-    request: BeaconRequest, conflict: fact_editing.FactConflict, auto_id: Any
-) -> CorrectionForm:
-    """Return the form with the typed text, based on the current version."""
-    data = request.POST.copy()
-    data["version"] = str(conflict.theirs.version)
-    form = CorrectionForm(data, auto_id=auto_id)
-    form.add_error(None, str(conflict))
-    return form
 
 
 @signed_in("GET", "HEAD")
