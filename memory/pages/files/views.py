@@ -384,11 +384,8 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
         )
         here = reverse("memory:file-compare", args=[path])
         return redirect_to(request, f"{here}?from={wanted}&to={exc.version}")
-    if saved.file.version == file.version:
-        messages.info(request, _("Nothing changed. The text is the same as in that version."))
-    else:
-        said = _("Version %(version)d restored.") % {"version": wanted}
-        toast_with_undo(request, saved.file, said)
+    said = _("Version %(version)d restored.") % {"version": wanted}
+    toast_with_undo(request, saved.file, said, seen=file.version)
     return redirect_to(request, file.get_absolute_url())
 
 
@@ -425,10 +422,7 @@ def lock(request: BeaconRequest, path: str) -> HttpResponse:
         version = file.version
         said = _set(request, file)
         file = file_or_404(request, path)
-        if file.version == version:
-            messages.info(request, _("Nothing changed. This is already the current version."))
-        else:
-            toast_with_undo(request, file, said)
+        toast_with_undo(request, file, said, seen=version)
         if not request.htmx:
             return redirect_to(request, _next(request))
     context = {

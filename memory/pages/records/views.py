@@ -271,11 +271,8 @@ def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int)
     revisions = Revision.objects.of(request.user).filter(record_type=type, record_id=pk)
     before = record.version
     record = record_history.restore_to(get_object_or_404(revisions, pk=revision), by=request.actor)
-    if revisions.filter(version__gt=before).exists():
-        said = _("Version restored. The previous one stays in the history.")
-        toast_with_undo(request, record, said)
-    else:
-        messages.info(request, _("Nothing changed. This is already the current version."))
+    said = _("Version restored. The previous one stays in the history.")
+    toast_with_undo(request, record, said, seen=before)
     return redirect_back(request, page_of(record))
 
 
