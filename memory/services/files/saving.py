@@ -94,7 +94,9 @@ class SaveResult:
 class Act:
     """Who writes, why, and how; `kept` is the older version that a restore writes.
 
-    `summary_by` is the author of the summary line, if that is not the writer.
+    `trust` is that of the text's origin, if it is lower than the writer's own.  `summary` wins over
+    any summary line in the text, but only a person replaces a person's line.  `summary_by` is the
+    author of the line, if that is not the writer.
     """
 
     by: Actor
@@ -169,7 +171,7 @@ def new_text(
 ) -> NewText:
     """Return what a write of a cleaned text would store.  `rows` are those of `rows_held`.
 
-    `seen` and `join` are those of `save_file`, and so are the errors.
+    `seen` and `join` are those of `replacing`, and so are the errors.
     """
     # Before a summary line is added, so that line numbers match the writer's.
     texts.check_lines(fresh.text)
@@ -224,7 +226,10 @@ Edit = Callable[[User, str, Rows, Act], NewText]
 
 
 def write(owner: User, path: str, edit: Edit, act: Act) -> SaveResult:
-    """Store what an edit makes of a file. Raises what the edit raises, and then stores nothing."""
+    """Store what an edit makes of a file.
+
+    Raises InvalidValue for an invalid path, and what the edit raises, and then stores nothing.
+    """
     path = checked_path(path)
     return held(lambda: store(edit(owner, path, rows_held(owner, path), act)))
 
@@ -446,7 +451,15 @@ def check_rough_size(owner: User, path: str, text: str) -> None:
 
 
 def replacing(content: str, *, seen: int | None = None, join: bool = True) -> Edit:
-    """Return the edit that replaces the whole text; `seen` and `join` as in `save_file`."""
+    """Return the edit that replaces the whole text; a month's file is created if it is missing.
+
+    `seen` is the version that the text is based on: None overwrites the current one, 0 requires
+    that there is none yet.  With `join`, changes by others since then are merged if they don't
+    overlap.
+
+    The edit raises FileConflict, Locked, OverBudget, LimitReached (a line), NoSuchFile (`seen` is a
+    version of a file that no longer exists).
+    """
 
     def edit(owner: User, path: str, rows: Rows, act: Act) -> NewText:
         fresh = cleaned(content)
@@ -511,23 +524,11 @@ def save_file(
     seen: int | None = None,
     why: str = "",
     source: str = "",
-    summary: str | None = None,
-    summary_by: str = "",
     join: bool = True,
     trust: str = "",
 ) -> SaveResult:
-    """Replace a file's whole text; a month's file is created if it is missing.
-
-    `seen` is the version that the text is based on: None overwrites the current one, 0 requires
-    that there is none yet.  With `join`, changes by others since then are merged if they don't
-    overlap.  `summary` wins over any summary line in the text, but only a person replaces a
-    person's line.  `summary_by` names the author of the line if that is not `by`.  `trust` is that
-    of the text's origin, if it is lower than the writer's own.
-
-    Raises InvalidValue (path), FileConflict, Locked, OverBudget, LimitReached (a line), NoSuchFile
-    (`seen` is a version of a file that no longer exists).  Nothing is stored in any of these cases.
-    """
-    act = Act(by, why, source, trust, summary, summary_by)
+    """Replace a file's whole text; arguments and errors as in `replacing` and `Act`."""
+    act = Act(by, why, source, trust)
     return write(owner, path, replacing(content, seen=seen, join=join), act)
 
 
@@ -536,15 +537,14 @@ def append_to(
     path: str,
     entry: str,
     *,
-    summary: str | None = None,
-    summary_by: str = "",
     by: Actor,
     why: str = "",
     source: str = "",
+    summary: str | None = None,
     once: bool = False,
 ) -> SaveResult:
-    """Add an entry to a file's end; `once` as in `appending`, the rest and errors as in `save_file`."""
-    act = Act(by, why, source, summary=summary, summary_by=summary_by)
+    """Add an entry to a file's end; arguments and errors as in `appending` and `Act`."""
+    act = Act(by, why, source, summary=summary)
     return write(owner, path, appending(entry, once=once), act)
 
 
@@ -554,7 +554,7 @@ def restore_version(
     """Write a file's exact text of `version` as a new version.
 
     Raises InvalidValue if there was no such version, FileConflict if the file changed since `seen`,
-    and what `save_file` raises.
+    and what `replacing` raises.
     """
 
     def edit(owner: User, path: str, rows: Rows, act: Act) -> NewText:
