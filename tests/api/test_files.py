@@ -164,6 +164,18 @@ def test_its_versions_say_who_wrote_and_why(person: Program, agent: Program) -> 
     assert told[1]["actor"] == "agent:desk"
 
 
+def test_an_agents_reason_is_kept_also_in_a_proposal(agent: Program, alice: Any) -> None:
+    body = {"content": TEXT, "why": "checked twice"}
+    agent.put(FACTS, body, If_Match="*")
+    set_levels(alice, {"default": "hold all"}, by=alice.actor)
+    agent.post(f"{FACTS}/entries", {"entry": "- Valkey", "summary": "s", "why": "seen in the log"})
+
+    assert items(agent.get(f"{FACTS}/revisions"))[0]["reason"] == "checked twice"
+    held = Proposal.objects.get()
+    assert held.reason == "seen in the log"
+    assert (held.after["entry"], held.after["summary"]) == ("- Valkey", "s")
+
+
 def test_a_stranger_sees_their_own_files_alone(agent: Program, stranger: Program) -> None:
     _write(agent)
 
