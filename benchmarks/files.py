@@ -100,7 +100,7 @@ def give_revisions(file: Any, count: int) -> None:
 def _acts(owner: Any) -> dict[str, Callable[[int], object]]:
     from beacon_site.text.diff import diff, folded
     from memory.services.files.reading import index_text, read_file
-    from memory.services.files.saving import append_to, patch_file, save_file
+    from memory.services.files.saving import Act, append_to, patching, save_file, write
     from memory.services.files.texts import MOST_EPISODES
 
     by = owner.actor
@@ -116,7 +116,7 @@ def _acts(owner: Any) -> dict[str, Callable[[int], object]]:
     def patch(turn: int) -> object:
         lines = read_file(owner, PATH).content.split("\n")
         old = next(line for line in reversed(lines) if line.startswith(lesson))
-        return patch_file(owner, PATH, [(old, f"{lesson}patched {turn}")], by=by)
+        return write(owner, PATH, patching([(old, f"{lesson}patched {turn}")]), Act(by))
 
     return {
         "save, a line changed": edit,

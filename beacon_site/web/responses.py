@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.validators import ProhibitNullCharactersValidator
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
@@ -120,6 +121,15 @@ class CleanTextField(forms.CharField):
         return {} if isinstance(widget, forms.Select) else super().widget_attrs(widget)
 
 
+class RawField(forms.CharField):
+    """Text exactly as typed, for a record's own rules, which also remove what can't be stored."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(strip=False, **more)
+        nul = ProhibitNullCharactersValidator
+        self.validators = [one for one in self.validators if not isinstance(one, nul)]
+
+
 class DayField(forms.DateField):
     """A day, written as pages show it: `23 Nov 2026`. What `day_typed()` reads is accepted."""
 
@@ -171,10 +181,21 @@ def question_about_secrets(text: str, known: str = "", *, name: str = KEEP_SECRE
 class TakesRefusals(forms.BaseForm):
     # Fields with another name in errors than in the form.
     RENAMED: ClassVar[dict[str, str]] = {}
+    # The field that names the version that was edited, and the record's attribute that it has.
+    SEEN: ClassVar[tuple[str, str]] = "version", "version"
 
     def take(self, exc: Exception) -> None:
         """Show why nothing was stored, at the fields that the error names."""
         self.refuse(getattr(exc, "errors", None) or {"": [str(exc)]})
+
+    def on_newest(self, newest: Any, exc: Exception) -> dict[str, Any]:
+        """Keep what was typed, and base the next save on the newest version.
+
+        Returns the context for a page that shows that version beside the form.
+        """
+        field, attribute = self.SEEN
+        self.data = {**dict(self.data.items()), field: getattr(newest, attribute)}
+        return {"theirs": newest, "why_refused": str(exc)}
 
     def refuse(self, errors: Mapping[str, Any]) -> None:
         """Show messages beside their fields; those of fields not in the form go above."""

@@ -1,6 +1,7 @@
 """`/files`: memory files, their versions and entries.
 
-Agents write through the same rules as tools.
+Data flow of a write: the version that it is based on is checked on the locked file -> written as by
+a tool (`write_reviewed`) -> the stored file, or the proposal that waits for a person (202).
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from django.utils.translation import gettext as _
 from ninja import Status
 from pydantic import BaseModel, ConfigDict, Field
 
-from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.db.errors import retried
+from memory.agents.tools.files import write_reviewed
 from memory.agents.tools.memory_commands import CommandArguments
 from memory.agents.tools.registry import call_tool
 from memory.agents.tools.types import ToolResult
@@ -24,16 +25,25 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, located, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
+from memory.api.review import waiting
 from memory.api.shown import AS_OF, RowOut, shows, used
 from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, tag_of, tagged
-from memory.models import MemoryFile, Revision, Trust
+from memory.models import MemoryFile, Proposal, Revision, Trust, User
 from memory.models.as_of import as_it_was
-from memory.models.errors import InvalidValue
-from memory.models.file_format import checked_path
+from memory.models.errors import InvalidValue, OnlyPeople
 from memory.services.files.mirror import take_in
 from memory.services.files.reading import read_file as read_file_at
-from memory.services.files.saving import SaveResult, append_to, patch_file, rows_held, save_file
-from memory.services.files.texts import MOST_EPISODES, FileConflict
+from memory.services.files.saving import (
+    Act,
+    Edit,
+    NewText,
+    Rows,
+    appending,
+    patching,
+    replacing,
+    rows_held,
+)
+from memory.services.files.texts import MOST_EPISODES
 from memory.services.records import history as record_history
 
 MOST_PATCHES = 100
@@ -200,16 +210,8 @@ def list_file_revisions(
 @api.post(_ONE + "/entries", auth=WRITE, response=_SAVED)
 def append_entry(request: ApiRequest, response: HttpResponse, path: str, entry: EntryIn) -> Any:
     """Append an entry to a file. The first entry of a month creates that month's file (201)."""
-    caller = request.auth
-
-    def save() -> SaveResult:
-        return append_to(
-            caller.owner, path, entry.entry, summary=entry.summary, by=caller.by, why=entry.why,
-            source=caller.source, trust=caller.write_trust,
-        )  # fmt: skip
-
-    given = {"path": path, "entry": entry.entry, "summary": entry.summary}
-    return _written(request, response, path, "memory_append", given, save)
+    edit = appending(entry.entry)
+    return _written(request, response, path, edit, why=entry.why, summary=entry.summary)
 
 
 @api.get(_ONE, auth=READ, response=FileOut)
@@ -227,18 +229,8 @@ def read_file(
 @api.put(_ONE, auth=WRITE, response=_SAVED, openapi_extra=IF_MATCH_OR_NONE)
 def write_file(request: ApiRequest, response: HttpResponse, path: str, file: FileIn) -> Any:
     """Replace a file's text (If-Match), or create a month's file (If-None-Match: *, 201)."""
-    caller = request.auth
-
-    def save() -> SaveResult:
-        return save_file(
-            caller.owner, path, file.content, by=caller.by, seen=seen, why=file.why,
-            source=caller.source, trust=caller.write_trust,
-        )  # fmt: skip
-
-    # 0: it must not exist, even if another request creates it at the same time
-    seen = 0 if _wants_new(request) else None
-    given = {"path": path, "content": file.content, "version": seen}
-    return _written(request, response, path, "memory_write", given, save, check=_check_seen)
+    edit = replacing(file.content)
+    return _written(request, response, path, edit, why=file.why, check=_check_seen)
 
 
 @api.patch(_ONE, auth=WRITE, response=_SAVED, openapi_extra=IF_MATCH)
@@ -247,16 +239,8 @@ def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch:
 
     Either all patches are applied, or none. Each old text must occur exactly once.
     """
-    caller = request.auth
-
-    def save() -> SaveResult:
-        return patch_file(
-            caller.owner, path, patch.pairs(), by=caller.by, why=patch.why, source=caller.source,
-            trust=caller.write_trust,
-        )  # fmt: skip
-
-    given = {"path": path, "patches": [one.model_dump() for one in patch.patches]}
-    return _written(request, response, path, "memory_patch", given, save, check=_check_there)
+    edit = patching(patch.pairs())
+    return _written(request, response, path, edit, why=patch.why, check=_check_there)
 
 
 @api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
@@ -282,58 +266,36 @@ def _written(
     request: ApiRequest,
     response: HttpResponse,
     path: str,
-    tool: str,
-    given: dict[str, Any],
-    save: Callable[[], SaveResult],
+    edit: Edit,
     *,
+    why: str,
+    summary: str | None = None,
     check: Callable[[ApiRequest, str, MemoryFile | None], None] | None = None,
 ) -> Any:
-    """Store a write if it is based on the current version; 202 if it waits for a person.
-
-    The answer is read before others can write: its version and text are those of this write.
-    """
+    """Store a write if it is based on the current version; 202 if it waits for a person."""
     caller = request.auth
-    path = checked_path(path)
-    take_in(caller.owner)
+
+    def checked(owner: User, path: str, rows: Rows, act: Act) -> NewText:
+        if check is not None:
+            check(request, path, rows.get(path))
+        return edit(owner, path, rows, act)
 
     def write() -> Any:
-        before = _held(caller, path)
-        if before is not None and not caller.may_read(before):
-            raise _for_people(path)
-        if check is not None:
-            check(request, path, before)
-        if caller.by.is_person:
-            warnings = save().warnings
-        else:
-            result = call_tool(
-                caller.context(), tool, {k: v for k, v in given.items() if v is not None}
-            )
-            if result.is_error:
-                raise problem_of(result)
-            if "proposal" in result.data:
-                why = str(result.data.get("why", ""))
-                return Status(202, Held(proposal=str(result.data["proposal"]), why=why))
-            warnings = tuple(result.data.get("warnings", ()))
-        file = rows_held(caller.owner, path)[path]
-        # A page or tool created the file first, and this write was added to it.
-        is_new = before is None and file.version == 1
-        tagged(response, file)
-        if is_new:
-            located(response, f"/files/{path}")
-        return Status(201 if is_new else 200, FileSaved.of(file, warnings=list(warnings)))
+        return write_reviewed(
+            caller.context(), path, checked, may_read=caller.may_read, why=why, summary=summary
+        )
 
     try:
-        return retried(write)
-    except FileConflict as exc:  # it was to be created, and another request created it first
-        raise _stale(read_file_at(caller.owner, path)) from exc
-
-
-def _held(caller: Caller, path: str) -> MemoryFile | None:
-    """Return the file, locked until the transaction ends; None also keeps others from creating it."""
-    if file := rows_held(caller.owner, path).get(path):
-        return file
-    lock_until_commit(LockId.FILE_CREATION, f"{caller.owner.pk}:{path}")
-    return rows_held(caller.owner, path).get(path)
+        done = retried(write)
+    except OnlyPeople as exc:
+        raise _for_people(path) from exc
+    if isinstance(done, Proposal):
+        return waiting(done)
+    tagged(response, done.file)
+    if done.is_new:
+        located(response, f"/files/{done.file.path}")
+    saved = FileSaved.of(done.file, warnings=list(done.warnings))
+    return Status(201 if done.is_new else 200, saved)
 
 
 def _check_seen(request: ApiRequest, path: str, file: MemoryFile | None) -> None:

@@ -15,6 +15,13 @@ class Locked(MemoryRefused):
     """This actor can't change the record."""
 
 
+class OnlyPeople(Locked):
+    """An agent can't see the record, so it can't change it either."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(_("Only people can see %(path)s.") % {"path": label})
+
+
 class StaleWrite(MemoryRefused):
     """The record was changed after the version this write is based on."""
 

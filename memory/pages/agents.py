@@ -34,7 +34,7 @@ from memory.models.errors import MemoryRefused
 from memory.models.history import actor_kind
 from memory.models.remembered import names_excluded, scope_excluding, scope_including
 from memory.pages.shared.as_of import at_a_date
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import toast_with_undo
 from memory.services.content.items import checked_scope
 from memory.services.context.layers import (
     CHARACTERS,
@@ -591,7 +591,7 @@ def context_decide(request: BeaconRequest) -> HttpResponse:
     except MemoryRefused as exc:
         messages.warning(request, str(exc))
     else:
-        messages.success(request, said, extra_tags=offer_revision(request, note))
+        toast_with_undo(request, note, said)
     if not (request.htmx and request.htmx.target == "context"):
         return redirect_to(request, _page_at(wanted))
     return _context_page(request, wanted, agents)

@@ -30,6 +30,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    TakesRefusals,
     own_or_404,
     redirect_to,
     signed_in,
@@ -53,7 +54,7 @@ from memory.models import (
 )
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.ratings import RatingControl, controls_of
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import toast_with_undo
 from memory.services.llm import connections
 from memory.services.observations.consolidation import source_of
 from memory.services.search import ratings
@@ -397,7 +398,7 @@ class MessageForm(AsksAboutSecrets):
         super().__init__(data, initial={"key": uuid.uuid4(), **(initial or {})})
 
 
-class TitleForm(forms.Form):
+class TitleForm(TakesRefusals, forms.Form):
     """A session's title, for the version that was seen."""
 
     title = CleanTextField(
@@ -534,27 +535,23 @@ def session_left(request: BeaconRequest, pk: UUID) -> HttpResponse:
 def session_rename(request: BeaconRequest, pk: UUID) -> HttpResponse:
     found = _session(request, pk)
     form = TitleForm(request.POST or None, initial={"title": found.title, "version": found.version})
+    context: dict[str, Any] = {"form": form, "session": found}
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
         try:
             conversation.rename(
                 found, data["title"], by=request.actor, expected_version=data["version"]
             )
-        except InvalidValue as exc:
-            form.add_error("title", str(exc))
         except StaleWrite as exc:
             found.refresh_from_db()
-            typed = {"title": data["title"], "version": found.version}
-            context = {"form": TitleForm(initial=typed), "session": found, "problem": str(exc)}
-            return render(request, _rename_template(request), context)
+            context |= form.on_newest(found, exc)
+        except MemoryRefused as exc:
+            form.take(exc)
         else:
-            messages.success(request, _("Renamed."), extra_tags=offer_revision(request, found))
+            toast_with_undo(request, found, _("Renamed."), seen=data["version"])
             return redirect_to(request, found.get_absolute_url())
-    return render(request, _rename_template(request), {"form": form, "session": found})
-
-
-def _rename_template(request: BeaconRequest) -> str:
-    return f"memory/{'_session_rename' if request.htmx else 'session_rename'}.html"
+    template = "_session_rename" if request.htmx else "session_rename"
+    return render(request, f"memory/{template}.html", context)
 
 
 @never_cache

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpResponse, QueryDict
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -18,25 +18,12 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, TakesRefusals, signed_in
 from memory.models import Note
 from memory.models.errors import MemoryRefused, StaleWrite
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, toast_with_undo, undoes
 from memory.services.context import identity
 from memory.services.context.identity import LONGEST_NAME, Persona
 
 
-class _NoteForm(AsksAboutSecrets, TakesRefusals):
-    """A form that names the version of the note it was opened with."""
-
-    SEEN = "version"
-
-    def show_again(self, newest: Note) -> None:
-        """Keep what was typed, and base the next save on `newest`, which is shown beside it."""
-        data = QueryDict(mutable=True)
-        data.update({name: self.data.get(name, "") for name in self.fields})
-        data[self.SEEN] = str(newest.pk if self.SEEN == "standing" else newest.version)
-        self.data = data
-
-
-class PersonaForm(_NoteForm):
+class PersonaForm(AsksAboutSecrets, TakesRefusals):
     """Name, personality and speaking style of the agent."""
 
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
@@ -77,10 +64,10 @@ class PersonaForm(_NoteForm):
         return Persona(data["name"], data["personality"], data["style"])
 
 
-class SoulForm(_NoteForm):
+class SoulForm(AsksAboutSecrets, TakesRefusals):
     """A new soul, which replaces the current one."""
 
-    SEEN = "standing"
+    SEEN = "standing", "pk"
     standing = forms.UUIDField(widget=forms.HiddenInput, required=False)
     content = CleanTextField(
         label=gettext_lazy("Soul"),
@@ -122,15 +109,13 @@ def persona(request: BeaconRequest) -> HttpResponse:
                 request.user, form.persona(), by=request.actor, expected_version=version
             )
         except StaleWrite as exc:
-            theirs = _conflict(form, note, exc)
+            note = identity.active(request.user, Note.Kind.AGENT)
+            theirs = form.on_newest(note, exc)
         except MemoryRefused as exc:
             form.take(exc)
         else:
-            messages.success(
-                request,
-                _("Persona saved. It applies from the next question."),
-                extra_tags=offer_revision(request, note),
-            )
+            said = _("Persona saved. It applies from the next question.")
+            toast_with_undo(request, note, said, seen=version)
             if not request.htmx:
                 return redirect("memory:persona")
             form = PersonaForm(initial=PersonaForm.initial_of(note))
@@ -155,7 +140,8 @@ def soul(request: BeaconRequest) -> HttpResponse:
                 expected=data["standing"],
             )
         except StaleWrite as exc:
-            theirs = _conflict(form, note, exc)
+            note = identity.active(request.user, Note.Kind.SOUL)
+            theirs = form.on_newest(note, exc)
         except MemoryRefused as exc:
             form.take(exc)
         else:
@@ -228,12 +214,3 @@ def _say(request: BeaconRequest, new: Note, before: Note | None) -> None:
     words = _("Soul updated. The previous version is listed below.")
     undo = offer(request, "soul-written", soul=new.pk) if before is not None else ""
     messages.success(request, words, extra_tags=undo)
-
-
-def _conflict(form: PersonaForm | SoulForm, note: Note | None, exc: StaleWrite) -> dict[str, Any]:
-    """Return a message about someone else's save; what was typed stays in the form."""
-    if note is None:
-        form.take(exc)
-        return {}
-    form.show_again(note)
-    return {"theirs": note, "why_refused": str(exc)}

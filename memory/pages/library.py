@@ -48,7 +48,7 @@ from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import toast_with_undo
 from memory.services.library import documents as library_services
 from memory.services.library import folder as library_folder
 from memory.services.library import reading as library_reading
@@ -157,7 +157,7 @@ class AddDocumentForm(AsksAboutSecrets, TakesRefusals):
         return data
 
 
-class EditDocumentForm(AsksAboutSecrets):
+class EditDocumentForm(AsksAboutSecrets, TakesRefusals):
     """A document's title and text, and the version they are based on."""
 
     title = CleanTextField(
@@ -345,9 +345,7 @@ def library_add(request: BeaconRequest) -> HttpResponse:
             form.take(exc)
         else:
             words = _("“%(title)s” added to Library.") % {"title": document}
-            messages.success(request, words, extra_tags=offer_revision(request, document))
-            report_cleaned(request, cleaned_of(form))
-            return redirect_to(request, document.get_absolute_url())
+            return _saved(request, document, form, words)
     template = "memory/_library_add.html" if request.htmx else "memory/library_add.html"
     return render(request, template, {"form": form, "bookmarklet": _bookmarklet(request)})
 
@@ -446,23 +444,22 @@ def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
                 why=data["why"],
             )
         except StaleWrite as exc:
-            context |= _conflict(form, str(exc), document)
+            document.refresh_from_db()
+            context |= form.on_newest(document, exc)
         except MemoryRefused as exc:
-            form.add_error(None, str(exc))
+            form.take(exc)
         else:
-            words = _("“%(title)s” saved.") % {"title": document}
-            messages.success(request, words, extra_tags=offer_revision(request, document))
-            report_cleaned(request, cleaned_of(form))
-            return redirect_to(request, document.get_absolute_url())
+            return _saved(request, document, form, _("“%(title)s” saved.") % {"title": document})
     template = "memory/_library_edit.html" if request.htmx else "memory/library_edit.html"
     return render(request, template, context)
 
 
-def _conflict(form: EditDocumentForm, why: str, document: LibraryDocument) -> dict[str, Any]:
-    """Keep what was typed, now based on the newer version, which is shown beside it."""
-    document.refresh_from_db()
-    typed = {**form.cleaned_data, "version": document.version}
-    return {"form": EditDocumentForm(initial=typed), "theirs": document, "why_refused": why}
+def _saved(
+    request: BeaconRequest, document: LibraryDocument, form: Any, words: str
+) -> HttpResponse:
+    toast_with_undo(request, document, words, seen=form.cleaned_data.get("version"))
+    report_cleaned(request, cleaned_of(form))
+    return redirect_to(request, document.get_absolute_url())
 
 
 @signed_in("POST")
@@ -475,7 +472,7 @@ def library_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     if wanted == Sensitivity.NORMAL:
         said = _("No longer sensitive. Runs and models can use it.")
     document.change(by=request.actor, sensitivity=wanted)
-    messages.success(request, said, extra_tags=offer_revision(request, document))
+    toast_with_undo(request, document, said)
     return redirect_to(request, document.get_absolute_url())
 
 
@@ -484,10 +481,8 @@ def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Move a document to Trash, with an Undo in the toast."""
     document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
     document.trash(by=request.actor)
-    messages.success(
-        request,
-        _("“%(title)s” moved to Trash for 30 days.") % {"title": document},
-        extra_tags=offer_revision(request, document),
+    toast_with_undo(
+        request, document, _("“%(title)s” moved to Trash for 30 days.") % {"title": document}
     )
     return redirect_to(request, reverse("memory:library"))
 
@@ -497,7 +492,7 @@ def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
     document.restore(by=request.actor)
     words = _("“%(title)s” restored.") % {"title": document}
-    messages.success(request, words, extra_tags=offer_revision(request, document))
+    toast_with_undo(request, document, words)
     return redirect_back(request, reverse("memory:library"))
 
 

@@ -42,7 +42,7 @@ from memory.models.notes import MOST_CONTENT
 from memory.pages.agents import topics_of
 from memory.pages.records.record import TYPES
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, toast_with_undo, undoes
 from memory.services.llm.asking import MonthMeter
 from memory.services.notes.saving import write_note
 from memory.services.observations.extraction import LEAST, LONGEST_LINE, MODEL, MOST, MOST_LINES
@@ -167,7 +167,7 @@ def _remembered(request: BeaconRequest, record: Any) -> HttpResponse:
     """Report the new record, and decide what the person chose about each contradiction."""
     said = _("Remembered.")
     problems = _decide(request, contradictions.report(record, by=request.actor))
-    messages.success(request, said, extra_tags=offer_revision(request, record))
+    toast_with_undo(request, record, said)
     for problem in problems:
         messages.warning(request, problem)
     if open_pairs_of(record):

@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
-from django.contrib import messages
 from django.db.models import Count, F, Func, IntegerField, QuerySet, TextField, Value
 from django.db.models.functions import Left, Substr
 from django.http import HttpResponse
@@ -39,7 +38,7 @@ from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.remembered import OWNER_SCOPE
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import toast_with_undo
 from memory.services import scratchpad
 
 
@@ -298,7 +297,7 @@ def _refuse_taken(request: BeaconRequest, key: str, scope: str) -> None:
 
 def _saved(request: BeaconRequest, entry: ScratchpadEntry, form: Any) -> HttpResponse:
     words = _("“%(key)s” saved.") % {"key": entry}
-    messages.success(request, words, extra_tags=offer_revision(request, entry))
+    toast_with_undo(request, entry, words, seen=form.cleaned_data.get("version"))
     report_cleaned(request, cleaned_of(form))
     wanted = Filters(scope=entry.scope)
     here = f"{reverse('memory:scratchpad')}?{wanted.address('')}".rstrip("?")
@@ -322,17 +321,11 @@ def scratchpad_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
                 expected_version=form.cleaned_data["version"],
             )
         except StaleWrite as exc:
-            context |= _conflict(form, str(exc), entry)
+            entry.refresh_from_db()
+            context |= form.on_newest(entry, exc)
         except MemoryRefused as exc:
             form.take(exc)
         else:
             return _saved(request, entry, form)
     template = "_scratchpad_edit" if request.htmx else "scratchpad_edit"
     return render(request, f"memory/{template}.html", context)
-
-
-def _conflict(form: EditEntryForm, why: str, entry: ScratchpadEntry) -> dict[str, Any]:
-    """Keep what was typed, now based on the newer version, which is shown beside it."""
-    entry.refresh_from_db()
-    typed = {**form.cleaned_data, "version": entry.version}
-    return {"form": EditEntryForm(initial=typed), "theirs": entry, "why_refused": why}

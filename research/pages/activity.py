@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.contrib import messages
 from django.db.models import DateTimeField, QuerySet
 from django.http import HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -43,7 +42,7 @@ from memory.pages.records.listing import day_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import toast_with_undo
 from memory.services.records import history as record_history
 from memory.services.records.history import record_of
 from memory.services.records.kinds import nouns, number_in_words
@@ -771,7 +770,7 @@ def activity_restore(request: BeaconRequest, pk: int) -> HttpResponse:
     revision = get_object_or_404(Revision.objects.of(request.user), pk=pk)
     record = record_history.restore_to(revision, by=request.actor)
     said = _("“%(label)s” restored to the selected version.") % {"label": record}
-    messages.success(request, said, extra_tags=offer_revision(request, record))
+    toast_with_undo(request, record, said)
     return redirect_back(request, reverse("research:activity"))
 
 

@@ -25,6 +25,7 @@ from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
     DayField,
+    TakesRefusals,
     redirect_back,
     redirect_to,
     refused,
@@ -37,7 +38,7 @@ from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.library import ADDRESS
 from memory.pages.shared.as_of import date_or_problem
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, offer_revision, toast_with_undo, undoes
 from research.models import DeltaItem, Run, RunAlreadyActive
 from research.pages import sources, topic_list
 from research.services.facts import correcting as fact_editing
@@ -62,7 +63,7 @@ def _is_foreign(char: str) -> bool:
     return char in '"<>\\`“”' or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
 
 
-class FactForm(AsksAboutSecrets):
+class FactForm(AsksAboutSecrets, TakesRefusals):
     """A new fact and its source."""
 
     text = CleanTextField(
@@ -158,7 +159,7 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
             form.add_error("text", str(exc))
         else:
             said = _("Fact added. Runs won’t change it.")
-            messages.success(request, said, extra_tags=offer_revision(request, added))
+            toast_with_undo(request, added, said)
             if not request.htmx:
                 return redirect("research:topic-facts", slug)
             form = FactForm()
@@ -309,28 +310,19 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
                 found, words["text"], words["url"], by=request.actor, seen=words["version"], **dates
             )
         except fact_editing.FactConflict as exc:
-            context |= {"conflict": exc, "form": _rebased(request, exc, form.auto_id)}
+            form.on_newest(exc.theirs, exc)
+            form.take(exc)
+            context["conflict"] = exc
         except MemoryRefused as exc:
             form.add_error("text", str(exc))
         else:
             said = _("Fact corrected. Runs won’t change it.")
-            messages.success(request, said, extra_tags=offer_revision(request, found))
+            toast_with_undo(request, found, said)
             if request.htmx:
                 return _row(request, found)
             return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
     name = "_fact_form" if request.htmx else "fact_edit"
     return render(request, f"research/{name}.html", context)
-
-
-def _rebased(
-    request: BeaconRequest, conflict: fact_editing.FactConflict, auto_id: Any
-) -> CorrectionForm:
-    """Return the form with the typed text, based on the current version."""
-    data = request.POST.copy()
-    data["version"] = str(conflict.theirs.version)
-    form = CorrectionForm(data, auto_id=auto_id)
-    form.add_error(None, str(conflict))
-    return form
 
 
 @signed_in("GET", "HEAD")
@@ -359,7 +351,7 @@ def fact_question(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpRespo
     found = _fact(request, slug, pk)
     back = f"{reverse('research:topic-facts', args=[slug])}?fact={pk}"
     found.rename_question(request.POST.get("question", ""), by=request.actor)
-    messages.success(request, _("Question renamed."), extra_tags=offer_revision(request, found))
+    toast_with_undo(request, found, _("Question renamed."))
     return redirect_back(request, back)
 
 

@@ -25,7 +25,7 @@ from beacon_site.text.cleaning import clean, one_line
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_to, refused, signed_in
 from memory.models import ModelCall
-from memory.pages.shared.undo import offer_revision
+from memory.pages.shared.undo import toast_with_undo
 from research.models import Run, RunAlreadyActive
 from research.models.runs import RunQuerySet, StepNotFinished
 from research.pages import topic_list
@@ -74,9 +74,8 @@ def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
     if request.method == "POST":
         why = one_line(clean(request.POST.get("why", ""))[0])[:LONGEST_WHY]
         trash.trash_run(run.report, by=request.actor, why=why)
-        undo = offer_revision(request, run.report)
         words = _("%(run)s moved to Trash. You can restore it for 30 days.") % {"run": run}
-        messages.success(request, words, extra_tags=undo)
+        toast_with_undo(request, run.report, words)
         return redirect_to(request, reverse("research:topic-runs", args=[slug]))
     context = {
         "run": run,
@@ -97,9 +96,8 @@ def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
     if request.method != "POST":
         return render(request, "research/run_trash_failed.html", {"run": run, "topic": run.topic})
     removed = trash.remove(run, by=request.actor)
-    undo = offer_revision(request, removed)
     words = _("Run moved to Trash. You can restore it for 30 days.")
-    messages.success(request, words, extra_tags=undo)
+    toast_with_undo(request, removed, words)
     return redirect_to(request, reverse("research:topic-runs", args=[run.topic.slug]))
 
 

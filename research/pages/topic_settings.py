@@ -33,10 +33,10 @@ from memory.models.errors import InvalidValue
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import (
     State,
-    offer_revision,
     offer_settings,
     register_settings,
     settings_now,
+    toast_with_undo,
 )
 from research.models import DeltaItem, Run, Schedule, Step, TopicSettings
 from research.pages import topic_list
@@ -315,7 +315,7 @@ def _after_creating(request: BeaconRequest, topic: Topic) -> HttpResponse:
     page = reverse("research:topic", args=[topic.slug])
     if "run" not in request.POST:
         words = _("“%(topic)s” created.") % {"topic": topic}
-        messages.success(request, words, extra_tags=offer_revision(request, topic))
+        toast_with_undo(request, topic, words)
         return redirect_to(request, page)
     try:
         run = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)

@@ -33,7 +33,7 @@ from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet
-from memory.pages.shared.undo import act, offer, offer_revision, undoes
+from memory.pages.shared.undo import act, offer, toast_with_undo, undoes
 from memory.services import topic_memory
 from memory.services.notes.saving import write_note
 from memory.services.records import traces
@@ -273,8 +273,7 @@ def sentence_note(request: BeaconRequest, slug: str) -> HttpResponse:
         except MemoryRefused as exc:
             form.add_error("note", str(exc))
         else:
-            undo = offer_revision(request, note)
-            messages.success(request, _("Note saved."), extra_tags=undo)
+            toast_with_undo(request, note, _("Note saved."))
             if request.htmx:
                 return render(request, "research/_read_noted.html", {"note": note, "is_new": True})
             return redirect_back(request, _page_of(found))
@@ -450,7 +449,7 @@ def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
         words += " " + _(
             "The topic’s run was cancelled. You can retry it after you restore the topic."
         )
-    messages.success(request, words, extra_tags=offer_revision(request, topic))
+    toast_with_undo(request, topic, words)
     return redirect_to(request, reverse("research:topics"))
 
 

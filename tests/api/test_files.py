@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory.api import files as files_api
+from memory.agents.tools import files as tool_files
 from memory.models import MemoryFile, Proposal, Revision
 from memory.services.files.saving import save_file
 from memory.services.review.proposals import set_levels
@@ -164,6 +164,18 @@ def test_its_versions_say_who_wrote_and_why(person: Program, agent: Program) -> 
     assert told[1]["actor"] == "agent:desk"
 
 
+def test_an_agents_reason_is_kept_also_in_a_proposal(agent: Program, alice: Any) -> None:
+    body = {"content": TEXT, "why": "checked twice"}
+    agent.put(FACTS, body, If_Match="*")
+    set_levels(alice, {"default": "hold all"}, by=alice.actor)
+    agent.post(f"{FACTS}/entries", {"entry": "- Valkey", "summary": "s", "why": "seen in the log"})
+
+    assert items(agent.get(f"{FACTS}/revisions"))[0]["reason"] == "checked twice"
+    held = Proposal.objects.get()
+    assert held.reason == "seen in the log"
+    assert (held.after["entry"], held.after["summary"]) == ("- Valkey", "s")
+
+
 def test_a_stranger_sees_their_own_files_alone(agent: Program, stranger: Program) -> None:
     _write(agent)
 
@@ -174,9 +186,9 @@ def test_what_is_written_while_the_version_is_compared_is_not_lost(
     agent: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tag = _write(agent)["ETag"]
-    held = files_api.rows_held
+    held = tool_files.rows_held
     looked: list[Any] = []
-    monkeypatch.setattr(files_api, "rows_held", lambda *a: looked.append(a) or held(*a))
+    monkeypatch.setattr(tool_files, "rows_held", lambda *a: looked.append(a) or held(*a))
 
     agent.put(FACTS, {"content": TEXT + "- more\n"}, If_Match=tag)
 

@@ -22,7 +22,14 @@ from memory.models.errors import MemoryRefused
 from memory.models.file_format import FACTS, checked_path, is_fact, line_count, summary_of
 from memory.services.files import mirror, mirror_disk, texts
 from memory.services.files.mirror_disk import DiskFile, digest_of
-from memory.services.files.saving import append_to, patch_file, restore_version, save_file
+from memory.services.files.saving import (
+    Act,
+    append_to,
+    patching,
+    restore_version,
+    save_file,
+    write,
+)
 from memory.services.files.texts import lines_blamed
 
 MONTH = "episodes/2026-02.md"
@@ -83,7 +90,7 @@ class Files(RuleBasedStateMachine):
 
     @rule(path=PATHS, old=PIECES, new=TEXTS, kind=ACTORS)
     def patch(self, path: str, old: str, new: str, kind: str) -> None:
-        self._try(patch_file, path, [(old, new)], by=actor(self.owner, kind))
+        self._try(write, path, patching([(old, new)]), Act(actor(self.owner, kind)))
 
     @rule(path=st.sampled_from(FACTS), over=st.integers(-2, 2), kind=ACTORS)
     def fill(self, path: str, over: int, kind: str) -> None:

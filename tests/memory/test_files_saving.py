@@ -12,11 +12,14 @@ from memory.models.errors import InvalidValue, LimitReached, Locked
 from memory.services.files import texts
 from memory.services.files.reading import files_of, index_text, read_file
 from memory.services.files.saving import (
+    Act,
+    SaveResult,
     append_to,
     lock_section,
-    patch_file,
+    patching,
     restore_version,
     save_file,
+    write,
 )
 from memory.services.files.texts import FileConflict, NoSuchFile, OverBudget
 from memory.services.records.history import undo
@@ -43,6 +46,10 @@ TOKYO = """## Tokyo flight research
 
 def text_of(owner: User, path: str) -> str:
     return str(MemoryFile.objects.of(owner).live().get(path=path).content)
+
+
+def patch(owner: User, path: str, pairs: list[tuple[str, str]], *, by: Actor) -> SaveResult:
+    return write(owner, path, patching(pairs), Act(by))
 
 
 def save(owner: User, path: str, content: str, **more: Any) -> MemoryFile:
@@ -91,13 +98,13 @@ def full_by(owner: User, spare: int) -> str:
 def test_the_budget_is_filled_to_the_byte_and_one_more_is_refused(alice: User):
     stood = save(alice, USER, full_by(alice, 0))
 
-    for write in (
+    for attempt in (
         lambda: save(alice, USER, full_by(alice, -1)),
         lambda: append_to(alice, MEMORY, "- épuisé par tout", by=AGENT),
-        lambda: patch_file(alice, USER, [("mine", "mine!")], by=alice.actor),
+        lambda: patch(alice, USER, [("mine", "mine!")], by=alice.actor),
     ):
         with pytest.raises(OverBudget, match=r"over the limit of 15,360.*Condense"):
-            write()
+            attempt()
     assert sum(file.size for file in files_of(alice)) == texts.MOST_FACTS
     assert text_of(alice, USER) == stood.content
 
@@ -128,18 +135,18 @@ def test_a_line_that_is_too_long_is_counted_as_its_writer_counts(alice: User):
     with pytest.raises(LimitReached, match="Line 3 is"):  # of the entry, not of the file
         append_to(alice, MONTH, f"## Two\n- Summary: b\n{long}", by=AGENT)
     with pytest.raises(LimitReached, match="Line 6 is"):  # of the file as it is read
-        patch_file(alice, MONTH, [("- Summary: a", long)], by=AGENT)
+        patch(alice, MONTH, [("- Summary: a", long)], by=AGENT)
 
 
 @pytest.mark.requirement("R140")
 def test_the_closed_set_holds_for_write_patch_and_append(alice: User):
-    for write in (
+    for attempt in (
         lambda: save(alice, "facts/plans.md", "x"),
-        lambda: patch_file(alice, "episodes/2026-13.md", [("a", "b")], by=AGENT),
+        lambda: patch(alice, "episodes/2026-13.md", [("a", "b")], by=AGENT),
         lambda: append_to(alice, "../user.md", "- x", by=AGENT),
     ):
         with pytest.raises(InvalidValue, match="one episode file per month"):
-            write()
+            attempt()
     assert MemoryFile.objects.of(alice).count() == 2
 
 
@@ -149,7 +156,7 @@ def test_a_summary_that_was_written_is_kept_and_one_that_was_not_is_renewed(alic
     assert mine.summary == "in my words"
 
     save(alice, USER, "# User\n\n> Summary:\n\n- Name: Ann\n")
-    renewed = patch_file(alice, USER, [("Ann", "Anna")], by=AGENT)
+    renewed = patch(alice, USER, [("Ann", "Anna")], by=AGENT)
     assert renewed.file.summary == "Name: Anna"
     assert "> Summary: Name: Anna\n" in text_of(alice, USER)
 
@@ -168,7 +175,7 @@ WITHOUT = "# User\n\n- Name: Anna\n"
         lambda one: save(one, USER, REWRITTEN, by=AGENT),
         lambda one: save(one, USER, WITHOUT, by=AGENT),
         lambda one: append_to(one, USER, "- Tea", summary="an agent's", by=AGENT).file,
-        lambda one: patch_file(one, USER, [("in my words", "an agent's")], by=AGENT).file,
+        lambda one: patch(one, USER, [("in my words", "an agent's")], by=AGENT).file,
         lambda one: save(one, USER, REWRITTEN, by=REFLECTOR),
         lambda one: save(one, USER, PERSONS.replace("Ann", "Anna"), by=one.actor),
         lambda one: append_to(one, USER, "- Tea", by=one.actor).file,
@@ -250,7 +257,7 @@ def test_what_is_not_there_is_told_with_what_is(alice: User):
     ):
         read_file(alice, MONTH)
     with pytest.raises(NoSuchFile):
-        patch_file(alice, MONTH, [("a", "b")], by=AGENT)
+        patch(alice, MONTH, [("a", "b")], by=AGENT)
 
 
 @pytest.mark.requirement("R150", "R158", "R244")
@@ -304,7 +311,7 @@ def test_a_lock_stops_all_but_people_and_append_only_lets_agents_add(alice: User
     file.change(by=alice.actor, lock="append-only")
 
     with pytest.raises(Locked):
-        patch_file(alice, MONTH, [("¥1200", "¥1300")], by=AGENT)
+        patch(alice, MONTH, [("¥1200", "¥1300")], by=AGENT)
     assert append_to(alice, MONTH, "## More\n", by=AGENT).file.version == 3
     file.refresh_from_db()
     file.change(by=alice.actor, lock="read-only")
@@ -317,10 +324,10 @@ def test_a_locked_section_is_kept_from_agents_while_the_rest_stays_open(alice: U
     save(alice, USER, "# User\n\n## Work\n- Engineer\n\n## Home\n- A cat\n")
     file = lock_section(read_file(alice, USER), ["User", "Work"], by=alice.actor, locked=True)
 
-    patch_file(alice, USER, [("A cat", "A dog")], by=AGENT)
+    patch(alice, USER, [("A cat", "A dog")], by=AGENT)
     for pair in (("Engineer", "Boss"), ("## Work\n- Engineer\n", "")):
         with pytest.raises(Locked, match="User › Work"):
-            patch_file(alice, USER, [pair], by=AGENT)
+            patch(alice, USER, [pair], by=AGENT)
     with pytest.raises(Locked):
         lock_section(file, ["User", "Work"], by=AGENT, locked=False)
     saved = save_file(alice, USER, "# User\n- nothing\n", by=alice.actor)

@@ -19,9 +19,9 @@ from memory.models import MemoryFile, Revision, User
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
 from memory.models.file_format import FACTS
-from memory.services.files import mirror
+from memory.services.files import mirror, saving
 from memory.services.files.reading import read_file
-from memory.services.files.saving import append_to, patch_file, save_file
+from memory.services.files.saving import append_to, save_file
 from memory.services.files.texts import MOST_FACTS, size_of
 
 WRITERS, WRITES = 20, 50
@@ -59,7 +59,8 @@ def write(owner: User, writer: int) -> Counter[str]:
 
 def _patch(owner: User, file: MemoryFile, line: str, by: Actor, why: str) -> None:
     old = file.content.splitlines()[-1]
-    patch_file(owner, file.path, [(old, f"{line}\n{old}")], by=by, seen=file.version, why=why)
+    edit = saving.patching([(old, f"{line}\n{old}")], seen=file.version)
+    saving.write(owner, file.path, edit, saving.Act(by, why))
 
 
 def _condense(owner: User, path: str, by: Actor, told: Counter[str]) -> None:

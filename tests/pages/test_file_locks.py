@@ -104,7 +104,7 @@ def test_what_there_is_not_is_refused_with_the_reason(
 
 def test_the_same_again_changes_nothing(browser: Client, alice: Any):
     answer = browser.post(LOCK, {"lock": "open"}, follow=True)
-    assert now(alice).version == 2 and "already the current version" in text_of(answer)
+    assert now(alice).version == 2 and "Nothing changed" in text_of(answer)
 
 
 def test_a_file_without_headings_says_what_to_do(browser: Client, alice: Any):

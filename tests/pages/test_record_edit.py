@@ -239,6 +239,29 @@ def test_a_soul_is_not_reworded_here(browser: Client, alice: Any) -> None:
     assert "Edit this text under Agents or Settings." in text_of(browser.get(edit_page(soul)))
 
 
+def test_two_edits_of_a_souls_tags_are_merged(browser: Client, alice: Any) -> None:
+    record = Note.objects.of(alice).current_identity().get(kind="soul")
+    sent = typed(record, record.content, tags="mine")
+    edit_note(record, by=alice.actor, tags=["theirs"])
+
+    html = text_of(browser.post(edit_page(record), sent))
+
+    assert "This item changed while you were editing it" in html
+    assert "your value will replace “theirs”" in html
+
+
+def test_an_edit_that_changes_nothing_says_so_and_offers_no_undo(
+    browser: Client, alice: Any
+) -> None:
+    record = note(alice)
+    html = text_of(browser.post(edit_page(record), typed(record, record.content), follow=True))
+
+    record.refresh_from_db()
+    assert record.version == 1
+    assert "Nothing changed." in html
+    assert "/undo/" not in html
+
+
 def test_a_stranger_edits_nothing(client_of: Callable[[Any], Client], alice: Any, bob: Any) -> None:
     one = note(alice)
     assert client_of(bob).get(edit_page(one)).status_code == 404

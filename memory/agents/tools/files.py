@@ -1,13 +1,12 @@
 """The tools for memory files: list, read, write, patch and append (seed 003, "Memory Tools").
 
-Data flow of a write: lock the owner's rows -> compute the text that the file's rules would store
--> review it -> store it, or keep a proposal.
+Data flow of a write, also of one by REST: an edit (`memory.services.files.saving`) -> the text that
+it would store in the locked file -> review -> stored, or kept as a proposal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -28,21 +27,22 @@ from memory.agents.tools.types import (
     told_held,
     why_held,
 )
-from memory.models import MemoryFile, Trust
+from memory.models import MemoryFile, Proposal, Trust
 from memory.models.as_of import AS_OF_WORDS, as_it_was
+from memory.models.errors import OnlyPeople
 from memory.models.file_format import checked_path, is_fact
 from memory.services.files.mirror import take_in
 from memory.services.files.reading import files_of, index_text, read_file
 from memory.services.files.saving import (
     Act,
+    Edit,
     NewText,
-    Rows,
     SaveResult,
-    appended,
+    appending,
     facts_budget,
     held,
-    patched_file,
-    replaced,
+    patching,
+    replacing,
     rows_held,
     store,
 )
@@ -139,8 +139,7 @@ def _read(context: ToolContext, asked: ReadArguments) -> ToolResult:
     with as_it_was(context, asked.as_of) as past:
         file = read_file(context.owner, asked.path)
     if not context.may_read(file):
-        told = {"path": file.path}
-        return refused("sensitive", _("Only people can see %(path)s.") % told)
+        raise OnlyPeople(file.path)
     if past is None:
         context.seen[file.path] = file.version
     context.read([file])
@@ -175,30 +174,17 @@ def _of_file(file: MemoryFile) -> dict[str, Any]:
 
 
 def _write(context: ToolContext, asked: WriteArguments) -> ToolResult:
-    def edit(path: str, rows: Rows, act: Act) -> NewText:
-        seen = _seen(context, asked)
-        return replaced(context.owner, path, rows, asked.content, act, seen=seen)
-
-    return saved_if_allowed(context, asked.path, edit)
+    return written(context, asked.path, replacing(asked.content, seen=_seen(context, asked)))
 
 
 def _patch(context: ToolContext, asked: PatchArguments) -> ToolResult:
     pairs = [(one.old_text, one.new_text) for one in asked.patches]
-
-    def edit(path: str, rows: Rows, act: Act) -> NewText:
-        seen = _seen(context, asked)
-        return patched_file(context.owner, path, rows, pairs, act, seen=seen)
-
-    return saved_if_allowed(context, asked.path, edit, applied=len(pairs))
+    edit = patching(pairs, seen=_seen(context, asked))
+    return written(context, asked.path, edit, applied=len(pairs))
 
 
 def _append(context: ToolContext, asked: AppendArguments) -> ToolResult:
-    def edit(path: str, rows: Rows, act: Act) -> NewText:
-        act = replace(act, summary=asked.summary, appends=True)
-        return appended(context.owner, path, rows, asked.entry, act)
-
-    more = {"entry": asked.entry, **({"summary": asked.summary} if asked.summary else {})}
-    return saved_if_allowed(context, asked.path, edit, more=more)
+    return written(context, asked.path, appending(asked.entry), summary=asked.summary)
 
 
 def _seen(context: ToolContext, asked: WriteArguments | PatchArguments) -> int | None:
@@ -206,49 +192,63 @@ def _seen(context: ToolContext, asked: WriteArguments | PatchArguments) -> int |
     return context.seen.get(asked.path) if asked.version is None else asked.version
 
 
-def saved_if_allowed(
+def written(
     context: ToolContext,
     path: str,
-    edit: Callable[[str, Rows, Act], NewText],
+    edit: Edit,
     *,
-    more: dict[str, str] | None = None,
+    summary: str | None = None,
     applied: int | None = None,
 ) -> ToolResult:
-    """Store the text that `edit` returns if the review allows it; otherwise keep a proposal.
+    """Write a file, and answer what was stored, that it waits for review, or what it conflicts with."""
+    try:
+        done = write_reviewed(context, path, edit, may_read=context.may_read, summary=summary)
+    except FileConflict as exc:
+        context.shown(exc.file)
+        return _conflict(context, exc)
+    if isinstance(done, Proposal):
+        return told_held(done)
+    context.seen[done.file.path] = done.file.version
+    return _told(context, done, applied)
 
-    `edit` takes the checked path, the locked rows and who writes. A held text has already passed
-    the file's own rules: its budget, locks and lines.
+
+def write_reviewed(
+    context: ToolContext,
+    path: str,
+    edit: Edit,
+    *,
+    may_read: Callable[[MemoryFile], bool],
+    summary: str | None = None,
+    why: str = "",
+) -> SaveResult | Proposal:
+    """Store what an edit makes of a file if the review allows it; otherwise keep a proposal.
+
+    A held text has already passed the file's own rules: its budget, locks and lines. Raises
+    OnlyPeople if `may_read` says that the caller can't see the file, and what the edit raises.
     """
     path, owner = checked_path(path), context.owner
     take_in(owner)
 
-    def write() -> ToolResult:
+    def write() -> SaveResult | Proposal:
         rows = rows_held(owner, path)
         before = rows.get(path)
-        if before is not None and not context.may_read(before):
-            told = {"path": path}
-            return refused("sensitive", _("Only people can see %(path)s.") % told)
-        try:
-            new = edit(path, rows, Act(context.by, source=context.source))
-        except FileConflict as exc:
-            if before is not None:
-                context.shown(before)
-            return _conflict(context, exc)
+        if before is not None and not may_read(before):
+            raise OnlyPeople(path)
+        new = edit(owner, path, rows, Act(context.by, why, context.source, summary=summary))
         trust = _trust(context, new)
-        why = why_held(context, "file", target=before, path=path, after=new.text, trust=trust)
-        if why and new.changes_text:
-            proposal = hold(
-                context,
-                "file",
-                why,
-                after={"path": path, "content": new.text, **(more or {})},
-                before={} if before is None else {"content": before.content},
-                target=before,
-            )
-            return told_held(proposal)
-        saved = store(new, trust=trust)
-        context.seen[path] = saved.file.version
-        return _told(context, saved, applied)
+        reasons = why_held(context, "file", target=before, path=path, after=new.text, trust=trust)
+        if not (reasons and new.changes_text):
+            return store(new, trust=trust)
+        more = {"entry": new.entry, "summary": summary}
+        return hold(
+            context,
+            "file",
+            reasons,
+            after={"path": path, "content": new.text, **{k: v for k, v in more.items() if v}},
+            before={} if before is None else {"content": before.content},
+            target=before,
+            why=why,
+        )
 
     return held(write)
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from pydantic import Field, model_validator
 
 from beacon_site.text.cleaning import as_data, clean, shorten
-from memory.agents.tools.files import saved_if_allowed
+from memory.agents.tools.files import written
 from memory.agents.tools.types import (
     Arguments,
     MemoryTool,
@@ -26,7 +26,7 @@ from memory.agents.tools.types import (
 )
 from memory.models import FileDraft, MemoryFile, Trust, User
 from memory.models.actors import Actor
-from memory.models.errors import Locked, MemoryRefused
+from memory.models.errors import Locked, MemoryRefused, OnlyPeople
 from memory.models.file_format import (
     AGENTS,
     DEEPEST,
@@ -36,15 +36,7 @@ from memory.models.file_format import (
     is_name,
     lines_of,
 )
-from memory.services.files.saving import (
-    Act,
-    NewText,
-    Rows,
-    check_folder,
-    check_names,
-    hold_folder,
-    replaced,
-)
+from memory.services.files.saving import check_folder, check_names, hold_folder, replacing
 from memory.services.files.texts import MOST_EPISODES, cleaned
 
 MOST_LINES = 999_999
@@ -186,8 +178,7 @@ def _of(file: MemoryFile) -> dict[str, Any]:
 
 def _check_readable(context: ToolContext, place: Place, files: list[MemoryFile]) -> None:
     if not all(context.may_read(one) for one in files):
-        words = _("Only people can see %(path)s.") % {"path": place.shown}
-        raise CommandRefused("sensitive", words)
+        raise OnlyPeople(place.shown)
 
 
 # --- writing ---
@@ -200,7 +191,7 @@ def _create(context: ToolContext, folder: Folder, asked: CommandArguments) -> To
     if folder.below(place):
         raise CommandRefused("exists", f"Error: File {place.shown} already exists")
     folder.check_free(place)
-    answer = _saved(context, folder, place, None, str(asked.file_text))
+    answer = _saved(context, place, None, str(asked.file_text))
     return _as(answer, f"File created successfully at: {place.shown}")
 
 
@@ -218,7 +209,7 @@ def _str_replace(context: ToolContext, folder: Folder, asked: CommandArguments) 
         raise CommandRefused("invalid", words)
     new = cleaned(asked.new_str).text
     after = text[:at] + new + text[at + len(old) :]
-    answer = _saved(context, folder, place, file, after)
+    answer = _saved(context, place, file, after)
     first = text.count("\n", 0, at)
     lines = lines_of(after)
     begin, end = max(0, first - AROUND), first + new.count("\n") + AROUND + 1
@@ -247,7 +238,7 @@ def _insert(context: ToolContext, folder: Folder, asked: CommandArguments) -> To
         raise CommandRefused("invalid", words)
     fresh = cleaned(str(asked.insert_text)).text.removesuffix("\n")
     after = "\n".join([*lines[:at], fresh, *lines[at:]]) + "\n"
-    answer = _saved(context, folder, place, file, after)
+    answer = _saved(context, place, file, after)
     return _as(answer, f"The file {place.shown} has been edited.")
 
 
@@ -265,16 +256,10 @@ def _file(
     return place, file
 
 
-def _saved(
-    context: ToolContext, folder: Folder, place: Place, file: MemoryFile | None, text: str
-) -> ToolResult:
+def _saved(context: ToolContext, place: Place, file: MemoryFile | None, text: str) -> ToolResult:
     """Save a file's new text if the review allows it; a held one becomes a proposal."""
-
-    def edit(path: str, rows: Rows, act: Act) -> NewText:
-        seen = file.version if file is not None else 0
-        return replaced(context.owner, path, rows, text, act, seen=seen, join=False)
-
-    return saved_if_allowed(context, place.stored, edit)
+    seen = file.version if file is not None else 0
+    return written(context, place.stored, replacing(text, seen=seen, join=False))
 
 
 def _as(answer: ToolResult, said: str) -> ToolResult:

@@ -29,6 +29,7 @@ from memory.models.errors import (
     Locked,
     MemoryRefused,
     NoSuchKey,
+    OnlyPeople,
     StaleWrite,
 )
 from memory.services.files.texts import NoSuchFile, OverBudget
@@ -45,6 +46,8 @@ def answer_of(exc: Exception) -> ToolResult | None:
         return None
     if isinstance(exc, InvalidValue):
         return refused("invalid", str(exc), errors=exc.errors)
+    if isinstance(exc, OnlyPeople):
+        return refused("sensitive", str(exc))
     if isinstance(exc, Locked):
         advice = _("Leave it unchanged, and tell the user what you would change.")
         return refused("locked", f"{exc} {advice}")

@@ -36,7 +36,7 @@ from memory.models.remembered import OWNER_SCOPE
 from memory.pages.content import items as content_list
 from memory.pages.content.items import BEGINNING, title_of
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, toast_with_undo, undoes
 from memory.services.content.snapshots import (
     restore_snapshot,
     snapshot_as_json,
@@ -278,7 +278,7 @@ def snapshot_create(request: BeaconRequest) -> HttpResponse:
                 made.count,
             )  # fmt: skip
             words %= {"n": grouped(made.count)}
-            messages.success(request, words, extra_tags=offer_revision(request, made))
+            toast_with_undo(request, made, words)
             return redirect_to(request, made.get_absolute_url())
     return _list(request, take=form)
 
@@ -298,7 +298,7 @@ def snapshot_upload(request: BeaconRequest) -> HttpResponse:
             form.refuse(str(exc))
         else:
             said = _("Snapshot uploaded. To add its items to the store, restore it to a scope.")
-            messages.success(request, said, extra_tags=offer_revision(request, made))
+            toast_with_undo(request, made, said)
             return redirect_to(request, made.get_absolute_url())
     return _list(request, upload=form)
 

@@ -9,8 +9,6 @@ from functools import lru_cache
 from typing import Any
 
 from django import forms
-from django.contrib import messages
-from django.core.validators import ProhibitNullCharactersValidator
 from django.http import Http404
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext_lazy
@@ -20,7 +18,7 @@ from beacon_site.text import diff as text_diff
 from beacon_site.text import markdown
 from beacon_site.text.cleaning import one_line, uuid_of
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, DayField
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, DayField, RawField
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
@@ -33,7 +31,7 @@ from memory.models.file_format import (
     path_of_month,
     sections_of,
 )
-from memory.pages.shared.undo import offer_revision
+from memory.pages.records.editing import merge_screen
 from memory.services.files import agent_folders, section_restore
 from memory.services.files.reading import files_of, read_file
 from memory.services.files.saving import (
@@ -47,15 +45,12 @@ from memory.services.files.saving import (
 from memory.services.files.texts import (
     MOST_EPISODES,
     MOST_FACTS,
-    FileConflict,
     NoSuchFile,
     OverBudget,
     cleaned,
-    content_at,
     merge_changes,
     size_of,
 )
-from memory.services.records import history as record_history
 
 
 def file_or_404(request: BeaconRequest, path: str) -> MemoryFile:
@@ -66,11 +61,6 @@ def file_or_404(request: BeaconRequest, path: str) -> MemoryFile:
         raise Http404(str(exc)) from exc
     file.owner = request.user
     return file
-
-
-def toast_with_undo(request: BeaconRequest, file: MemoryFile, said: str) -> None:
-    """Report a change of the file, with an Undo in the toast."""
-    messages.success(request, said, extra_tags=offer_revision(request, file))
 
 
 # --- editor ---
@@ -124,37 +114,6 @@ def preview_of(file: MemoryFile, text: str) -> dict[str, Any]:
     }
 
 
-def _merge_screen(
-    merge: text_diff.Merge, chosen: Mapping[int, str], *, mine: str, seen: int
-) -> dict[str, Any]:
-    """Return the context of `_record_merge.html`, and the merged text for its form."""
-    return {
-        "hunks": merge.hunks(chosen),
-        "mine": mine,
-        "base_version": seen,
-        "merged_text": merge.text(chosen),
-    }
-
-
-def clash_of(file: MemoryFile, conflict: FileConflict, seen: int) -> dict[str, Any]:
-    """Return the merge screen of a refused save."""
-    later = record_history.revisions_of(file).filter(version__gt=seen).defer("before", "after")
-    names = dict.fromkeys(record_history.who(file.owner, one.actor) for one in later[:10])
-    screen = _merge_screen(conflict.merge, {}, mine=conflict.mine, seen=seen)
-    return {"conflict": {"writers": ", ".join(names)}, **screen}
-
-
-def composed(
-    file: MemoryFile, mine: str, *, seen: int, based: int, choices: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the merge screen with the sides selected so far."""
-    mine = cleaned(mine).text
-    base, theirs = (content_at(file, version) or "" for version in (seen, based))
-    merge = merge_changes(base, mine, theirs)
-    chosen = {n: str(choices.get(f"choice-{n}", "")) for n in range(len(merge.conflicts))}
-    return _merge_screen(merge, chosen, mine=mine, seen=seen)
-
-
 def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
     """Return the section in Trash that a URL names, if it belongs to this file."""
     pk = uuid_of(key)
@@ -166,12 +125,12 @@ def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
     return found if file.version else None
 
 
-def entry_clash(entry: FileEntry, file: MemoryFile) -> dict[str, Any]:
-    """Return the merge screen of a section restored from Trash; it begins with both texts."""
+def entry_clash(entry: FileEntry, file: MemoryFile) -> tuple[str, dict[str, Any]]:
+    """Return the text and merge screen of a section restored from Trash, with both texts."""
     back = section_restore.returning(entry, file)
     merge = merge_changes(back.base, back.text, str(file.content))
     both = dict.fromkeys(range(len(merge.conflicts)), "both")
-    return _merge_screen(merge, both, mine=back.text, seen=back.seen)
+    return merge.text(both), merge_screen(merge, back.text, back.seen, both)
 
 
 def write_episode(owner: User, fields: Mapping[str, Any], *, by: Actor) -> SaveResult:
@@ -386,20 +345,12 @@ def budget_of(user: User, file: MemoryFile) -> Budget:
 # --- forms ---
 
 
-class _RawTextField(forms.CharField):
-    """A text that is cleaned and checked by the file's own rules, not by the form."""
-
-    def __init__(self, **more: Any) -> None:
-        super().__init__(strip=False, required=False, **more)
-        nul = ProhibitNullCharactersValidator
-        self.validators = [one for one in self.validators if not isinstance(one, nul)]
-
-
 class FileForm(AsksAboutSecrets):
     """The whole text of a file, with the version it is based on (0: there was no file)."""
 
-    content = _RawTextField(
+    content = RawField(
         label=gettext_lazy("Markdown"),
+        required=False,
         widget=forms.Textarea(
             attrs={
                 "rows": 24,

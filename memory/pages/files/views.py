@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -42,21 +43,28 @@ from memory.pages.files.editing import (
     file_or_404,
     last_changes,
     page_of,
-    toast_with_undo,
     tree_of,
 )
 from memory.pages.records import saved_views
+from memory.pages.records.editing import COMPOSING, MERGING, merge_screen, merged_again
 from memory.pages.remember import new_lines, warn_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import offer
+from memory.pages.shared.undo import toast_with_undo
 from memory.services.files import agent_folders
 from memory.services.files import condensing as file_condensing
 from memory.services.files import saving as file_drafts
 from memory.services.files.condensing import CannotAskModel, CondenseProposal, CondenseRequest
 from memory.services.files.saving import Budget, SaveResult, restore_version, save_file
-from memory.services.files.texts import MOST_FACTS, FileConflict, NoSuchFile, OverBudget
+from memory.services.files.texts import (
+    MOST_FACTS,
+    FileConflict,
+    NoSuchFile,
+    OverBudget,
+    content_at,
+    merge_changes,
+)
 from memory.services.llm import connections
 from memory.services.records import acts as record_acts
 from memory.services.records import history as record_history
@@ -129,15 +137,15 @@ def _address(file: MemoryFile, asked: CondenseRequest) -> str:
 def edit(request: BeaconRequest, path: str) -> HttpResponse:
     """Edit a file's text; if someone else did too, merge both edits."""
     file = editing.standing(request.user, path)
-    if request.method == "POST":
-        if "compose" in request.POST or "choose" in request.POST:
-            return _composed(request, file)
-        form = FileForm(request.POST)
-        if "merge" in request.POST:
-            form = FileForm(
-                {**request.POST.dict(), "content": _clash(request, file)["merged_text"]}
-            )
+    sent = request.POST
+    if MERGING & sent.keys():
+        text, screen = merged_again(sent, partial(content_at, file), merge_changes, based_on="seen")
+        form = FileForm({**sent.dict(), "content": text})
+        if COMPOSING & sent.keys():
+            return _editor(request, file, form, **screen, **_kept(request, file, form))
         return _save(request, file, form)
+    if request.method == "POST":
+        return _save(request, file, FileForm(sent))
     if (entry := editing.entry_of(file, request.GET.get("entry", ""))) is not None:
         return _putting_back(request, file, entry)
     draft = file_drafts.draft_of(request.user, path)
@@ -198,12 +206,7 @@ def _saved(request: BeaconRequest, saved: SaveResult, seen: int) -> HttpResponse
     said = _("Saved as version %(version)d.")
     if saved.merged:
         said = _("Saved as version %(version)d, merged with other changes made in the meantime.")
-    if file.version == seen:
-        messages.info(request, _("Nothing changed. The text is the same."))
-    else:
-        last = record_history.revisions_of(file).defer("after").first()
-        undo = offer(request, "revision", key=last.pk) if last.before else ""
-        messages.success(request, said % {"version": file.version}, extra_tags=undo)
+    toast_with_undo(request, file, said % {"version": file.version}, seen=seen)
     for warning in saved.warnings:
         messages.warning(request, warning)
     return redirect_to(request, file.get_absolute_url())
@@ -231,32 +234,20 @@ def _merging(request: BeaconRequest, form: FileForm, conflict: FileConflict) -> 
     """Show the merge screen: both edits merged, based on the current version."""
     file = editing.standing(request.user, conflict.path)
     kept = _kept(request, file, form)
-    clash = editing.clash_of(file, conflict, form.cleaned_data["seen"])
-    again = {"content": clash["merged_text"], "seen": conflict.version}
+    seen = form.cleaned_data["seen"]
+    screen = merge_screen(conflict.merge, conflict.mine, seen)
+    writers = {"writers": record_history.writers_since(file, seen)}
+    again = {"content": conflict.merge.text(), "seen": conflict.version}
     form = FileForm(initial=form.cleaned_data | again)
-    return _editor(request, file, form, **clash, **kept)
+    return _editor(request, file, form, conflict=writers, **screen, **kept)
 
 
 def _putting_back(request: BeaconRequest, file: MemoryFile, entry: FileEntry) -> HttpResponse:
     """Show the merge screen of a section from Trash whose place now has another text."""
-    clash = editing.entry_clash(entry, file)
-    first = {"content": clash["merged_text"], "seen": file.version, "window": uuid4()}
+    text, screen = editing.entry_clash(entry, file)
+    first = {"content": text, "seen": file.version, "window": uuid4()}
     first["note"] = _("restored from Trash")
-    return _editor(request, file, FileForm(initial=first), entry=entry, **clash)
-
-
-def _composed(request: BeaconRequest, file: MemoryFile) -> HttpResponse:
-    """Show the text merged with the selected sides, or the choices again."""
-    clash = _clash(request, file) | {"is_composed": "choose" not in request.POST}
-    form = FileForm({**request.POST.dict(), "content": clash["merged_text"]})
-    return _editor(request, file, form, **clash, **_kept(request, file, form))
-
-
-def _clash(request: BeaconRequest, file: MemoryFile) -> dict[str, Any]:
-    """Merge the two edits again, with the sides selected for each place."""
-    seen, based = (number_of(request.POST.get(name, "")) or 0 for name in ("base_version", "seen"))
-    mine = request.POST.get("mine", "")
-    return editing.composed(file, mine, seen=seen, based=based, choices=request.POST)
+    return _editor(request, file, FileForm(initial=first), entry=entry, **screen)
 
 
 @signed_in("POST")
@@ -393,11 +384,8 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
         )
         here = reverse("memory:file-compare", args=[path])
         return redirect_to(request, f"{here}?from={wanted}&to={exc.version}")
-    if saved.file.version == file.version:
-        messages.info(request, _("Nothing changed. The text is the same as in that version."))
-    else:
-        said = _("Version %(version)d restored.") % {"version": wanted}
-        toast_with_undo(request, saved.file, said)
+    said = _("Version %(version)d restored.") % {"version": wanted}
+    toast_with_undo(request, saved.file, said, seen=file.version)
     return redirect_to(request, file.get_absolute_url())
 
 
@@ -434,10 +422,7 @@ def lock(request: BeaconRequest, path: str) -> HttpResponse:
         version = file.version
         said = _set(request, file)
         file = file_or_404(request, path)
-        if file.version == version:
-            messages.info(request, _("Nothing changed. This is already the current version."))
-        else:
-            toast_with_undo(request, file, said)
+        toast_with_undo(request, file, said, seen=version)
         if not request.htmx:
             return redirect_to(request, _next(request))
     context = {

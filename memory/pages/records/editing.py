@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.core.validators import ProhibitNullCharactersValidator
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -22,6 +22,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
+    RawField,
     TakesRefusals,
     next_of,
     own_or_404,
@@ -29,13 +30,13 @@ from beacon_site.web.responses import (
     report_cleaned,
     signed_in,
 )
-from memory.models import Agent, Note, Observation, Revision, Sensitivity, Topic, User, origins
+from memory.models import Agent, Note, Observation, Sensitivity, Topic, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
 from memory.models.remembered import EXCEPT_SCOPE, OWNER_SCOPE, names_excluded
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.undo import offer, offer_revision
+from memory.pages.shared.undo import offer, toast_with_undo
 from memory.services.notes import saving as notes
 from memory.services.notes.saving import TYPICAL, NoteChecks, edit_note
 from memory.services.observations.saving import edit_observation, write_observation
@@ -47,16 +48,6 @@ USUAL = ""  # the default stability of the kind
 WRITABLE_KINDS = [Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE]
 
 
-class _RawField(forms.CharField):
-    """A field whose text goes to `NoteChecks` exactly as typed."""
-
-    def __init__(self, **more: Any) -> None:
-        super().__init__(strip=False, **more)
-        # Characters that can't be stored are removed with a notice instead of an error.
-        nul = ProhibitNullCharactersValidator
-        self.validators = [one for one in self.validators if not isinstance(one, nul)]
-
-
 class RecordForm(AsksAboutSecrets, TakesRefusals):
     """The fields that notes and observations share."""
 
@@ -64,13 +55,13 @@ class RecordForm(AsksAboutSecrets, TakesRefusals):
     TOGETHER: ClassVar[tuple[str, ...]] = ()
     is_pinned = False
 
-    content = _RawField(
+    content = RawField(
         label=gettext_lazy("Text to remember"),
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
         help_text=gettext_lazy("Markdown. This text is searchable."),
     )
-    tags = _RawField(
+    tags = RawField(
         label=gettext_lazy("Tags"),
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
@@ -123,20 +114,20 @@ class NoteForm(RecordForm):
         choices=[(USUAL, gettext_lazy("Default for this type")), *Note.Stability.choices],
         help_text=gettext_lazy("Logs expire after 30 days, summaries after 7 days."),
     )
-    ttl_days = _RawField(
+    ttl_days = RawField(
         label=gettext_lazy("Expires after (days)"),
         required=False,
         widget=forms.NumberInput(attrs={"min": "1", "inputmode": "numeric"}),
         help_text=gettext_lazy("Needed only for temporary notes."),
     )
-    confidence = _RawField(
+    confidence = RawField(
         label=gettext_lazy("Confidence"),
         required=False,
         initial="1",
         widget=forms.NumberInput(attrs={"min": "0", "max": "1", "step": "any"}),
         help_text=gettext_lazy("Enter a number from 0 to 1. A rule needs at least 0.8."),
     )
-    evidence = _RawField(
+    evidence = RawField(
         label=gettext_lazy("Evidence"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
@@ -144,7 +135,7 @@ class NoteForm(RecordForm):
             "Enter reasons, quotes or sources, one per line. Optional for rules you write."
         ),
     )
-    scope = _RawField(
+    scope = RawField(
         label=gettext_lazy("Scope"),
         required=False,
         initial="owner",
@@ -196,8 +187,8 @@ def _scope_in_words(owner: User, scope: str) -> str:
     return origins.of(owner, [scope])[scope].words if name else scope
 
 
-class _WithTopic(RecordForm):
-    """The topic of a new record, which is one of its owner's."""
+class NewRecordForm(RecordForm):
+    """A new record, with a topic of its owner's."""
 
     topic = forms.ModelChoiceField(
         label=gettext_lazy("Topic"),
@@ -210,14 +201,21 @@ class _WithTopic(RecordForm):
         super().__init__(*args, **kwargs)
         self.fields["topic"].queryset = Topic.objects.of(owner).live().order_by("title")  # type: ignore[attr-defined]
 
+    def write(self, owner: User, *, by: Actor) -> Note | Observation:
+        """Write the record. Raises InvalidValue."""
+        raise NotImplementedError
 
-class NewNoteForm(_WithTopic, NoteForm):
+
+class NewNoteForm(NewRecordForm, NoteForm):
     """A new note; the soul, agent and user notes are written in Settings."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["kind"].choices = [(kind, kind.label) for kind in WRITABLE_KINDS]  # type: ignore[attr-defined]
         self.offer_scopes(kwargs["owner"])
+
+    def write(self, owner: User, *, by: Actor) -> Note:
+        return notes.write_note(owner, by=by, topic=self.cleaned_data["topic"], **self.checked)
 
 
 class ObservationForm(RecordForm):
@@ -239,8 +237,10 @@ class ObservationForm(RecordForm):
         return {**super().checked, "category": self.cleaned_data["category"]}
 
 
-class NewObservationForm(_WithTopic, ObservationForm):
-    """A new observation."""
+class NewObservationForm(NewRecordForm, ObservationForm):
+    def write(self, owner: User, *, by: Actor) -> Observation:
+        topic = self.cleaned_data["topic"]
+        return write_observation(owner, by=by, topic=topic, **self.checked)
 
 
 class _Editing(RecordForm):
@@ -291,10 +291,10 @@ class EditObservationForm(_Editing, ObservationForm):
         edit_observation(record, by=by, expected_version=expected_version, why=why, **self.checked)
 
 
-class SupersedeForm(AsksAboutSecrets):
+class SupersedeForm(AsksAboutSecrets, TakesRefusals):
     """The note that replaces another."""
 
-    content = _RawField(
+    content = RawField(
         label=gettext_lazy("New text"),
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
@@ -332,7 +332,7 @@ _NAMES: dict[type, tuple[str, ...]] = {
 LONGEST = 200_000  # characters that are read at all; the record's own rules report its limit
 
 
-class InlineForm(AsksAboutSecrets):
+class InlineForm(AsksAboutSecrets, TakesRefusals):
     """Text and tags of one record, checked by its own rules."""
 
     content = CleanTextField(
@@ -385,23 +385,46 @@ class Conflict(MemoryRefused):
             for name, typed in mine.items()
             if name != "content" and base.get(name) != typed != now.get(name) != base.get(name)
         ]
-        self.merge = merged_words(base.get("content", ""), mine, now.get("content", ""))
+        text = now.get("content", "")
+        self.merge = merge_stripped(base.get("content", ""), mine.get("content", text), text)
         if "content" in mine:
             self.fields["content"] = self.merge.text()
-        later = record_history.revisions_of(record).filter(version__gt=seen)
-        self.changes: list[Revision] = list(later[:10])
-
-    @property
-    def writers(self) -> str:
-        """Return who else changed it."""
-        owner = self.theirs.owner
-        names = dict.fromkeys(record_history.who(owner, one.actor) for one in self.changes)
-        return ", ".join(names)
+        self.writers = record_history.writers_since(record, seen)
 
 
-def merged_words(base: str, mine: Mapping[str, Any], theirs: str) -> Merge:
-    """Return the text of both edits merged."""
-    return merge(base.strip(), str(mine.get("content", theirs)).strip(), theirs.strip())
+def merge_stripped(base: str, mine: str, theirs: str) -> Merge:
+    return merge(base.strip(), mine.strip(), theirs.strip())
+
+
+MERGING = frozenset({"merge", "compose", "choose"})  # the buttons of the merge screen
+COMPOSING = frozenset({"compose", "choose"})  # those that save nothing
+
+
+def merge_screen(
+    both: Merge, mine: str, seen: int, chosen: Mapping[int, str] | None = None
+) -> dict[str, Any]:
+    """Return the context of `_record_merge.html`; `mine` is the text based on version `seen`."""
+    return {"hunks": both.hunks(chosen or {}), "mine": mine, "base_version": seen}
+
+
+def merged_again(
+    sent: QueryDict,
+    text_at: Callable[[int], str | None],
+    join: Callable[[str, str, str], Merge],
+    *,
+    based_on: str = "version",
+) -> tuple[str, dict[str, Any]]:
+    """Merge the two edits of a merge screen again, with the sides selected for each place.
+
+    Returns the merged text, and the context of `_record_merge.html`. `text_at` returns the text of
+    a version, and `based_on` is the field with the version that is merged with.
+    """
+    mine = sent.get("mine", "").replace("\r\n", "\n")
+    seen, newest = (number_of(sent.get(name, "")) or 0 for name in ("base_version", based_on))
+    both = join(text_at(seen) or "", mine, text_at(newest) or "")
+    chosen = {n: sent.get(f"choice-{n}", "mine") for n in range(len(both.conflicts))}
+    screen = merge_screen(both, mine, seen, chosen)
+    return both.text(chosen), {**screen, "is_composed": "choose" not in sent}
 
 
 def save_edit(record: Any, form: Any, *, by: Actor) -> None:
@@ -435,19 +458,7 @@ def note_new(request: BeaconRequest) -> HttpResponse:
     kind = request.GET.get("kind", "")
     first = ({"kind": kind} if kind in TYPICAL else {}) | _begun(request)
     form = NewNoteForm(request.POST or None, owner=request.user, initial=first)
-    if request.method == "POST" and form.is_valid():
-        fields = form.checked
-        try:
-            note = notes.write_note(
-                request.user, by=request.actor, topic=form.cleaned_data["topic"], **fields
-            )
-        except InvalidValue as exc:
-            form.take(exc)
-        else:
-            messages.success(request, _("Note saved."), extra_tags=offer_revision(request, note))
-            report_cleaned(request, form.cleaned_labels)
-            return _after(request, note)
-    return _form(request, form, "note", _("New note"))
+    return _new(request, form, "note", _("New note"), _("Note saved."))
 
 
 @signed_in("GET", "POST")
@@ -456,21 +467,7 @@ def note_new(request: BeaconRequest) -> HttpResponse:
 def observation_new(request: BeaconRequest) -> HttpResponse:
     """Write an observation; `text` in the URL is its text."""
     form = NewObservationForm(request.POST or None, owner=request.user, initial=_begun(request))
-    if request.method == "POST" and form.is_valid():
-        fields = form.checked
-        try:
-            made = write_observation(
-                request.user, by=request.actor, topic=form.cleaned_data["topic"], **fields
-            )
-        except InvalidValue as exc:
-            form.take(exc)
-        else:
-            messages.success(
-                request, _("Observation saved."), extra_tags=offer_revision(request, made)
-            )
-            report_cleaned(request, form.cleaned_labels)
-            return _after(request, made)
-    return _form(request, form, "observation", _("New observation"))
+    return _new(request, form, "observation", _("New observation"), _("Observation saved."))
 
 
 def _begun(request: BeaconRequest) -> dict[str, str]:
@@ -479,7 +476,16 @@ def _begun(request: BeaconRequest) -> dict[str, str]:
     return {"content": text} if text else {}
 
 
-def _form(request: BeaconRequest, form: Any, type: str, heading: str) -> HttpResponse:
+def _new(
+    request: BeaconRequest, form: NewRecordForm, type: str, heading: str, said: str
+) -> HttpResponse:
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = form.write(request.user, by=request.actor)
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            return _saved(request, made, form, said)
     context = {
         "form": form,
         "type": type,
@@ -517,12 +523,13 @@ def observation_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
 def _edit(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
     context: dict[str, Any] = {"record": record, "type": record.record_type(), "form": form}
     sent = request.POST
-    if "merge" in sent and not {"compose", "choose"} & sent.keys():
-        data = sent.copy()
-        data["content"] = _both(request, record).text(_choices(request))
-        form = context["form"] = type(form)(data, record=record)
-    if "compose" in sent or "choose" in sent:
-        context |= _composed(request, record, type(form))
+    screen: dict[str, Any] = {}
+    if MERGING & sent.keys():
+        words_at = partial(record_history.words_at, record)
+        text, screen = merged_again(sent, words_at, merge_stripped)
+        form = context["form"] = type(form)({**sent.dict(), "content": text}, record=record)
+    if COMPOSING & sent.keys():
+        context |= {**screen, "form": type(form)(record=record, initial=form.data)}
     elif request.method == "POST" and form.is_valid():
         try:
             save_edit(record, form, by=request.actor)
@@ -531,22 +538,16 @@ def _edit(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
         except MemoryRefused as exc:
             form.take(exc)
         else:
-            return _saved(request, record, form)
+            said = _("Saved as version %(version)d.") % {"version": record.version}
+            return _saved(request, record, form, said)
     template = "memory/_record_edit.html" if request.htmx else "memory/record_edit.html"
     return render(request, template, context)
 
 
-def _saved(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
-    last = record_history.revisions_of(record).first()
-    undo = offer(request, "revision", key=last.pk) if last is not None and last.before else ""
-    said = _("Saved as version %(version)d.") % {"version": record.version}
-    messages.success(request, said, extra_tags=undo)
-    report_cleaned(request, form.cleaned_labels)
-    return _after(request, record)
-
-
-def _after(request: BeaconRequest, record: Any) -> HttpResponse:
+def _saved(request: BeaconRequest, record: Any, form: RecordForm, said: str) -> HttpResponse:
     """Continue where the form says, or on the record's page if it contradicts something."""
+    toast_with_undo(request, record, said, seen=form.cleaned_data.get("version"))
+    report_cleaned(request, form.cleaned_labels)
     pairs = contradictions.report(record, by=request.actor)
     page = record.get_absolute_url()
     return redirect_to(
@@ -558,45 +559,8 @@ def _merge_screen(conflict: Conflict, form: Any) -> dict[str, Any]:
     """Return the merge screen: both edits merged, based on the newest version."""
     theirs, why = conflict.theirs, form.cleaned_data["why"]
     typed = as_typed(conflict.fields) | {"version": theirs.version, "why": why}
-    return {
-        "conflict": conflict,
-        "hunks": conflict.merge.hunks({}),
-        "form": type(form)(record=theirs, initial=typed),
-        "mine": form.checked["content"],
-        "base_version": conflict.seen,
-    }
-
-
-def _composed(request: BeaconRequest, record: Any, make: Any) -> dict[str, Any]:
-    """Merge the texts again, with the sides selected for each place."""
-    both, choices = _both(request, record), _choices(request)
-    data = request.POST.copy()
-    data["content"] = both.text(choices)
-    return {
-        "is_composed": "choose" not in request.POST,
-        "hunks": both.hunks(choices),
-        "form": make(record=record, initial=data.dict()),
-        "mine": _mine(request),
-        "base_version": number_of(request.POST.get("base_version", "")) or 0,
-    }
-
-
-def _mine(request: BeaconRequest) -> str:
-    return request.POST.get("mine", "").replace("\r\n", "\n")
-
-
-def _choices(request: BeaconRequest) -> dict[int, str]:
-    """Return the selected sides by the numbers of their conflicts."""
-    sent = {name.removeprefix("choice-"): str(side) for name, side in request.POST.items()}
-    return {n: side for name, side in sent.items() if (n := number_of(name)) is not None}
-
-
-def _both(request: BeaconRequest, record: Any) -> Merge:
-    seen, based = (
-        number_of(request.POST.get(name, "")) or 0 for name in ("base_version", "version")
-    )
-    base, theirs = (record_history.words_at(record, version) for version in (seen, based))
-    return merged_words(base, {"content": _mine(request)}, theirs)
+    screen = merge_screen(conflict.merge, form.cleaned_data["content"], conflict.seen)
+    return {**screen, "conflict": conflict, "form": type(form)(record=theirs, initial=typed)}
 
 
 @signed_in("GET", "POST")
@@ -618,11 +582,12 @@ def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
                 expected_version=data["version"],
                 why=data["why"],
             )
-        except InvalidValue as exc:
-            form.add_error("content" if "content" in exc.errors else None, str(exc))
+        except StaleWrite as exc:
+            note.refresh_from_db()
+            form.on_newest(note, exc)
+            form.take(exc)
         except MemoryRefused as exc:
-            form = _on_newest(request, note)
-            form.add_error(None, str(exc))
+            form.take(exc)
         else:
             undo = offer(request, "unmerge", key=made.pk)
             said = _("The new note replaces the old one.")
@@ -630,11 +595,3 @@ def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
             return redirect_to(request, made.get_absolute_url())
     template = "memory/_note_supersede.html" if request.htmx else "memory/note_supersede.html"
     return render(request, template, {"record": note, "form": form})
-
-
-def _on_newest(request: BeaconRequest, note: Note) -> SupersedeForm:
-    """Return the form with what was typed, based on the current version."""
-    note.refresh_from_db()
-    data = request.POST.copy()
-    data["version"] = str(note.version)
-    return SupersedeForm(data)

@@ -30,7 +30,7 @@ from beacon_site.web.responses import (
     signed_in,
 )
 from memory.models import BulkAct, Note, Observation, Remembered, Revision
-from memory.models.errors import InvalidValue, Locked, MemoryRefused, StaleWrite
+from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.remembered import Lock, record_models
 from memory.pages.records import bulk, saved_views
 from memory.pages.records import listing as record_listing
@@ -50,7 +50,7 @@ from memory.pages.records.listing import (
 )
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import FilterBar
-from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, toast_with_undo, undoes
 from memory.services.llm import connections
 from memory.services.notes import merging
 from memory.services.notes.saving import edit_note
@@ -260,7 +260,7 @@ def _undo_revision(request: BeaconRequest, key: int) -> str:
     record = record_history.undo(revision, by=request.actor)
     was_renamed = "trashed_at" in revision.after and str(record) != name
     said = trash_listing.renamed(name, record) if was_renamed else _("Change undone.")
-    messages.success(request, said, extra_tags=offer_revision(request, record))
+    toast_with_undo(request, record, said)
     return page_of(record)
 
 
@@ -271,11 +271,8 @@ def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int)
     revisions = Revision.objects.of(request.user).filter(record_type=type, record_id=pk)
     before = record.version
     record = record_history.restore_to(get_object_or_404(revisions, pk=revision), by=request.actor)
-    if revisions.filter(version__gt=before).exists():
-        said = _("Version restored. The previous one stays in the history.")
-        messages.success(request, said, extra_tags=offer_revision(request, record))
-    else:
-        messages.info(request, _("Nothing changed. This is already the current version."))
+    said = _("Version restored. The previous one stays in the history.")
+    toast_with_undo(request, record, said, seen=before)
     return redirect_back(request, page_of(record))
 
 
@@ -404,16 +401,14 @@ def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             _save(listed, record, form.cleaned_data, request)
-        except InvalidValue as exc:
-            for field, errors in (exc.errors or {"content": [str(exc)]}).items():
-                form.add_error(field if field in form.fields else None, errors)
-        except StaleWrite:
-            context |= _conflict(request, listed, form, pk)
-        except Locked as exc:
-            form.add_error(None, str(exc))
+        except StaleWrite as exc:
+            theirs = get_object_or_404(model.objects.of(request.user).live(), pk=pk)
+            context |= {"record": theirs, **form.on_newest(theirs, exc)}
+        except MemoryRefused as exc:
+            form.take(exc)
         else:
             said = _("Saved. The previous version is in the history.")
-            messages.success(request, said, extra_tags=offer_revision(request, record))
+            toast_with_undo(request, record, said, seen=form.cleaned_data["version"])
             if request.htmx:
                 return _row(request, listed, pk)
             return redirect(f"memory:{listed.page}")
@@ -430,18 +425,6 @@ def _save(listed: ListedKind, record: Any, data: dict[str, Any], request: Beacon
         content=data["content"],
         tags=data["tags"],
     )
-
-
-def _conflict(
-    request: BeaconRequest, listed: ListedKind, form: InlineForm, pk: UUID
-) -> dict[str, Any]:
-    """Keep what was typed, show the current version, and base the next save on it."""
-    model: Any = listed.model
-    theirs = get_object_or_404(model.objects.of(request.user).live(), pk=pk)
-    kept = request.POST.copy()
-    kept["version"] = str(theirs.version)
-    form.data = kept
-    return {"record": theirs, "theirs": theirs}
 
 
 def _row(request: BeaconRequest, listed: ListedKind, pk: UUID) -> HttpResponse:

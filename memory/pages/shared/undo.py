@@ -98,6 +98,19 @@ def offer_revision(request: BeaconRequest, record: Remembered) -> str:
     return offer(request, "revision", key=last) if last else ""
 
 
+def toast_with_undo(
+    request: BeaconRequest, record: Remembered, words: str, *, seen: int | None = None
+) -> None:
+    """Report a change of the record, with an Undo in the toast.
+
+    `seen` is the version that was edited. If it's still the newest, nothing changed.
+    """
+    if record.version == seen:
+        messages.info(request, _("Nothing changed."))
+    else:
+        messages.success(request, words, extra_tags=offer_revision(request, record))
+
+
 def say_undone(request: BeaconRequest, done: BulkResult, words: str, nothing: str) -> None:
     """Show `words` and why some rows couldn't be undone; raise MemoryRefused if none could."""
     if not done.done:

@@ -1,6 +1,8 @@
 """Create, save, patch, append to and restore memory files.
 
-Each function returns the saved file, or raises an error that says why nothing was changed.
+Data flow of every write: an edit (replace, patch, append, restore) -> the file's rows are locked
+-> the text that the file's rules would store -> for agents, the review (`memory.agents.tools.files`)
+-> stored with its history. An error says why nothing was changed.
 """
 
 from __future__ import annotations
@@ -83,15 +85,18 @@ class SaveResult:
     """The result of a save: the stored file, and warnings for its writer."""
 
     file: MemoryFile
-    merged: bool = False
-    warnings: tuple[str, ...] = ()
+    merged: bool
+    warnings: tuple[str, ...]
+    is_new: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
     """Who writes, why, and how; `kept` is the older version that a restore writes.
 
-    `summary_by` is the author of the summary line, if that is not the writer.
+    `trust` is that of the text's origin, if it is lower than the writer's own.  `summary` wins over
+    any summary line in the text, but only a person replaces a person's line.  `summary_by` is the
+    author of the line, if that is not the writer.
     """
 
     by: Actor
@@ -101,7 +106,6 @@ class Act:
     summary: str | None = None
     summary_by: str = ""
     is_exact: bool = False  # an older version is restored, with its summary line
-    appends: bool = False
     kept: EarlierVersion | None = None
     tells_trash: bool = True  # whether sections that the write removes move to Trash
 
@@ -148,6 +152,7 @@ class NewText:
     section_locks: list[list[str]]
     is_merged: bool = False
     warnings: tuple[str, ...] = ()
+    entry: str = ""  # of a write that only appends
 
     @property
     def changes_text(self) -> bool:
@@ -166,7 +171,7 @@ def new_text(
 ) -> NewText:
     """Return what a write of a cleaned text would store.  `rows` are those of `rows_held`.
 
-    `seen` and `join` are those of `save_file`, and so are the errors.
+    `seen` and `join` are those of `replacing`, and so are the errors.
     """
     # Before a summary line is added, so that line numbers match the writer's.
     texts.check_lines(fresh.text)
@@ -176,7 +181,6 @@ def new_text(
         raise NoSuchFile(path, paths_of(owner))
     text, is_merged = fresh.text, False
     if file is not None:
-        file.is_appended = act.appends
         file.check_may_change(act.by)
         text, is_merged = joined(file, text, seen=seen, join=join)
         if text == file.content and act.summary is None:
@@ -214,18 +218,20 @@ def store(new: NewText, *, trust: str = "") -> SaveResult:
         file = _made(new, act)
     elif new.changes_text or new.summary_by != file.summary_by:
         _change(file, new, act)
-    return SaveResult(file, new.is_merged, new.warnings)
+    return SaveResult(file, new.is_merged, new.warnings, is_new=new.file is None)
 
 
-def save(
-    owner: User, path: str, fresh: CleanedText, act: Act, *, seen: int | None, join: bool
-) -> SaveResult:
-    """Store a cleaned text.  The surrounding transaction keeps the rows locked.
+# The text that a write of this owner's path would store, computed from its locked rows.
+Edit = Callable[[User, str, Rows, Act], NewText]
 
-    `seen` and `join` are those of `save_file`, and so are the errors.
+
+def write(owner: User, path: str, edit: Edit, act: Act) -> SaveResult:
+    """Store what an edit makes of a file.
+
+    Raises InvalidValue for an invalid path, and what the edit raises, and then stores nothing.
     """
-    rows = rows_held(owner, path)
-    return store(new_text(owner, path, rows, fresh, act, seen=seen, join=join))
+    path = checked_path(path)
+    return held(lambda: store(edit(owner, path, rows_held(owner, path), act)))
 
 
 def _change(file: MemoryFile, new: NewText, act: Act) -> None:
@@ -441,7 +447,72 @@ def check_rough_size(owner: User, path: str, text: str) -> None:
         texts.check_size(path, size, sum(facts.values_list("size", flat=True)))
 
 
-# --- saving a whole file ---
+# --- edits ---
+
+
+def replacing(content: str, *, seen: int | None = None, join: bool = True) -> Edit:
+    """Return the edit that replaces the whole text; a month's file is created if it is missing.
+
+    `seen` is the version that the text is based on: None overwrites the current one, 0 requires
+    that there is none yet.  With `join`, changes by others since then are merged if they don't
+    overlap.
+
+    The edit raises FileConflict, Locked, OverBudget, LimitReached (a line), NoSuchFile (`seen` is a
+    version of a file that no longer exists).
+    """
+
+    def edit(owner: User, path: str, rows: Rows, act: Act) -> NewText:
+        fresh = cleaned(content)
+        check_rough_size(owner, path, fresh.text)
+        return new_text(owner, path, rows, fresh, act, seen=seen, join=join)
+
+    return edit
+
+
+def patching(patches: Sequence[Pair], *, seen: int | None = None) -> Edit:
+    """Return the edit that replaces parts of a file, all or none.
+
+    Each old text must occur exactly once in the version `seen` (default: the current one), else the
+    edit raises PatchRefused. It raises NoSuchFile for a missing file.
+    """
+
+    def edit(owner: User, path: str, rows: Rows, act: Act) -> NewText:
+        pairs = [(cleaned(old).text, cleaned(new).text) for old, new in patches]
+        file = rows.get(path)
+        if file is None:
+            raise NoSuchFile(path, paths_of(owner))
+        known = content_at(file, seen) if seen else None
+        text = CleanedText(patched(path, str(file.content) if known is None else known, pairs))
+        based_on = file.version if known is None else seen
+        return new_text(owner, path, rows, text, act, seen=based_on, join=True)
+
+    return edit
+
+
+def appending(entry: str, *, once: bool = False) -> Edit:
+    """Return the edit that adds an entry at the end, after a blank line.
+
+    A month's first entry creates its file. With `once` an entry that is already at the end isn't
+    added again, as when a form is sent twice. The edit raises InvalidValue for an empty entry.
+    """
+
+    def edit(owner: User, path: str, rows: Rows, act: Act) -> NewText:
+        fresh = cleaned(entry)
+        if not fresh.text.strip():
+            problem = _("There is nothing to append because the entry is empty.")
+            raise InvalidValue(problem, errors={"entry": [problem]})
+        check_rough_size(owner, path, fresh.text)
+        check_lines(fresh.text)  # only the entry, so that line numbers match it
+        text = new_file(path)
+        if file := rows.get(path):
+            text, file.is_appended = str(file.content), True
+        if not (once and file and text.rstrip().endswith(f"\n\n{fresh.text.strip()}")):
+            text = with_entry(path, text, fresh.text, owner.time_zone)
+        whole = CleanedText(text, fresh.warnings)
+        new = new_text(owner, path, rows, whole, act, seen=None, join=True)
+        return replace(new, entry=entry)
+
+    return edit
 
 
 def save_file(
@@ -453,91 +524,12 @@ def save_file(
     seen: int | None = None,
     why: str = "",
     source: str = "",
-    summary: str | None = None,
-    summary_by: str = "",
     join: bool = True,
     trust: str = "",
 ) -> SaveResult:
-    """Replace a file's whole text; a month's file is created if it is missing.
-
-    `seen` is the version that the text is based on: None overwrites the current one, 0 requires
-    that there is none yet.  With `join`, changes by others since then are merged if they don't
-    overlap.  `summary` wins over any summary line in the text, but only a person replaces a
-    person's line.  `summary_by` names the author of the line if that is not `by`.  `trust` is that
-    of the text's origin, if it is lower than the writer's own.
-
-    Raises InvalidValue (path), FileConflict, Locked, OverBudget, LimitReached (a line), NoSuchFile
-    (`seen` is a version of a file that no longer exists).  Nothing is stored in any of these cases.
-    """
-    path = checked_path(path)
-    act = Act(by, why, source, trust, summary, summary_by)
-
-    def write() -> SaveResult:
-        rows = rows_held(owner, path)
-        return store(replaced(owner, path, rows, content, act, seen=seen, join=join))
-
-    return held(write)
-
-
-def replaced(
-    owner: User,
-    path: str,
-    rows: Rows,
-    content: str,
-    act: Act,
-    *,
-    seen: int | None = None,
-    join: bool = True,
-) -> NewText:
-    """Return what replacing a file's whole text would store; `seen` and `join` as in `save_file`."""
-    fresh = cleaned(content)
-    check_rough_size(owner, path, fresh.text)
-    return new_text(owner, path, rows, fresh, act, seen=seen, join=join)
-
-
-def patch_file(
-    owner: User,
-    path: str,
-    patches: Sequence[tuple[str, str]],
-    *,
-    by: Actor,
-    seen: int | None = None,
-    why: str = "",
-    source: str = "",
-    trust: str = "",
-) -> SaveResult:
-    """Replace parts of a file, all or none.
-
-    Each old text must occur exactly once in the version `seen` (default: the current one).
-    Raises PatchRefused otherwise, NoSuchFile, and what `save_file` raises.
-    """
-    path = checked_path(path)
+    """Replace a file's whole text; arguments and errors as in `replacing` and `Act`."""
     act = Act(by, why, source, trust)
-
-    def write() -> SaveResult:
-        return store(patched_file(owner, path, rows_held(owner, path), patches, act, seen=seen))
-
-    return held(write)
-
-
-def patched_file(
-    owner: User,
-    path: str,
-    rows: Rows,
-    patches: Sequence[Pair],
-    act: Act,
-    *,
-    seen: int | None = None,
-) -> NewText:
-    """Return what patching a file would store; arguments and errors as in `patch_file`."""
-    pairs = [(cleaned(old).text, cleaned(new).text) for old, new in patches]
-    file = rows.get(path)
-    if file is None:
-        raise NoSuchFile(path, paths_of(owner))
-    known = content_at(file, seen) if seen else None
-    text = CleanedText(patched(path, str(file.content) if known is None else known, pairs))
-    based_on = file.version if known is None else seen
-    return new_text(owner, path, rows, text, act, seen=based_on, join=True)
+    return write(owner, path, replacing(content, seen=seen, join=join), act)
 
 
 def append_to(
@@ -545,45 +537,15 @@ def append_to(
     path: str,
     entry: str,
     *,
-    summary: str | None = None,
-    summary_by: str = "",
     by: Actor,
     why: str = "",
     source: str = "",
-    trust: str = "",
+    summary: str | None = None,
     once: bool = False,
 ) -> SaveResult:
-    """Add an entry to a file's end, after a blank line. A month's first entry creates its file.
-
-    `summary` and `summary_by` are as in `save_file`. With `once` an entry that is already at the
-    end isn't added again, as when a form is sent twice. Raises what `save_file` raises, and
-    InvalidValue for an empty entry.
-    """
-    path = checked_path(path)
-    act = Act(by, why, source, trust, summary, summary_by, appends=True)
-
-    def write() -> SaveResult:
-        rows = rows_held(owner, path)
-        file, fresh = rows.get(path), cleaned(entry)
-        if once and file and str(file.content).rstrip().endswith(f"\n\n{fresh.text.strip()}"):
-            return SaveResult(file, warnings=fresh.warnings)
-        return store(appended(owner, path, rows, entry, act))
-
-    return held(write)
-
-
-def appended(owner: User, path: str, rows: Rows, entry: str, act: Act) -> NewText:
-    """Return what adding an entry would store; errors as in `append_to`."""
-    fresh = cleaned(entry)
-    if not fresh.text.strip():
-        problem = _("There is nothing to append because the entry is empty.")
-        raise InvalidValue(problem, errors={"entry": [problem]})
-    check_rough_size(owner, path, fresh.text)
-    check_lines(fresh.text)  # only the entry, so that line numbers match it
-    file = rows.get(path)
-    stands = str(file.content) if file else new_file(path)
-    text = with_entry(path, stands, fresh.text, owner.time_zone)
-    return new_text(owner, path, rows, CleanedText(text, fresh.warnings), act, seen=None, join=True)
+    """Add an entry to a file's end; arguments and errors as in `appending` and `Act`."""
+    act = Act(by, why, source, summary=summary)
+    return write(owner, path, appending(entry, once=once), act)
 
 
 def restore_version(
@@ -592,12 +554,11 @@ def restore_version(
     """Write a file's exact text of `version` as a new version.
 
     Raises InvalidValue if there was no such version, FileConflict if the file changed since `seen`,
-    and what `save_file` raises.
+    and what `replacing` raises.
     """
-    path = checked_path(path)
 
-    def write() -> SaveResult:
-        file = rows_held(owner, path).get(path)
+    def edit(owner: User, path: str, rows: Rows, act: Act) -> NewText:
+        file = rows.get(path)
         if file is None:
             raise NoSuchFile(path, paths_of(owner))
         kept = kept_at(file, version)
@@ -606,12 +567,11 @@ def restore_version(
             raise InvalidValue(
                 _("%(path)s has no version %(version)d. The newest is %(last)d.") % told
             )
-        why = _("restored version %(n)d") % {"n": version}
-        summary_by = file.summary_by_at(version)
-        act = Act(by, why, summary_by=summary_by, is_exact=True, kept=kept)
-        return save(owner, path, CleanedText(kept.content), act, seen=seen, join=False)
+        act = replace(act, summary_by=file.summary_by_at(version), kept=kept)
+        return replacing(kept.content, seen=seen, join=False)(owner, path, rows, act)
 
-    return held(write)
+    why = _("restored version %(n)d") % {"n": version}
+    return write(owner, path, edit, Act(by, why, is_exact=True))
 
 
 def restore_state(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -> None:
@@ -623,20 +583,17 @@ def restore_state(file: MemoryFile, fields: dict[str, object], by: Actor, why: s
         told = {"path": file.path}
         raise InvalidValue(_("%(path)s is in Trash. Nothing was changed. Restore it first.") % told)
 
-    def write() -> SaveResult:
+    with transaction.atomic():
         stands = rows_held(file.owner, file.path).get(file.path, file)
         if "content" in fields:
             text, blame = str(fields["content"]), fields.get("blame")
             kept = EarlierVersion(text, blame) if isinstance(blame, list) else None
             summary_by = str(fields.get("summary_by") or stands.summary_by)
             act = Act(by, why, summary_by=summary_by, is_exact=True, kept=kept)
-            stands = save(file.owner, file.path, CleanedText(text), act, seen=None, join=False).file
+            stands = write(file.owner, file.path, replacing(text), act).file
         locks = {name: fields[name] for name in ("path", "lock", "section_locks") if name in fields}
         if locks:
             stands.change(by=by, why=why, **locks)
-        return SaveResult(stands)
-
-    held(write)
     file.refresh_from_db()
 
 

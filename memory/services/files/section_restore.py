@@ -17,9 +17,8 @@ from memory.models import FileEntry, MemoryFile
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import sections_of
-from memory.services.files.saving import Act, rows_held, save
+from memory.services.files.saving import Act, replacing, rows_held, write
 from memory.services.files.texts import (
-    CleanedText,
     FileConflict,
     Removed,
     contains_lines,
@@ -76,12 +75,12 @@ def _put_in(entry: FileEntry, file: MemoryFile, act: Act) -> None:
     """
     back = returning(entry, file)
     try:
-        save(entry.owner, file.path, CleanedText(back.text), act, seen=back.seen, join=True)
+        write(entry.owner, file.path, replacing(back.text, seen=back.seen), act)
     except FileConflict as exc:
         if any(one.heading == tuple(entry.heading) for one in sections_of(file.content)):
             raise EntryConflict(entry) from exc
-        text = CleanedText(put_in(file.content, _removed(entry), back.had))
-        save(entry.owner, file.path, text, act, seen=file.version, join=False)
+        text = put_in(file.content, _removed(entry), back.had)
+        write(entry.owner, file.path, replacing(text, seen=file.version, join=False), act)
 
 
 def trash(entry: Any, by: Actor) -> None:
@@ -101,7 +100,7 @@ def trash(entry: Any, by: Actor) -> None:
             )
         why = _("moved to Trash: %(label)s") % {"label": _label(entry)}
         act = Act(by, why, tells_trash=False)
-        saved = save(entry.owner, file.path, CleanedText(text), act, seen=None, join=False)
+        saved = write(entry.owner, file.path, replacing(text), act)
         entry.removed_in = saved.file.version
         FileEntry.objects.filter(pk=entry.pk).update(removed_in=entry.removed_in)
         entry.trash(by=by)

@@ -60,21 +60,19 @@ class NoSuchFile(MemoryRefused):
 class FileConflict(MemoryRefused):
     """Someone else changed the same lines after the version this write is based on.
 
-    `base`, `mine` and `theirs` are the whole texts. `merge` holds the merged and the conflicting
-    lines.
+    `file` is the current one. `base`, `mine` and `theirs` are the whole texts. `merge` holds the
+    merged and the conflicting lines.
     """
 
-    def __init__(
-        self, path: str, *, version: int, base: str, mine: str, theirs: str, merge: Merge
-    ) -> None:
+    def __init__(self, file: MemoryFile, *, base: str, mine: str, merge: Merge) -> None:
+        self.file, self.path, self.version = file, file.path, file.version
+        self.base, self.mine, self.theirs, self.merge = base, mine, str(file.content), merge
         super().__init__(
             _(
                 "%(path)s was changed by someone else after you read it and is now at version %(version)d. Nothing was saved. Read that version, add your change, and save again."
             )
-            % {"path": path, "version": version}
+            % {"path": self.path, "version": self.version}
         )
-        self.path, self.version = path, version
-        self.base, self.mine, self.theirs, self.merge = base, mine, theirs, merge
 
     def as_json(self) -> dict[str, Any]:
         """Return the conflict and the current text, for API clients."""
@@ -261,9 +259,7 @@ def joined(file: MemoryFile, mine: str, *, seen: int | None, join: bool) -> tupl
     base, theirs = known or "", str(file.content)
     both = merge_changes(base, mine, theirs)
     if not join or known is None or both.conflicts:
-        raise FileConflict(
-            file.path, version=file.version, base=base, mine=mine, theirs=theirs, merge=both
-        )
+        raise FileConflict(file, base=base, mine=mine, merge=both)
     return both.text(), True
 
 

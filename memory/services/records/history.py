@@ -89,6 +89,12 @@ def who(owner: User, actor: str) -> str:
     return origins.of(owner, [actor])[actor].words if actor else _("no one")
 
 
+def writers_since(record: Remembered, version: int) -> str:
+    """Return who changed the record after `version`, from its latest changes."""
+    later = revisions_of(record).filter(version__gt=version).values_list("actor", flat=True)
+    return ", ".join(dict.fromkeys(who(record.owner, actor) for actor in later[:10]))
+
+
 def _change(record: Remembered, revision: Revision, places: Mapping[str, origins.Origin]) -> Change:
     says = SAYS.get(revision.record_type, "content")
     change = Change(revision, who(record.owner, revision.actor), places.get(revision.source))
@@ -143,6 +149,8 @@ def shown(record: Remembered, name: str, value: Any) -> str:
     """Return a field's stored value in readable form."""
     if value is None or value == "":
         return _("none")
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or _("none")
     column = next((f for f in record._meta.concrete_fields if f.attname == name), None)
     choices = dict(column.flatchoices) if column is not None else {}
     return str(choices.get(value, value))

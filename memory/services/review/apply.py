@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.file_format import checked_path, summary_of
 from memory.services.context import identity
-from memory.services.files.saving import SaveResult, append_to, save_file
+from memory.services.files.saving import Act, SaveResult, appending, replacing, write
 from memory.services.files.texts import FileConflict
 from memory.services.notes import merging
 from memory.services.notes import saving as notes
@@ -102,17 +102,18 @@ def _perform(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str
     Changes that don't overlap are merged, and so are lines that both sides add in one place, since two
     proposals can each add to the end of a file.
     """
-    is_as_proposed = wanted["content"] == proposal.after["content"]
-    if not seen and is_as_proposed and wanted.get("entry"):
-        return _applied(_append(proposal, wanted, by))
-    version = int(seen) if seen.isdecimal() else _based_on(proposal, str(wanted["path"]))
+    path, content = str(wanted["path"]), str(wanted["content"])
+    if not seen and content == proposal.after["content"] and wanted.get("entry"):
+        act = replace(_act(proposal, content, by), summary=wanted.get("summary") or None)
+        return _applied(write(proposal.owner, path, appending(str(wanted["entry"])), act))
+    version = int(seen) if seen.isdecimal() else _based_on(proposal, path)
     try:
-        return _applied(_save(proposal, wanted, by, str(wanted["content"]), version))
+        return _applied(_save(proposal, path, content, by, version))
     except FileConflict as exc:
         if seen or any(part.base.strip() for part in exc.merge.conflicts):
             raise MergeConflict(exc.path, exc.merge, token=str(exc.version)) from exc
         both = exc.merge.text(dict.fromkeys(range(len(exc.merge.conflicts)), "both"))
-        return ApplyResult(_save(proposal, wanted, by, both, exc.version).file, merged=True)
+        return ApplyResult(_save(proposal, path, both, by, exc.version).file, merged=True)
 
 
 def _based_on(proposal: Proposal, path: str) -> int:
@@ -134,40 +135,16 @@ def _based_on(proposal: Proposal, path: str) -> int:
     return 0
 
 
-def _append(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> SaveResult:
-    return append_to(
-        proposal.owner,
-        str(wanted["path"]),
-        str(wanted["entry"]),
-        summary=wanted.get("summary") or None,
-        summary_by=MemoryFile.SummaryBy.AGENT,
-        by=by,
-        why=why_of(proposal),
-        source=proposal.source,
-    )
+def _save(proposal: Proposal, path: str, content: str, by: Actor, version: int) -> SaveResult:
+    edit = replacing(content, seen=version)
+    return write(proposal.owner, path, edit, _act(proposal, content, by))
 
 
-def _save(
-    proposal: Proposal, wanted: Mapping[str, Any], by: Actor, content: str, version: int
-) -> SaveResult:
-    return save_file(
-        proposal.owner,
-        str(wanted["path"]),
-        content,
-        summary_by=_summary_by(proposal, content),
-        by=by,
-        seen=version,
-        why=why_of(proposal),
-        source=proposal.source,
-    )
-
-
-def _summary_by(proposal: Proposal, content: str) -> str:
-    """Return the author of the summary line: the agent, unless the person edited it in Review."""
-    proposed = summary_of(str(proposal.after["content"]))
-    is_edited = summary_of(content) != proposed
-    by = MemoryFile.SummaryBy
-    return by.PERSON if is_edited else by.AGENT
+def _act(proposal: Proposal, content: str, by: Actor) -> Act:
+    """The agent wrote the summary line, unless the person edited it in Review."""
+    is_edited = summary_of(content) != summary_of(str(proposal.after["content"]))
+    line_by = MemoryFile.SummaryBy.PERSON if is_edited else MemoryFile.SummaryBy.AGENT
+    return Act(by, why_of(proposal), proposal.source, summary_by=line_by)
 
 
 def _applied(saved: SaveResult) -> ApplyResult:
