@@ -252,6 +252,14 @@ def test_a_document_that_holds_the_topics_words_far_apart_is_about_something_els
     assert asked(alice, "batteries", about="solid batteries cells") == ["Solid-state batteries"]
 
 
+def test_half_of_four_words_is_enough_but_not_half_of_two(alice: Any) -> None:
+    _add(alice, "Solar panels project notes: we need 20 of them.", "Solar eclipse dates.")
+    about = "solar panels suppliers and prices"
+
+    assert len(asked(alice, about, about=about)) == 1
+    assert len(asked(alice, "solar panels", about="solar panels")) == 1
+
+
 def test_a_topic_that_no_document_names_is_searched_by_the_querys_words(alice: Any) -> None:
     _add(alice, TEXT)
     assert asked(alice, "pilot line", about="My first topic") == ["Solid-state batteries"]

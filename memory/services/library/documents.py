@@ -24,7 +24,7 @@ from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchPr
 from beacon_site.text.cleaning import clean, ended, one_line, uuid_of
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.secret_scanner import mask
-from beacon_site.text.terms import ENGLISH
+from beacon_site.text.terms import ENGLISH, query_terms
 from memory.models import LibraryDocument, LibraryFolder, Sensitivity, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
@@ -43,8 +43,10 @@ from memory.services.search.snippets import LONGEST_LOOKED_AT, nearness, passage
 logger = structlog.get_logger(__name__)
 
 SERVICE = "library"
-# A document is off topic if no passage contains more than half of what the query is about.
+# A document is off topic if no passage contains more than half of what the query is about. Of four words
+# or more, half is enough: "solar panels" is about "solar panels suppliers and prices".
 LEAST_NEARNESS = 0.5
+FEW_WORDS = 4
 # If a document's title or folder contains all words of the topic, others must contain most of them.
 LEAST_BESIDE_NAMED = 0.7
 # Pages that one process fetches at a time. A slow one holds a web thread for half a minute, so an agent
@@ -278,10 +280,13 @@ def _rank_passages(
         for one in languages
     )
     least = LEAST_BESIDE_NAMED if is_named else LEAST_NEARNESS
+    is_half_enough = not is_named and all(
+        len({*query_terms(about, one)}) >= FEW_WORDS for one in languages
+    )
     near: list[tuple[float, LibraryDocument, str]] = []
     for document, score in found:
         share = max(nearness(document.named, document.beginning, about, one) for one in languages)
-        if share > least:
+        if share > least or (is_half_enough and share == least):
             near.append((score * share, document, document.beginning))
     if not near and about and query != about:
         # A topic's title can say nothing about it ("My first topic"). Then its queries must say more.
