@@ -19,6 +19,7 @@ from beacon_site.text.cleaning import match_key
 from memory.models import Observation, Revision, Topic, TopicFact, Use, User
 from memory.services.topic_memory import FoundFact, replace_facts
 from research.models import Run
+from research.services.reports import facts_over_time
 from research.services.reports.compare import choices_of
 from research.services.reports.facts_over_time import OverTime, Question, over_time
 from tests.research.factories import (
@@ -118,6 +119,22 @@ def test_answers_that_replace_one_another_share_a_row(topic: Topic, facts: list[
     assert row.name == "Newest minor releases"
     assert [one.label for one in row.blocks] == ["16.4, 15.8 and 14.13", "17.6, 16.10 and 15.14"]
     assert [(one.start, one.end) for one in row_of(page, other).blocks] == [(4, 6)]
+
+
+def test_a_label_is_the_value_or_the_whole_answer() -> None:
+    with_title = "Suppliers: Helios GmbH sells panels for 210 euros."
+    known = [with_title, "Helios GmbH sells panels for 189 euros."]
+    shared = facts_over_time._shared(known)
+    assert [facts_over_time._label(one, shared, "") for one in known] == ["210", "189"]
+
+    rewritten = [
+        "PostgreSQL 12 is scheduled to reach its end of life on 14 November 2024, after its release.",
+        "PostgreSQL 12 reached its end of life on 21 November 2024, with 12.22 as its last minor.",
+    ]
+    shared = facts_over_time._shared(rewritten)
+    assert [facts_over_time._label(one, shared, "") for one in rewritten] == [
+        one.rstrip(".") for one in rewritten
+    ]
 
 
 def test_every_line_fills_the_same_columns(topic: Topic, facts: list[TopicFact]) -> None:

@@ -22,6 +22,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
+from beacon_site.text import values
 from beacon_site.text.cleaning import cut, shorten
 from beacon_site.text.cleaning import width as width_of
 from memory.models import Topic, TopicFact
@@ -29,6 +30,8 @@ from research.services.facts.history import FactHistory, SavedRun, Turn, histori
 
 PAGE = 40  # questions
 LONGEST_NAME = 60
+MOST_PARTS = 2  # that differ from the other answers
+LEAST_SHARED = 0.5  # share of an answer's words that the others must have to show only what differs
 MOST_TICKS = 8
 _TOKEN = re.compile(r"\w+(?:[.,:/-]\w+)*|\S")
 # What a single sentence is about: what is before its verb or colon.
@@ -388,12 +391,18 @@ def _fitting(text: str) -> str:
 
 
 def _label(text: str, shared: Sequence[str], name: str) -> str:
-    """Return what is special about an answer: what the others don't share, or what follows the name."""
+    """Return the value of an answer: what the others don't share, or what follows the name.
+
+    Of several parts, only one with a number, a date or a version is a value. An answer that shares
+    little with the others is returned whole: a part of it would mean nothing.
+    """
+    rest = text.removeprefix(name).strip(" :.") if text.startswith(name) else ""
     if not shared:
-        rest = text.removeprefix(name).strip(" :.") if text.startswith(name) else ""
         return rest or text
     found = list(_TOKEN.finditer(text))
     words = [one[0].casefold() for one in found]
+    if len(shared) < LEAST_SHARED * len(words):
+        return rest or text
     matcher = difflib.SequenceMatcher(None, [w.casefold() for w in shared], words, autojunk=False)
     parts: list[tuple[int, int]] = []
     at = 0
@@ -407,8 +416,11 @@ def _label(text: str, shared: Sequence[str], name: str) -> str:
                 parts.append((at, match.b))
         at = match.b + match.size
     told = [text[found[first].start() : found[last - 1].end()] for first, last in parts]
-    best = max(told, key=len, default="").strip(" ,;.:")
-    return best if len(best) > 1 else text
+    if len(told) > MOST_PARTS:
+        return rest or text
+    with_value = [part for part in told if values.typed_values(part)]
+    best = max(with_value or (told if len(told) == 1 else [text]), key=len).strip(" ,;.:")
+    return best if len(best) > 1 or best.isdigit() else text
 
 
 def known_at(topic: Any) -> int:
