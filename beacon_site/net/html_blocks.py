@@ -29,6 +29,7 @@ UNSEEN_NAMES = frozenset(
 )
 # Marked as hidden from screen readers, which have the same in other words, but visible.
 SEEN_TAGS = frozenset("span b strong em sup sub small time".split())
+CROSSED_OUT = frozenset(("del", "s", "strike"))  # the page no longer says it
 BLOCKS = frozenset(
     "address article blockquote center dd details div dl dt fieldset figcaption figure header hr li main ol p pre section "
     "summary table tbody td tfoot th thead tr ul caption h1 h2 h3 h4 h5 h6".split()
@@ -60,7 +61,7 @@ class Block:
 
 
 def remove_unseen(body: Any, shown: Sequence[str] = ()) -> None:
-    """Remove menus, forms, hidden parts, and what is beside the text. `shown` are tags that stay."""
+    """Remove menus, forms, hidden and crossed-out parts, and what is beside the text. `shown` are tags that stay."""
     holding = _holding(body)
     waiting = [body]
     while waiting:
@@ -101,7 +102,7 @@ def _is_unseen(element: Any, holding: set[Any]) -> bool:
     above = element.getparent().tag
     if element.tag in SKIPPED:
         return not (element.tag == "button" and (above in HEADINGS or above == "summary"))
-    if element.get("hidden") is not None:
+    if element.tag in CROSSED_OUT or element.get("hidden") is not None:
         return True
     if element.tag == "a" and above in HEADINGS:
         return bool(_LINK_TO_ITSELF.match("".join(element.itertext())))

@@ -597,3 +597,17 @@ def test_the_front_matter_of_a_page_is_kept_and_gives_its_title(reader: Extracto
 
     assert found.title == "Tram lines"
     assert found.text == source.replace("long\n", "long ").strip()
+
+
+def test_what_is_crossed_out_is_not_part_of_the_text(reader: Extractor):
+    body = (
+        "<h1>Prices</h1><p>The list of prices is valid for all lines of the city and its suburbs.</p>"
+        "<p>A ticket costs <s>9 €</s> 10 € on each day of the week, also at night.</p>"
+        "<ul><li><del>Free delivery</del></li><li>Gift wrap for everyone who asks</li></ul>"
+    )
+    text = read(reader, f"<html><body><main>{body}</main></body></html>")
+
+    assert "costs 10 €" in text
+    assert "9 €" not in text
+    assert "Free delivery" not in text
+    assert "Gift wrap" in text
