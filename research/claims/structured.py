@@ -38,10 +38,10 @@ _BLOCK = re.compile(r"[|>][+\-\d]{0,2}$")
 _TABLE_NAME = re.compile(r"^\[\[?[\w.\"' -]+\]\]?\s*(?:#.*)?$", re.MULTILINE)
 _OF_EVENT = {
     "SUMMARY": "name", "DTSTART": "start", "DTEND": "end", "DUE": "due", "LOCATION": "location",
-    "STATUS": "status", "DESCRIPTION": "description",
+    "STATUS": "status", "RRULE": "repeats", "DESCRIPTION": "description",
 }  # fmt: skip
 _DAY = re.compile(r"^(\d{4})(\d\d)(\d\d)$")
-_MOMENT = re.compile(r"^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\dZ?$")
+_MOMENT = re.compile(r"^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\d(Z?)$")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 # How a page shows a value: an icon, classes of CSS, or a button.
 _ICON = re.compile(r"(?:\w*[_-])?icon|(?:trailing|leading)Icon", re.IGNORECASE)
@@ -117,7 +117,8 @@ def read_calendar(text: str) -> Node | None:
         elif name == "END":
             inside = max(inside - 1, 0)
         elif event is not None and not inside and name in _OF_EVENT and value.strip():
-            value = _MOMENT.sub(r"\1-\2-\3 \4:\5", _DAY.sub(r"\1-\2-\3", value))
+            value = _MOMENT.sub(r"\1-\2-\3 \4:\5\6", _DAY.sub(r"\1-\2-\3", value))
+            value = re.sub(r"(:\d\d)Z$", r"\1 UTC", value)
             value = value.replace("\\n", " ").replace("\\", "")
             event[_OF_EVENT[name]] = Node(one_line(value))
     return Node(found)

@@ -93,9 +93,11 @@ def announced(old: str, new: str, kind: str) -> list[tuple[str, str]]:
         ("application/toml", TOML, "2028-05", "2028-09", OPENS_LATER),
         ("text/yaml", YAML, "2028-05", "2028-09", OPENS_LATER),
         ("text/calendar", CALENDAR.replace("\n", "\r\n"), "202805", "202809", "Trams, Opening of the zoo line: start 2028-09-01 (was 2028-05-01)"),
+        ("text/calendar", CALENDAR, "T100000", "T100000Z", "Trams, Opening of the port line: start 2027-03-01 10:00 UTC (was 2027-03-01 10:00)"),
+        ("text/calendar", CALENDAR, "T100000", "T100000\nRRULE:FREQ=WEEKLY", "Trams, Opening of the port line: repeats FREQ=WEEKLY"),
         ("application/x-tex", LATEX, "1 May", "9 May", "The tram to the zoo opens on 9 May 2028 with a party."),
     ],
-    ids=["csv", "semicolons", "tsv", "toml", "yaml", "calendar", "latex"],
+    ids=["csv", "semicolons", "tsv", "toml", "yaml", "calendar", "utc", "repeats", "latex"],
 )  # fmt: skip
 def test_a_change_in_a_fetched_file_is_announced(
     kind: str, text: str, before: str, after: str, said: str
