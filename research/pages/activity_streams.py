@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import Func, Q, QuerySet, Subquery, TextField, Value
@@ -112,8 +112,7 @@ class Filters:
         return "person" if first == "human" else first
 
 
-@dataclass(frozen=True, slots=True)
-class StreamPosition:
+class StreamPosition(NamedTuple):
     """A place in the merged stream: a time, then the stream's rank, then the row."""
 
     at: datetime
@@ -121,8 +120,7 @@ class StreamPosition:
     key: int
 
 
-@dataclass(frozen=True, slots=True)
-class StreamRow:
+class StreamRow(NamedTuple):
     """A row of a stream with its place in the merged stream."""
 
     place: StreamPosition
@@ -512,6 +510,21 @@ _MARKS = {
 def mark_of(kind: str) -> str:
     """Return the icon for a kind of log line."""
     return _MARKS.get(kind) or _MARKS.get(kind.partition("-")[0], "activity")
+
+
+def tone_of(row: Any) -> str:
+    """Tell failures and what waits for a decision from routine events."""
+    outcome = row.detail.get("outcome", "") if row.kind == TOOL_CALLED else ""
+    if row.is_warning or row.kind.endswith("-failed") or outcome not in ("", "held"):
+        return "failed"
+    if row.kind in WAITING:
+        return "held"
+    return "routine" if row.kind in ROUTINE else ""
+
+
+def caller(call: ModelCall) -> str:
+    """Return who called a model."""
+    return "research" if call.source.startswith("run:") else call.source
 
 
 # What was done as a sentence: who did it is before it, `it` is its link. Other words are details.

@@ -81,7 +81,8 @@ def _change(visitor: Visitor) -> None:
 
 def _one_by_one(visitor: Visitor) -> None:
     visitor.page.locator(".line-group summary").first.click()
-    visitor.page.locator(".line-group .acts a").first.click()
+    visitor.page.locator(".line-group .line-group summary").first.click()
+    visitor.page.locator(".line-group .line-group .acts a").first.click()
     visitor.page.locator("#_activity_change").wait_for()
 
 
