@@ -21,7 +21,16 @@ from beacon_site.text import markdown
 from beacon_site.text.cleaning import one_line, uuid_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, DayField
-from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
+from memory.models import (
+    FileDraft,
+    FileEntry,
+    MemoryFile,
+    MirroredFile,
+    Revision,
+    Trust,
+    User,
+    origins,
+)
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.models.file_format import (
@@ -33,6 +42,7 @@ from memory.models.file_format import (
     path_of_month,
     sections_of,
 )
+from memory.pages.records.record import TRUST_MEANS
 from memory.pages.shared.undo import offer_revision
 from memory.services.files import agent_folders, section_restore
 from memory.services.files.reading import files_of, read_file
@@ -355,6 +365,7 @@ def page_of(user: User, file: MemoryFile) -> dict[str, Any]:
         "last": last_changes(user, [file]).get(file.pk),
         "budget": budget_of(user, file),
         "is_fact": is_fact(file.path),
+        "trust_means": TRUST_MEANS[Trust(file.trust)],
         "problem": _problem_of(file, mirrored),
         "draft": FileDraft.objects.of(user).filter(path=file.path).first(),
     }
