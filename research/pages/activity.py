@@ -347,11 +347,15 @@ class Gathering:
     def _as_work(
         self, lines: Mapping[StreamPosition, Line], mine: Sequence[Line], goes_on: bool
     ) -> Entry:
+        first: dict[Any, int] = {}  # where the newest of similar rows is
+        for n, one in enumerate(self.rows):
+            first.setdefault(_alike(one) or one.place, n)
+        together = sorted(self.rows, key=lambda one: first[_alike(one) or one.place])
         inner: list[Any] = []
-        for one in _consecutive(_alike_together(self.rows)):
-            inner += one.entries(lines, [])
+        for part in gathered(together, fold_work=False):
+            inner += part.entries(lines, [])
         if len(inner) == 1 and isinstance(inner[0], Group):
-            return Group(inner[0].lines, inner[0].record_type, inner[0].source, goes_on)
+            return replace(inner[0], goes_on=goes_on)
         return Work(mine, "", "", goes_on, entries=inner, done=_done(self.rows))
 
 
@@ -363,27 +367,16 @@ def gathered(found: Sequence[StreamRow], *, fold_work: bool = True) -> list[Gath
     works = _works(found) if fold_work else {}
     gatherings: list[Gathering] = []
     for one in found:
-        work = works.get(one.place)
-        if work is None:
-            _add_consecutive(gatherings, one)
-        elif work.rows[0] is one:
-            gatherings.append(work)
+        if work := works.get(one.place):
+            gatherings += [work] if work.rows[0] is one else []
+            continue
+        alike = _alike(one)
+        if not (gatherings and gatherings[-1].takes(one, alike)):
+            gatherings.append(Gathering(None, alike, [], set()))
+        gatherings[-1].rows.append(one)
+        if alike is not None:
+            gatherings[-1].records.add(_subject_of(one))
     return gatherings
-
-
-def gathered_rows(gatherings: Sequence[Gathering], most: int) -> int:
-    """Return how many of the newest rows fill at most `most` entries."""
-    rows = sum(len(one.rows) for one in gatherings)
-    if len(gatherings) <= most:
-        return rows
-    # The page ends before the newest row of the first entry that doesn't fit.
-    end = gatherings[most].rows[0].place
-    order = (end.at, -end.rank, end.key)
-    return sum(
-        (one.place.at, -one.place.rank, one.place.key) > order
-        for gathering in gatherings
-        for one in gathering.rows
-    )
 
 
 def _works(found: Sequence[StreamRow]) -> dict[StreamPosition, Gathering]:
@@ -412,87 +405,53 @@ def _work_of(one: StreamRow) -> _Work | None:
 
     An agent's work is all it did, and Ask's is one conversation.
     """
-    row, day = one.row, localdate(one.place.at)
-    if one.name == "run":
-        return "research", row.source, day
-    if one.name == "log" and activity_words.tone_of(row) in ("failed", "held"):
+    row, source = one.row, ""
+    if one.name == CALL:
+        actor = activity_words.caller(row)
+    else:
+        actor = "research" if one.name == "run" else row.actor
+    stands_out = one.name == "log" and activity_words.tone_of(row) in ("failed", "held")
+    if stands_out or (one.name == CALL and row.failure):
         return None
-    if one.name == CALL and row.failure:
+    if actor == "research":
+        source = str(_run_id(one) or "")
+    elif actor.startswith("session:"):
+        actor, source = "agent:ask", actor
+    elif actor == "agent:ask":
+        source = row.detail.get("source", "") if one.name == "log" else row.source
+    if not source and not actor.startswith("agent:"):
         return None
-    actor, source = (
-        (activity_words.caller(row), row.source) if one.name == CALL else (row.actor, "")
-    )
-    if one.name == "change":
-        source = row.source
-    elif one.name == "log":
-        source = str(row.detail.get("source", ""))
-        if row.subject_type == "run":
-            source = f"run:{row.subject_id}"
-    kind, _colon, key = source.partition(":")
-    if actor == "research" and kind == "run":
-        return actor, f"run:{key.partition(':')[0]}", day
-    if actor.startswith("session:"):
-        return "agent:ask", actor, day
-    if actor == "agent:ask":
-        return actor, source, day
-    return (actor, "", day) if actor.startswith("agent:") else None
+    return actor, source, localdate(one.place.at)
 
 
 def _done(rows: Sequence[StreamRow]) -> list[tuple[str, str]]:
     """Return what was done, such as ("created", "15 observations, 1 note"), most first."""
     records: dict[str, dict[str, set[Any]]] = {}
-    calls = tools = others = 0
     for one in rows:
         if one.name == "change":
-            said = activity_words.of_change(one.row)
-            kinds = records.setdefault(said, {})
+            kinds = records.setdefault(activity_words.of_change(one.row), {})
             kinds.setdefault(one.row.record_type, set()).add(one.row.record_id)
-        elif one.name == CALL:
-            calls += 1
-        elif one.name == "log":
-            tools += one.row.kind == activity_words.TOOL_CALLED
-            others += one.row.kind != activity_words.TOOL_CALLED
     done = []
-    most_first = sorted(records.items(), key=lambda item: -sum(map(len, item[1].values())))
-    for said, kinds in most_first:
+    for said, kinds in sorted(records.items(), key=lambda item: -sum(map(len, item[1].values()))):
         numbers = sorted(((len(some), kind) for kind, some in kinds.items()), reverse=True)
         done.append((said, ", ".join(number_in_words(kind, n) for n, kind in numbers)))
-    made = []
-    if tools:
-        made.append(ngettext("%(n)d tool call", "%(n)d tool calls", tools) % {"n": tools})
-    if calls:
-        made.append(ngettext("%(n)d model call", "%(n)d model calls", calls) % {"n": calls})
+    calls = sum(one.name == CALL for one in rows)
+    logs = [one for one in rows if one.name == "log"]
+    tools = sum(one.row.kind == activity_words.TOOL_CALLED for one in logs)
+    made = [
+        *([ngettext("%(n)d tool call", "%(n)d tool calls", tools) % {"n": tools}] if tools else []),
+        *(
+            [ngettext("%(n)d model call", "%(n)d model calls", calls) % {"n": calls}]
+            if calls
+            else []
+        ),
+    ]
     if made:
         done.append((_("made"), ", ".join(made)))
-    if others:
+    if others := len(logs) - tools:
         said = ngettext("%(n)d other action", "%(n)d other actions", others)
         done.append(("", said % {"n": others}))
     return done
-
-
-def _alike_together(rows: Sequence[StreamRow]) -> list[StreamRow]:
-    """Return the rows with similar ones next to each other, in the order of the newest of them."""
-    first: dict[Any, int] = {}
-    for n, one in enumerate(rows):
-        first.setdefault(_alike(one) or one.place, n)
-    return sorted(rows, key=lambda one: first[_alike(one) or one.place])
-
-
-def _consecutive(rows: Iterable[StreamRow]) -> list[Gathering]:
-    gatherings: list[Gathering] = []
-    for one in rows:
-        _add_consecutive(gatherings, one)
-    return gatherings
-
-
-def _add_consecutive(gatherings: list[Gathering], one: StreamRow) -> None:
-    """Add a row to the last group, or as a new one."""
-    alike = _alike(one)
-    if not (gatherings and gatherings[-1].takes(one, alike)):
-        gatherings.append(Gathering(None, alike, [], set()))
-    gatherings[-1].rows.append(one)
-    if alike is not None:
-        gatherings[-1].records.add(_subject_of(one))
 
 
 def _subject_of(one: StreamRow) -> Any:
@@ -525,8 +484,9 @@ def activity_page(
     found = happened(user, wanted, zone=zone, after=read_cursor(cursor), most=_READ + 1)
     fold_work = not wanted.words and wanted.kind in ("", "changes")
     gatherings = gathered(found[:_READ], fold_work=fold_work)
-    shown = gathered_rows(gatherings, PAGE)
-    if shown < len(found):
+    shown = min(len(found), _READ)
+    if len(gatherings) > PAGE:  # older rows of the groups are on the next page
+        shown = found.index(gatherings[PAGE].rows[0])
         gatherings = gathered(found[:shown], fold_work=fold_work)
     lines = {
         one.place: line

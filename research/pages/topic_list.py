@@ -187,17 +187,12 @@ class RowWords:
 
     def __init__(self) -> None:
         self.said = {
-            "state": _("Status"),
             "changed": _("Last changed"),
             "last": _("Last run"),
-            "news": _("New since you last read"),
-            "facts": _("Facts"),
-            "sources": _("Sources"),
             "next": _("Next run"),
             "private": _("private"),
             "failed": _("last run failed"),
             "never": _("never"),
-            "nothing": _("nothing"),
             "paused": _("paused"),
             "mark_read": _("Mark as read"),
             "run_now": _("Run now"),

@@ -21,16 +21,7 @@ from beacon_site.text import markdown
 from beacon_site.text.cleaning import one_line, uuid_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, DayField
-from memory.models import (
-    FileDraft,
-    FileEntry,
-    MemoryFile,
-    MirroredFile,
-    Revision,
-    Trust,
-    User,
-    origins,
-)
+from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.models.file_format import (
@@ -42,6 +33,7 @@ from memory.models.file_format import (
     path_of_month,
     sections_of,
 )
+from memory.models.remembered import Trust
 from memory.pages.records.record import TRUST_MEANS
 from memory.pages.shared.undo import offer_revision
 from memory.services.files import agent_folders, section_restore
