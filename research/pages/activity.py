@@ -492,7 +492,10 @@ def activity_page(
         one.place: line
         for one, line in zip(found[:shown], in_words(user, found[:shown]), strict=True)
     }
-    entries = [entry for one in gatherings for entry in one.entries(lines, following=found[shown:])]
+    entries: list[Entry] = []
+    for one in gatherings:
+        is_cut = one.work is not None or one is gatherings[-1]
+        entries += one.entries(lines, following=found[shown:] if is_cut else [])
     return entries, _cursor(found[shown - 1].place) if shown < len(found) else None
 
 

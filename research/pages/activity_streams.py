@@ -739,7 +739,7 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
     said = [str(detail["why"])] if detail.get("why") else []
     for name, value in detail.items():
         if (
-            name in ("why", "because", "key")
+            name in ("why", "because", "key", "number")
             or value in ("", None, [], {}, 0)
             or (name == "source" and value == actor)
         ):
@@ -747,8 +747,8 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
         if name in _COUNTED and isinstance(value, int):
             said.append(number_in_words(_COUNTED[name], value))
             continue
-        if name in ("changes", "rows") and isinstance(value, int):
-            said.append(_number(name, value))
+        if isinstance(value, int) and (number := _number(name, value)):
+            said.append(number)
             continue
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         if name in ("act", "before"):
@@ -758,10 +758,15 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
 
 
 def _number(name: str, n: int) -> str:
-    told = {"n": grouped(n)}
-    if name == "rows":
-        return ngettext("%(n)s record", "%(n)s records", n) % told
-    return ngettext("%(n)s change", "%(n)s changes", n) % told
+    """Return a count in words, for the details that are one."""
+    words = {
+        "rows": ngettext("%(n)s record", "%(n)s records", n),
+        "changes": ngettext("%(n)s change", "%(n)s changes", n),
+        "facts_new": ngettext("%(n)d new fact", "%(n)d new facts", n),
+        "facts_confirmed": _("%(n)d confirmed"),
+        "facts_retired": _("%(n)d replaced"),
+    }.get(name, "")
+    return words % {"n": n if "(n)d" in words else grouped(n)}
 
 
 def of_run(run: Run) -> list[str]:

@@ -51,8 +51,9 @@ def fill(
     source: str = "run:7",
     actor: str = "research",
 ) -> None:
-    """Make revisions of as many observations, which no longer exist."""
-    start = timezone.now() - ago
+    """Make revisions of as many observations, which no longer exist, before noon of one day."""
+    noon = timezone.now().replace(hour=12, minute=0, second=0) - timedelta(days=1)
+    start = noon - ago
     Revision.objects.bulk_create(
         Revision(
             owner=owner, record_type="observation", record_id=f"00000000-0000-4000-8000-{n:012}",
@@ -162,6 +163,14 @@ def test_a_long_group_goes_on_without_gaps_or_repeats(browser: Client, alice: Us
     assert said == [
         ("150 observations", True), ("150 observations", True), ("100 observations", False),
     ]  # fmt: skip
+
+
+def test_only_the_last_group_of_similar_changes_goes_on(browser: Client, alice: User):
+    fill(alice, 3, actor="human:alice", source="")
+    fill(alice, 1, actor="maintenance", source="", ago=timedelta(seconds=10))
+    fill(alice, 200, actor="human:alice", source="", ago=timedelta(seconds=20))
+    first, _other, last = entries(browser)
+    assert (len(first.lines), first.goes_on, last.goes_on) == (3, False, True)
 
 
 def test_a_page_is_no_longer_for_its_groups(browser: Client, alice: User):
