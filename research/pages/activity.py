@@ -448,7 +448,11 @@ def _done(rows: Sequence[StreamRow]) -> list[tuple[str, str]]:
     ]
     if made:
         done.append((_("made"), ", ".join(made)))
-    if others := len(logs) - tools:
+    saved = [one for one in logs if one.row.kind == "run-saved"]
+    found = [words for one in saved for words in activity_words.of_detail(one.row.detail)]
+    if found:
+        done.insert(0, ("", ", ".join(found)))
+    if others := len(logs) - tools - len(saved):
         said = ngettext("%(n)d other action", "%(n)d other actions", others)
         done.append(("", said % {"n": others}))
     return done

@@ -764,7 +764,7 @@ def _number(name: str, n: int) -> str:
         "changes": ngettext("%(n)s change", "%(n)s changes", n),
         "facts_new": ngettext("%(n)d new fact", "%(n)d new facts", n),
         "facts_confirmed": _("%(n)d confirmed"),
-        "facts_retired": _("%(n)d replaced"),
+        "facts_retired": _("%(n)d no longer current"),
     }.get(name, "")
     return words % {"n": n if "(n)d" in words else grouped(n)}
 
