@@ -475,7 +475,7 @@ def _alike(one: StreamRow) -> _Alike | None:
 # --- one page ---
 
 PAGE = 30  # entries; a group counts as one; describing the lines takes most of the time
-_READ = 150  # rows; a run can write many similar ones
+_READ = 300  # rows; a run can write many similar ones
 
 
 def activity_page(

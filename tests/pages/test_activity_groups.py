@@ -151,7 +151,7 @@ def test_what_lies_hours_apart_stays_apart(browser: Client, alice: User):
 
 
 def test_a_long_group_goes_on_without_gaps_or_repeats(browser: Client, alice: User):
-    fill(alice, 400)
+    fill(alice, 700)
     seen: list[int] = []
     said, cursor = [], ""
     while cursor is not None:
@@ -159,16 +159,16 @@ def test_a_long_group_goes_on_without_gaps_or_repeats(browser: Client, alice: Us
         seen += [line.key for line in page["lines"]]
         said += [(one.records, one.goes_on) for one in page["entries"]]
         cursor = page["next_cursor"]
-    assert len(seen) == len(set(seen)) == 400
+    assert len(seen) == len(set(seen)) == 700
     assert said == [
-        ("150 observations", True), ("150 observations", True), ("100 observations", False),
+        ("300 observations", True), ("300 observations", True), ("100 observations", False),
     ]  # fmt: skip
 
 
 def test_only_the_last_group_of_similar_changes_goes_on(browser: Client, alice: User):
     fill(alice, 3, actor="human:alice", source="")
     fill(alice, 1, actor="maintenance", source="", ago=timedelta(seconds=10))
-    fill(alice, 200, actor="human:alice", source="", ago=timedelta(seconds=20))
+    fill(alice, 350, actor="human:alice", source="", ago=timedelta(seconds=20))
     first, _other, last = entries(browser)
     assert (len(first.lines), first.goes_on, last.goes_on) == (3, False, True)
 
@@ -235,11 +235,11 @@ def test_who_looks_for_single_lines_finds_them_unfolded(
 
 
 def test_work_that_goes_on_says_so(browser: Client, alice: User):
-    fill(alice, 200, actor="agent:desk", source="import:{}")
+    fill(alice, 350, actor="agent:desk", source="import:{}")
     first = browser.get(LIST, {"type": "observation"}).context
     then = browser.get(LIST, {"type": "observation", "cursor": first["next_cursor"]}).context
     assert [(len(one.lines), one.goes_on) for one in (*first["entries"], *then["entries"])] == [
-        (150, True), (50, False),
+        (300, True), (50, False),
     ]  # fmt: skip
 
 
