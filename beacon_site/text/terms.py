@@ -72,6 +72,27 @@ STOP_WORDS = frozenset(
     ).split()
 )
 
+# Words that many texts share by chance. They can be searched for, but don't relate two texts.
+EVERYDAY_WORDS = frozenset(
+    (
+        "able add after again ago always another ask available back before begin best better between "
+        "big both bring build call case change check choose close come common compare complete contain "
+        "correct create current day different done down each early easy either end enough even ever "
+        "every example expect far few find first follow found full further general get give go good "
+        "great group half happen hard help here high hold hour however important include increase "
+        "instead item keep kind know lack large last late later lead learn least leave left less let "
+        "level like likely line list little live long look low main make many matter mean meet mention "
+        "might minute month most move much must name near need never new next none note nothing now "
+        "number often old once one only open order other out over own page part past people per place "
+        "point possible provide put question quite rather read ready real reason receive recent remain "
+        "require result return right run same save say second see seem send set several short show side "
+        "simple since single small some someone something soon start state step still stop sure take "
+        "tell term text thing think third three time today together top toward try turn two type under "
+        "until up update upon use useful usual value various very view wait want way week well whether "
+        "while whole within without word work world year yes yet"
+    ).split()
+)
+
 # The most common words of other languages, which say nothing about a topic.
 FOREIGN_STOP_WORDS = frozenset(
     (
@@ -302,6 +323,12 @@ def _stem(word: str, language: str) -> str:
         if stemmer is None:
             stemmer = _stemmers[language] = Stemmer.Stemmer(STEMMED[language])
         return str(stemmer.stemWord(word))
+
+
+@lru_cache(maxsize=1)
+def everyday_terms() -> frozenset[str]:
+    """Return the terms of words that many English texts share by chance."""
+    return frozenset(_stem(word, ENGLISH) for word in EVERYDAY_WORDS)
 
 
 @lru_cache(maxsize=1)

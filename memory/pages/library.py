@@ -42,9 +42,10 @@ from beacon_site.web.responses import (
     signed_in,
     staff_only,
 )
-from memory.models import LibraryDocument, Sensitivity
+from memory.models import LibraryDocument, Sensitivity, Trust
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.records import saved_views
+from memory.pages.records.record import TRUST_MEANS
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
@@ -401,6 +402,7 @@ def library_document(request: BeaconRequest, pk: UUID) -> HttpResponse:
         else "",
         "may_edit": _may_edit(request, document),
         "kind": KINDS.get(document.media_type, document.media_type),
+        "trust_means": TRUST_MEANS[Trust(document.trust)],
         "origin": _origin(request, document),
     }
     template = "memory/_library_text.html" if request.htmx else "memory/library_document.html"

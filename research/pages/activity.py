@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, tzinfo
-from itertools import groupby, islice, pairwise
+from datetime import date, datetime, timedelta, tzinfo
+from itertools import groupby, pairwise
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.text import capfirst
-from django.utils.timezone import localtime
+from django.utils.timezone import localdate, localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.vary import vary_on_headers
@@ -189,13 +189,14 @@ EXPORTS: dict[str, tuple[str, Callable[[Iterable[Line]], Iterator[str]]]] = {
 }
 
 
-# --- groups of similar changes ---
+# --- groups: the work of one run, conversation or agent, and similar changes ---
 
 LEAST = 3  # two lines are as quick to read as a group, unless they are model calls
 CALL = "call"
 APART = timedelta(hours=1)  # lines further apart are separate groups
 _LISTS = {"note": "memory:notes", "observation": "memory:observations"}
 _Alike = tuple[str, str, str, str]
+_Work = tuple[str, str, date]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +222,13 @@ class Group:
 
     @property
     def at(self) -> datetime:
-        return self.first.at
+        return self.lines[0].at
 
     @property
     def since(self) -> datetime | None:
         """Return the time of the oldest line, if it reads differently from the newest."""
         oldest = self.lines[-1].at
-        return oldest if (self.first.at - oldest).total_seconds() >= 60 else None
+        return oldest if (self.at - oldest).total_seconds() >= 60 else None
 
     @property
     def records(self) -> str:
@@ -276,44 +277,184 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
-    """Consecutive similar rows. `alike` is None for a single row."""
+class Work(Group):
+    """What one run, conversation or agent did, even if other lines were between; newest first."""
 
+    entries: Sequence[Line | Group] = ()
+    done: Sequence[tuple[str, str]] = ()  # what was done, and to how many records
+    name: str = "work"
+
+    @property
+    def first(self) -> Line:
+        """Return the newest line of the actor, who didn't have to start the run."""
+        return next((line for line in self.lines if line.name != "run"), self.lines[0])
+
+    @property
+    def run(self) -> Run | None:
+        """Return the run whose work this is, if it was one."""
+        return self.first.run if self.first.actor == "research" else None
+
+    @property
+    def run_url(self) -> str:
+        return address_of(self.run) if self.run else ""
+
+    @property
+    def tag(self) -> tuple[str, str] | None:
+        """Return the word about a line that needs attention, and the class of its tag."""
+        return next((line.tag for line in self.lines if line.tone == "held" and line.tag), None)
+
+
+Entry = Line | Group
+
+
+def newest(entry: Entry) -> Line:
+    """Return the line that says who acted."""
+    return entry if isinstance(entry, Line) else entry.first
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """Rows for one entry: the work of one actor, consecutive similar rows, or a single row."""
+
+    work: _Work | None
     alike: _Alike | None
     rows: list[StreamRow]
     records: set[Any]
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     def takes(self, one: StreamRow, alike: _Alike | None) -> bool:
-        """Whether a row fits into the group. Each record counts once."""
-        if alike is None or alike != self.alike or _subject_of(one) in self.records:
+        """Whether a similar row fits into the group. Each record counts once."""
+        if self.work or alike is None or alike != self.alike or _subject_of(one) in self.records:
             return False
         return self.rows[-1].place.at - one.place.at <= APART
 
-    def entries(self, lines: Sequence[Line], following: StreamRow | None) -> list[Line | Group]:
-        """Return the rows as `lines` for the page."""
-        if self.alike is None:
-            return list(lines)
-        _actor, source, record_type, _said = self.alike
-        if len(lines) < (2 if record_type == CALL else LEAST):
-            return list(lines)
-        goes_on = following is not None and self.takes(following, _alike(following))
-        return [Group(lines, record_type, source, goes_on)]
+    def entries(
+        self, lines: Mapping[StreamPosition, Line], following: Sequence[StreamRow]
+    ) -> list[Entry]:
+        """Return the rows as `lines` for the page; `following` has the rows after the page."""
+        mine = [lines[one.place] for one in self.rows]
+        if self.work is not None:
+            goes_on = any(
+                _work_of(one) == self.work and self.rows[-1].place.at - one.place.at <= APART
+                for one in following
+            )
+            return [self._as_work(lines, mine, goes_on)]
+        if self.alike is None or len(mine) < (2 if self.alike[2] == CALL else LEAST):
+            return list(mine)
+        goes_on = bool(following) and self.takes(following[0], _alike(following[0]))
+        return [Group(mine, self.alike[2], self.alike[1], goes_on)]
+
+    def _as_work(
+        self, lines: Mapping[StreamPosition, Line], mine: Sequence[Line], goes_on: bool
+    ) -> Entry:
+        first: dict[Any, int] = {}  # where the newest of similar rows is
+        for n, one in enumerate(self.rows):
+            first.setdefault(_alike(one) or one.place, n)
+        together = sorted(self.rows, key=lambda one: first[_alike(one) or one.place])
+        inner: list[Any] = []
+        for part in gathered(together, fold_work=False):
+            inner += part.entries(lines, [])
+        if len(inner) == 1 and isinstance(inner[0], Group):
+            return replace(inner[0], goes_on=goes_on)
+        return Work(mine, "", "", goes_on, entries=inner, done=_done(self.rows))
 
 
-def gathered(found: Sequence[StreamRow]) -> list[Gathering]:
-    """Return the rows in order, with consecutive similar ones grouped."""
+def gathered(found: Sequence[StreamRow], *, fold_work: bool = True) -> list[Gathering]:
+    """Return the rows in the order of each group's newest row.
+
+    With `fold_work`, the rows of one run, conversation or agent form a group.
+    """
+    works = _works(found) if fold_work else {}
     gatherings: list[Gathering] = []
     for one in found:
+        if work := works.get(one.place):
+            gatherings += [work] if work.rows[0] is one else []
+            continue
         alike = _alike(one)
         if not (gatherings and gatherings[-1].takes(one, alike)):
-            gatherings.append(Gathering(alike, [], set()))
+            gatherings.append(Gathering(None, alike, [], set()))
         gatherings[-1].rows.append(one)
         if alike is not None:
             gatherings[-1].records.add(_subject_of(one))
     return gatherings
+
+
+def _works(found: Sequence[StreamRow]) -> dict[StreamPosition, Gathering]:
+    """Return the groups of at least `LEAST` rows of the same work, by the place of each row."""
+    current: dict[_Work, Gathering] = {}
+    all_of_them: list[Gathering] = []
+    for one in found:
+        work = _work_of(one)
+        if work is None:
+            continue
+        gathering = current.get(work)
+        if gathering is None or gathering.rows[-1].place.at - one.place.at > APART:
+            gathering = current[work] = Gathering(work, None, [], set())
+            all_of_them.append(gathering)
+        gathering.rows.append(one)
+    return {
+        one.place: gathering
+        for gathering in all_of_them
+        if len(gathering.rows) >= LEAST
+        for one in gathering.rows
+    }
+
+
+def _work_of(one: StreamRow) -> _Work | None:
+    """Return whose work a row is, and on which day; None for rows that should stand out.
+
+    An agent's work is all it did, and Ask's is one conversation.
+    """
+    row, source = one.row, ""
+    if one.name == CALL:
+        actor = activity_words.caller(row)
+    else:
+        actor = "research" if one.name == "run" else row.actor
+    stands_out = one.name == "log" and activity_words.tone_of(row) in ("failed", "held")
+    if stands_out or (one.name == CALL and row.failure):
+        return None
+    if actor == "research":
+        source = str(_run_id(one) or "")
+    elif actor.startswith("session:"):
+        actor, source = "agent:ask", actor
+    elif actor == "agent:ask":
+        source = row.detail.get("source", "") if one.name == "log" else row.source
+    if not source and not actor.startswith("agent:"):
+        return None
+    return actor, source, localdate(one.place.at)
+
+
+def _done(rows: Sequence[StreamRow]) -> list[tuple[str, str]]:
+    """Return what was done, such as ("created", "15 observations, 1 note"), most first."""
+    records: dict[str, dict[str, set[Any]]] = {}
+    for one in rows:
+        if one.name == "change":
+            kinds = records.setdefault(activity_words.of_change(one.row), {})
+            kinds.setdefault(one.row.record_type, set()).add(one.row.record_id)
+    done = []
+    for said, kinds in sorted(records.items(), key=lambda item: -sum(map(len, item[1].values()))):
+        numbers = sorted(((len(some), kind) for kind, some in kinds.items()), reverse=True)
+        done.append((said, ", ".join(number_in_words(kind, n) for n, kind in numbers)))
+    calls = sum(one.name == CALL for one in rows)
+    logs = [one for one in rows if one.name == "log"]
+    tools = sum(one.row.kind == activity_words.TOOL_CALLED for one in logs)
+    made = [
+        *([ngettext("%(n)d tool call", "%(n)d tool calls", tools) % {"n": tools}] if tools else []),
+        *(
+            [ngettext("%(n)d model call", "%(n)d model calls", calls) % {"n": calls}]
+            if calls
+            else []
+        ),
+    ]
+    if made:
+        done.append((_("made"), ", ".join(made)))
+    saved = [one for one in logs if one.row.kind == "run-saved"]
+    found = [words for one in saved for words in activity_words.of_detail(one.row.detail)]
+    if found:
+        done.insert(0, ("", ", ".join(found)))
+    if others := len(logs) - tools - len(saved):
+        said = ngettext("%(n)d other action", "%(n)d other actions", others)
+        done.append(("", said % {"n": others}))
+    return done
 
 
 def _subject_of(one: StreamRow) -> Any:
@@ -324,7 +465,7 @@ def _alike(one: StreamRow) -> _Alike | None:
     """Return the key by which changes and an actor's model calls are grouped; None for other lines."""
     row = one.row
     if one.name == CALL and not row.failure:
-        return _caller(row), "", CALL, ""
+        return activity_words.caller(row), "", CALL, ""
     if one.name != "change":
         return None
     return row.actor, row.source, row.record_type, activity_words.of_change(row)
@@ -333,53 +474,32 @@ def _alike(one: StreamRow) -> _Alike | None:
 # --- one page ---
 
 PAGE = 30  # entries; a group counts as one; describing the lines takes most of the time
-_READ = 150  # rows; a run can write many similar ones
+_READ = 300  # rows; a run can write many similar ones
 
 
 def activity_page(
     user: User, wanted: Filters, *, zone: tzinfo, cursor: str = ""
-) -> tuple[list[Line | Group], str | None]:
+) -> tuple[list[Entry], str | None]:
     """Return a page of lines, some in groups, and the cursor of the next page (None on the last).
 
     An invalid cursor gives the first page.
     """
     found = happened(user, wanted, zone=zone, after=read_cursor(cursor), most=_READ + 1)
-    gatherings = gathered(found[:_READ])[:PAGE]
-    shown = sum(len(one) for one in gatherings)
-    lines = iter(in_words(user, found[:shown]))
-    following = found[shown] if shown < len(found) else None
-    entries: list[Line | Group] = []
+    fold_work = not wanted.words and wanted.kind in ("", "changes")
+    gatherings = gathered(found[:_READ], fold_work=fold_work)
+    shown = min(len(found), _READ)
+    if len(gatherings) > PAGE:  # older rows of the groups are on the next page
+        shown = found.index(gatherings[PAGE].rows[0])
+        gatherings = gathered(found[:shown], fold_work=fold_work)
+    lines = {
+        one.place: line
+        for one, line in zip(found[:shown], in_words(user, found[:shown]), strict=True)
+    }
+    entries: list[Entry] = []
     for one in gatherings:
-        last = following if one is gatherings[-1] else None
-        entries += one.entries(list(islice(lines, len(one))), last)
-    return entries, _cursor(found[shown - 1].place) if following else None
-
-
-def calls_together(entries: Iterable[Line | Group]) -> list[Line | Group]:
-    """Put the model calls between an actor's other actions on a day into one group."""
-    found: list[Line | Group] = []
-    for _key, stretch in groupby(entries, lambda one: (_newest(one).agent, day_of(one.at))):
-        some = list(stretch)
-        calls = [one for one in some if _is_call(one)]
-        if len(calls) < 2:
-            found += some
-            continue
-        lines = [line for one in calls for line in (one.lines if isinstance(one, Group) else [one])]
-        goes_on = any(isinstance(one, Group) and one.goes_on for one in calls)
-        group = Group(lines, CALL, "", goes_on)
-        others = [one for one in some if one is calls[0] or not _is_call(one)]
-        found += [group if one is calls[0] else one for one in others]
-    return found
-
-
-def _newest(entry: Line | Group) -> Line:
-    return entry.first if isinstance(entry, Group) else entry
-
-
-def _is_call(entry: Line | Group) -> bool:
-    if isinstance(entry, Group):
-        return entry.record_type == CALL
-    return entry.name == CALL and not entry.is_warning
+        is_cut = one.work is not None or one is gatherings[-1]
+        entries += one.entries(lines, following=found[shown:] if is_cut else [])
+    return entries, _cursor(found[shown - 1].place) if shown < len(found) else None
 
 
 def happened(
@@ -556,7 +676,7 @@ def _log(row: Any, user: User) -> Line:
         details=activity_words.of_detail(row.detail, row.actor), is_warning=row.is_warning,
         is_sentence=row.subject_type == "conflict",
     )  # fmt: skip
-    line.tone, line.mark = _tone_of(row), activity_words.mark_of(row.kind)
+    line.tone, line.mark = activity_words.tone_of(row), activity_words.mark_of(row.kind)
     if row.detail.get("value") == "not-useful":
         line.mark = "not-useful"
     line.sentence = activity_words.sentence_of(row)
@@ -581,16 +701,6 @@ def _log(row: Any, user: User) -> Line:
     return line
 
 
-def _tone_of(row: Any) -> str:
-    """Tell failures and what waits for a decision from routine events."""
-    outcome = row.detail.get("outcome", "") if row.kind == activity_words.TOOL_CALLED else ""
-    if row.is_warning or row.kind.endswith("-failed") or outcome not in ("", "held"):
-        return "failed"
-    if row.kind in activity_words.WAITING:
-        return "held"
-    return "routine" if row.kind in activity_words.ROUTINE else ""
-
-
 # Details that a line's sentence has already said.
 _SAID = ("member", "role", "value")
 
@@ -608,12 +718,8 @@ def _details_of_call(row: Any, run: Run | None) -> list[str]:
     return activity_words.of_detail(told, row.actor)
 
 
-def _caller(row: Any) -> str:
-    return "research" if row.source.startswith("run:") else row.source
-
-
 def _call(row: Any, user: User) -> Line:
-    actor = _caller(row)
+    actor = activity_words.caller(row)
     return Line(
         "call", row.pk, row.created, activity_words.who(actor, user.username), actor,
         _("called %(model)s") % {"model": row.model}, _("model call"), row.aim,
@@ -666,8 +772,6 @@ def _activity_page(
         zone=timezone.get_current_timezone(),
         cursor=request.GET.get("cursor", ""),
     )
-    if is_agents:
-        entries = calls_together(entries)
     hint = _(
         "Only the newest %(n)s entries of each type are searched. To search further back, set an earlier “until” date."
     )
@@ -683,7 +787,7 @@ def _activity_page(
     parts = ([one] if isinstance(one, Line) else one.lines for one in entries)
     lines = [line for part in parts for line in part]
     _link_actors(lines, query)
-    for above, below in pairwise(_newest(entry) for entry in entries):
+    for above, below in pairwise(newest(entry) for entry in entries):
         below.is_by_same = above.actor == below.actor and day_of(above.at) == day_of(below.at)
     exported = query.copy()
     if is_agents:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import Func, Q, QuerySet, Subquery, TextField, Value
@@ -112,8 +112,7 @@ class Filters:
         return "person" if first == "human" else first
 
 
-@dataclass(frozen=True, slots=True)
-class StreamPosition:
+class StreamPosition(NamedTuple):
     """A place in the merged stream: a time, then the stream's rank, then the row."""
 
     at: datetime
@@ -121,8 +120,7 @@ class StreamPosition:
     key: int
 
 
-@dataclass(frozen=True, slots=True)
-class StreamRow:
+class StreamRow(NamedTuple):
     """A row of a stream with its place in the merged stream."""
 
     place: StreamPosition
@@ -514,6 +512,21 @@ def mark_of(kind: str) -> str:
     return _MARKS.get(kind) or _MARKS.get(kind.partition("-")[0], "activity")
 
 
+def tone_of(row: Any) -> str:
+    """Tell failures and what waits for a decision from routine events."""
+    outcome = row.detail.get("outcome", "") if row.kind == TOOL_CALLED else ""
+    if row.is_warning or row.kind.endswith("-failed") or outcome not in ("", "held"):
+        return "failed"
+    if row.kind in WAITING:
+        return "held"
+    return "routine" if row.kind in ROUTINE else ""
+
+
+def caller(call: ModelCall) -> str:
+    """Return who called a model."""
+    return "research" if call.source.startswith("run:") else call.source
+
+
 # What was done as a sentence: who did it is before it, `it` is its link. Other words are details.
 SENTENCES = {
     "agent-changed": _lazy("changed the settings of the agent %(it)s"),
@@ -726,7 +739,7 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
     said = [str(detail["why"])] if detail.get("why") else []
     for name, value in detail.items():
         if (
-            name in ("why", "because", "key")
+            name in ("why", "because", "key", "number")
             or value in ("", None, [], {}, 0)
             or (name == "source" and value == actor)
         ):
@@ -734,8 +747,8 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
         if name in _COUNTED and isinstance(value, int):
             said.append(number_in_words(_COUNTED[name], value))
             continue
-        if name in ("changes", "rows") and isinstance(value, int):
-            said.append(_number(name, value))
+        if isinstance(value, int) and (number := _number(name, value)):
+            said.append(number)
             continue
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         if name in ("act", "before"):
@@ -745,10 +758,15 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
 
 
 def _number(name: str, n: int) -> str:
-    told = {"n": grouped(n)}
-    if name == "rows":
-        return ngettext("%(n)s record", "%(n)s records", n) % told
-    return ngettext("%(n)s change", "%(n)s changes", n) % told
+    """Return a count in words, for the details that are one."""
+    words = {
+        "rows": ngettext("%(n)s record", "%(n)s records", n),
+        "changes": ngettext("%(n)s change", "%(n)s changes", n),
+        "facts_new": ngettext("%(n)d new fact", "%(n)d new facts", n),
+        "facts_confirmed": _("%(n)d confirmed"),
+        "facts_retired": _("%(n)d no longer current"),
+    }.get(name, "")
+    return words % {"n": n if "(n)d" in words else grouped(n)}
 
 
 def of_run(run: Run) -> list[str]:

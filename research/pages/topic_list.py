@@ -187,16 +187,12 @@ class RowWords:
 
     def __init__(self) -> None:
         self.said = {
-            "state": _("Status"),
+            "changed": _("Last changed"),
             "last": _("Last run"),
-            "news": _("New since you last read"),
-            "facts": _("Facts"),
-            "sources": _("Sources"),
             "next": _("Next run"),
             "private": _("private"),
             "failed": _("last run failed"),
             "never": _("never"),
-            "nothing": _("nothing"),
             "paused": _("paused"),
             "mark_read": _("Mark as read"),
             "run_now": _("Run now"),
@@ -280,6 +276,12 @@ def page_wanted(user: User, wanted: Filters, *, cursor: str = "") -> Page:
             Subquery(_ended_runs().values("finished_at")[:1]),
             "created",
             output_field=DateTimeField(),
+        ),
+        changed_at=Subquery(
+            Run.objects.kept()
+            .filter(topic=OuterRef("pk"), report__is_quiet=False)
+            .order_by("-number")
+            .values("finished_at")[:1]
         ),
         sort_next=Coalesce("schedule__next_run_at", Value(_FAR_AWAY)),
         sort_title=Lower("title"),

@@ -80,8 +80,11 @@ def _change(visitor: Visitor) -> None:
 
 
 def _one_by_one(visitor: Visitor) -> None:
-    visitor.page.locator(".line-group summary").first.click()
-    visitor.page.locator(".line-group .acts a").first.click()
+    run = visitor.page.locator(".stream > li:has(.line-group)").first
+    run.locator("summary").first.click()
+    changes = run.locator(".line-group").first
+    changes.locator("summary").first.click()
+    changes.locator(".acts a").first.click()
     visitor.page.locator("#_activity_change").wait_for()
 
 

@@ -39,6 +39,17 @@ def test_records_that_share_rare_words_are_related_and_say_which(alice: Any) -> 
     assert found.why.startswith("Shares the words ")
 
 
+def test_everyday_words_are_no_reason_even_if_they_are_rare(alice: Any) -> None:
+    one = note(alice, "The Hetzner host lacks a point to start from.")
+    note(alice, "The train lacks seats, and starts at a point in the north.")
+    other = observation(alice, "Each point of the bill names the Hetzner host.")
+
+    [found] = related_to(one)
+
+    assert found.record == other
+    assert sorted(found.words) == ["Hetzner", "host"]
+
+
 @pytest.mark.usefixtures("fake", "extension")
 @pytest.mark.requirement("R376")
 def test_what_is_paused_is_not_near_by_meaning_either(alice: Any) -> None:

@@ -188,7 +188,7 @@ def test_lines_come_newest_first_whatever_stream_they_are_of(
     browser: Client, alice: User, topic: Topic
 ):
     fill(alice, topic, 12)
-    times: list[datetime] = [line.at for line in browser.get(LIST).context["lines"]]
+    times: list[datetime] = [one.at for one in browser.get(LIST).context["entries"]]
     assert times == sorted(times, reverse=True)
 
 

@@ -1,4 +1,4 @@
-"""Activity: changes alike that follow each other are one line, and nothing of them is lost."""
+"""Activity: the work of a run or an agent is one line, and so are similar changes; nothing is lost."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.models import Note, Observation, Revision, Topic, User
+from memory.models import Activity, Note, Observation, Revision, Topic, User
 from memory.models.actors import RESEARCH
 from memory.services.observations.saving import write_observation
 from memory.services.records.kinds import number_in_words
-from research.pages.activity import LEAST, PAGE, Group, calls_together
-from research.pages.activity_streams import Line, address_of
+from research.pages.activity import LEAST, PAGE, Work, newest
+from research.pages.activity_streams import address_of
+from tests.memory.tool_cast import call, caller
 from tests.research.factories import make_call, make_run, make_topic
 from tests.undo import undo_of
 
@@ -43,13 +44,20 @@ def observe(owner: User, number: int, source: str = "run:7", first: int = 0) -> 
     ]
 
 
-def fill(owner: User, number: int, ago: timedelta = timedelta(0), source: str = "run:7") -> None:
-    """Make revisions of as many observations, which no longer exist."""
-    start = timezone.now() - ago
+def fill(
+    owner: User,
+    number: int,
+    ago: timedelta = timedelta(0),
+    source: str = "run:7",
+    actor: str = "research",
+) -> None:
+    """Make revisions of as many observations, which no longer exist, before noon of one day."""
+    noon = timezone.now().replace(hour=12, minute=0, second=0) - timedelta(days=1)
+    start = noon - ago
     Revision.objects.bulk_create(
         Revision(
             owner=owner, record_type="observation", record_id=f"00000000-0000-4000-8000-{n:012}",
-            version=1, label=f"seen {n}", actor="research", source=source.format(n), before={},
+            version=1, label=f"seen {n}", actor=actor, source=source.format(n), before={},
             after={"content": "a"}, created=start - timedelta(seconds=n),
         ) for n in range(number)
     )  # fmt: skip
@@ -143,7 +151,7 @@ def test_what_lies_hours_apart_stays_apart(browser: Client, alice: User):
 
 
 def test_a_long_group_goes_on_without_gaps_or_repeats(browser: Client, alice: User):
-    fill(alice, 400)
+    fill(alice, 700)
     seen: list[int] = []
     said, cursor = [], ""
     while cursor is not None:
@@ -151,10 +159,18 @@ def test_a_long_group_goes_on_without_gaps_or_repeats(browser: Client, alice: Us
         seen += [line.key for line in page["lines"]]
         said += [(one.records, one.goes_on) for one in page["entries"]]
         cursor = page["next_cursor"]
-    assert len(seen) == len(set(seen)) == 400
+    assert len(seen) == len(set(seen)) == 700
     assert said == [
-        ("150 observations", True), ("150 observations", True), ("100 observations", False),
+        ("300 observations", True), ("300 observations", True), ("100 observations", False),
     ]  # fmt: skip
+
+
+def test_only_the_last_group_of_similar_changes_goes_on(browser: Client, alice: User):
+    fill(alice, 3, actor="human:alice", source="")
+    fill(alice, 1, actor="maintenance", source="", ago=timedelta(seconds=10))
+    fill(alice, 350, actor="human:alice", source="", ago=timedelta(seconds=20))
+    first, _other, last = entries(browser)
+    assert (len(first.lines), first.goes_on, last.goes_on) == (3, False, True)
 
 
 def test_a_page_is_no_longer_for_its_groups(browser: Client, alice: User):
@@ -162,24 +178,69 @@ def test_a_page_is_no_longer_for_its_groups(browser: Client, alice: User):
     assert len(entries(browser)) == PAGE
 
 
-def test_an_agents_calls_between_its_other_actions_are_one_group():
-    now = timezone.now()
-    lines = [
-        Line(name, n, now - timedelta(seconds=n), "desk", actor, "called", "", "", is_warning=failed)
-        for n, (name, actor, failed) in enumerate([
-            ("call", "agent:desk", False),
-            ("change", "agent:desk", False),
-            ("call", "agent:desk", True),
-            ("call", "agent:desk", False),
-            ("call", "agent:other", False),
-        ])
+def test_the_work_of_a_run_is_one_line_despite_other_lines_between(
+    browser: Client, alice: User, topic: Topic
+):
+    run = make_run(topic)
+    observe(alice, 3, run.source)
+    note = Note.objects.create(owner=alice, content="Words")
+    Revision.record_first([note], by=alice.actor)
+    observe(alice, 2, run.source, first=50)
+    make_call(run)
+    saved = {"number": run.number, "facts_new": 8, "facts_retired": 4, "facts_confirmed": 0}
+    Activity.log(alice, RESEARCH, "run-saved", subject=run, **saved)
+
+    found = list(browser.get(LIST).context["entries"])
+    work = next(one for one in found if isinstance(one, Work))
+
+    assert (work.run, work.run_url, work.goes_on) == (run, address_of(run), False)
+    assert work.done == [
+        ("", "8 new facts, 4 no longer current"), ("created", "5 observations"), ("made", "1 model call"),
     ]  # fmt: skip
+    assert [one.name for one in work.entries] == ["log", "call", "group", "run"]
+    assert next(one.label for one in found if one.name == "change") == "Words"
+    html = browser.get(LIST).content.decode()
+    assert html.count(f'href="{address_of(run)}"') == 3  # and where it started and was saved
 
-    group, change, failed, other = calls_together(lines)
 
-    assert isinstance(group, Group)
-    assert [line.key for line in group.lines] == [0, 3] and not group.goes_on
-    assert (change, failed, other) == (lines[1], lines[2], lines[4])
+def test_an_agents_work_ends_after_an_hour_without_any(browser: Client, alice: User):
+    fill(alice, 4, actor="agent:desk", source="import:{}")
+    fill(alice, 4, actor="agent:desk", source="import:{}", ago=timedelta(hours=2))
+    fill(alice, 4, actor="agent:other", source="import:{}", ago=timedelta(hours=4))
+    works = [(one.first.agent, one.done) for one in entries(browser)]
+    assert works == [(name, [("created", "4 observations")]) for name in ("desk", "desk", "other")]
+
+
+def test_failures_and_what_waits_are_never_folded(browser: Client, alice: User):
+    fill(alice, 4, actor="agent:desk", source="import:{}")
+    failed = call(alice, "retrieve", caller(alice), id="nothing")
+    assert failed
+    Activity.objects.filter(kind="tool-called").update(actor="agent:desk")
+
+    found = list(browser.get(LIST).context["entries"])
+
+    by_agent = [(one.name, newest(one).tone) for one in found if newest(one).agent == "desk"]
+    assert by_agent == [("log", "failed"), ("work", "")]
+
+
+@pytest.mark.parametrize("asked", [{"kind": "tools"}, {"kind": "calls"}, {"q": "seen"}])
+def test_who_looks_for_single_lines_finds_them_unfolded(
+    browser: Client, alice: User, topic: Topic, asked: dict[str, str]
+):
+    fill(alice, 4, actor="agent:desk", source="import:{}")
+    run = make_run(topic)
+    observe(alice, 2, run.source)
+    make_call(run)
+    assert not any(isinstance(one, Work) for one in entries(browser, **asked))
+
+
+def test_work_that_goes_on_says_so(browser: Client, alice: User):
+    fill(alice, 350, actor="agent:desk", source="import:{}")
+    first = browser.get(LIST, {"type": "observation"}).context
+    then = browser.get(LIST, {"type": "observation", "cursor": first["next_cursor"]}).context
+    assert [(len(one.lines), one.goes_on) for one in (*first["entries"], *then["entries"])] == [
+        (300, True), (50, False),
+    ]  # fmt: skip
 
 
 def test_folded_lines_ask_no_further_queries(

@@ -31,7 +31,9 @@ from memory.models.file_format import (
     path_of_month,
     sections_of,
 )
+from memory.models.remembered import Trust
 from memory.pages.records.editing import merge_screen
+from memory.pages.records.record import TRUST_MEANS
 from memory.services.files import agent_folders, section_restore
 from memory.services.files.reading import files_of, read_file
 from memory.services.files.saving import (
@@ -314,6 +316,7 @@ def page_of(user: User, file: MemoryFile) -> dict[str, Any]:
         "last": last_changes(user, [file]).get(file.pk),
         "budget": budget_of(user, file),
         "is_fact": is_fact(file.path),
+        "trust_means": TRUST_MEANS[Trust(file.trust)],
         "problem": _problem_of(file, mirrored),
         "draft": FileDraft.objects.of(user).filter(path=file.path).first(),
     }

@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.text.terms import query_spans, query_terms
+from beacon_site.text.terms import ENGLISH, everyday_terms, query_spans, query_terms
 from memory.models import MemoryFile, Section
 from memory.services.search import bm25_sql, vectors
 from memory.services.search.bm25_sql import Job, Ranked, Space
@@ -180,6 +180,8 @@ def _alike(text: str, asked: Narrowing, limit: int, found: _Found) -> dict[str, 
     owner_language = bm25_sql.language_of(asked.owner)
     types = [kind.type for kind in asked.kinds]
     terms = list(dict.fromkeys(query_terms(text, owner_language)))
+    if owner_language == ENGLISH:  # in a small memory, even "point" can be rare
+        terms = [term for term in terms if term not in everyday_terms()]
     spaces = bm25_sql.spaces_of(asked.owner, types, terms, with_levels=False)
     # A space in another language is skipped until a rebuild converts it.
     spaces = [space for space in spaces if space.language == owner_language]
