@@ -12,7 +12,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -22,7 +22,16 @@ from rapidfuzz.distance import Levenshtein
 
 from beacon_site.text import values
 from beacon_site.text.cleaning import match_key, normal_form
-from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry, sentences_of
+from research.claims.blocks import (
+    ITEM,
+    PAIR,
+    PARAGRAPH,
+    ROW,
+    SENTENCE,
+    Entry,
+    plain_words,
+    sentences_of,
+)
 from research.claims.terms import is_wide_text, terms
 
 ADDED, REMOVED, CHANGED, MOVED = "added", "removed", "changed", "moved"
@@ -46,6 +55,7 @@ SAME_START = 3  # words at the beginning that two sentences about the same have
 LONG_WORD = 4  # letters from which an added or removed word isn't just a particle
 SHARED = 0.5  # share of the weight of two rows' cells from which they are one edited row
 FEW_SENTENCES = 3  # below a heading, which can be an answer that was replaced
+MOST_WORDS_OF_VALUE, LONGEST_VALUE = 4, 40  # words and characters of what a heading says: "20 €"
 FEW_NUMBERS = 5  # different ones in a row, by which it is recognized if it was split
 KEPT_IN_SPREAD = 0.8  # share of its long words that the new statements have
 FEW_GAINED = 3  # more rows than this that gain a column are a change of the table
@@ -156,7 +166,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     result.words = Words(_words_of(old), _words_of(new))
     result.pairs = left.take(lambda e: (e.kind, e.path, e.match, e.signs))
     kept = len(result.pairs)
-    left.split_paragraphs(language)
+    left.split_paragraphs(language, _values_of_headings(old), _values_of_headings(new))
     edited = left.old
     result.pairs += left.take(lambda e: (e.kind, e.path, e.match, e.signs))
     result.has_numbered_clauses = all(map(_are_clauses_numbered, (old, new)))
@@ -229,9 +239,12 @@ class _Unmatched:
     old: list[Entry]
     new: list[Entry]
 
-    def split_paragraphs(self, language: str) -> None:
-        """Replace the unmatched paragraphs by their sentences."""
-        self.old, self.new = _split(self.old, language), _split(self.new, language)
+    def split_paragraphs(self, language: str, old: Set[int], new: Set[int]) -> None:
+        """Replace the unmatched paragraphs by their sentences, and the values of headings by pairs.
+
+        The sets are the ids of these values.
+        """
+        self.old, self.new = _split(self.old, language, old), _split(self.new, language, new)
 
     def take(
         self, key: Callable[[Entry], Hashable | None], *, unique: bool = False
@@ -257,11 +270,35 @@ class _Unmatched:
         return pairs
 
 
-def _split(entries: Iterable[Entry], language: str) -> list[Entry]:
+def _split(entries: Iterable[Entry], language: str, said: Set[int]) -> list[Entry]:
     found: list[Entry] = []
     for entry in entries:
-        found += sentences_of(entry, language) if entry.kind == PARAGRAPH else [entry]
+        if id(entry) in said:
+            *above, name = entry.headings
+            text = entry.fields[0][1]
+            found.append(
+                replace(
+                    entry, kind=PAIR, headings=tuple(above), subject=name,
+                    fields=(("", plain_words(text)),), quote=text,
+                )
+            )  # fmt: skip
+        else:
+            found += sentences_of(entry, language) if entry.kind == PARAGRAPH else [entry]
     return found
+
+
+def _values_of_headings(entries: Sequence[Entry]) -> set[int]:
+    """Return the ids of the few words that are all there is below a heading: "Price", "20 €"."""
+    counts = Counter(entry.path for entry in entries)
+    return {
+        id(entry)
+        for entry in entries
+        if entry.kind == PARAGRAPH
+        and len(entry.path) > 1
+        and counts[entry.path] == 1
+        and len(entry.match.split()) <= MOST_WORDS_OF_VALUE
+        and len(entry.text) <= LONGEST_VALUE
+    }
 
 
 def _shares_subjects(left: _Unmatched) -> bool:

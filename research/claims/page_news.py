@@ -159,6 +159,9 @@ _LOUD = re.compile(
     r"|introduc\w+|add(?:s|ed)? support|new|price|rais\w+|reduc\w+|requir\w+|must|shall|prohibit\w*|allow\w*)\b",
     re.IGNORECASE,
 )
+VALUES = {values.DATE, values.VERSION, values.PERCENT, values.AMOUNT, values.NUMBER}
+_ALL_OF, _ONE_OF = frozenset("and und et y e".split()), frozenset("or oder ou o u".split())
+_IDEOGRAPHS = re.compile(r"[\u3400-\u9fff]+")
 _DIGIT = re.compile(r"\d")
 _NOT = re.compile(
     r"\b(?:not|no|never|cannot|without|nicht|kein\w*|ohne|pas|aucun\w*|jamais|sans|ningún\w*|nunca|sin)\b|n't\b|不|没|未|无",
@@ -733,13 +736,14 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         or values.are_other_measures(before, after)
         or _are_other_periods(before, after)
         or _are_other_bounds(before, after)
+        or _is_another_choice_of_all(before, after)
     ):
         weight = 0.6
     elif _is_new_beside(_left_out(after, before), before):
         weight = 0.55
     elif said.are_reworded:
         weight = 0.35
-    elif said.replaced_once(before, after):
+    elif said.replaced_once(before, after) or _is_another_character(before, after):
         weight = 0.55
     elif is_touched and not _is_another_rule(before, after):
         weight = 0.3
@@ -756,6 +760,33 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
         weight * share_of(new), new.match, new.order, bool(kinds),
     )  # fmt: skip
+
+
+def _is_another_choice_of_all(before: str, after: str) -> bool:
+    """Whether only an "and" became an "or", or the other way round."""
+    old, new = (text.casefold().split() for text in (before, after))
+    if len(old) != len(new):
+        return False
+    pairs = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
+    return len(pairs) == 1 and any(
+        one in _ALL_OF and other in _ONE_OF for one, other in (pairs[0], pairs[0][::-1])
+    )
+
+
+def _is_another_character(before: str, after: str) -> bool:
+    """Whether a short Chinese or Japanese sentence has other characters in one place.
+
+    For example, another day (月曜日, 火曜日), number (三楼, 四楼) or state (無料, 有料). Kana are particles.
+    """
+    if not is_wide_text(after) or max(len(before), len(after)) > LONGEST_CHOICE:
+        return False
+    start = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), -1)
+    if start < 0:
+        return False
+    least = min(len(before), len(after)) - start
+    ending = next((n for n in range(least) if before[-1 - n] != after[-1 - n]), least)
+    old, new = before[start : len(before) - ending], after[start : len(after) - ending]
+    return all(0 < len(part) <= 2 and _IDEOGRAPHS.fullmatch(part) for part in (old, new))
 
 
 def _is_renumbered(before: str, after: str) -> bool:
@@ -894,7 +925,7 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     kinds = {values.kind_of(before), values.kind_of(after)} - {values.NONE}
     if values.LINK in kinds and kinds <= {values.LINK, values.STATUS, values.TEXT}:
         return LINKS  # another address, or a name for it
-    is_value = kinds & {values.DATE, values.VERSION, values.PERCENT, values.AMOUNT, values.NUMBER}
+    is_value = kinds & VALUES or values.are_other_measures(before, after)
     if is_value and not _is_told_otherwise(before, after):
         return 1.0
     if said.have_replaced(before, after):
@@ -942,6 +973,8 @@ def _has_grown(before: str, after: str) -> bool:
 
 def _is_told_otherwise(before: str, after: str) -> bool:
     """Whether a field has the same values in other words. "EOL" before a date is more than that."""
+    if values.are_other_measures(before, after):
+        return False
     if not any(char.isalpha() for char in before + after):
         return False  # only numbers, and finding the values in long ones takes time
     old, new = values.typed_values(before), values.typed_values(after)

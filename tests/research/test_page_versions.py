@@ -2710,7 +2710,7 @@ The room is kept at 5 °C in winter. The dose is 5 mg per day. The bus leaves at
         ("5 mg", ">5 mg", "The dose is >5 mg per day."),
         ("10:00 from", "10:00 pm from", "The bus leaves at 10:00 pm from Berlin."),
         ("Deposit: 20 €", "Deposit: 20 £", "Prices, Deposit: 20 £ (was 20 €)"),
-        ("C is", "C++ is", "C++ is used for the core"),
+        ("C is", "C++ is", "C++ is used for the core: was C is used for the core"),
     ],
 )
 def test_another_sign_or_unit_is_another_value(before: str, after: str, told: str):
@@ -2806,3 +2806,56 @@ def test_an_item_that_is_crossed_out_is_gone():
     new = offers.replace("Free delivery for all orders", "~~Free delivery for all orders~~")
 
     assert said_of_both(offers, new, "Offers") == [("gone", "Offers, Free delivery for all orders")]
+
+
+QUESTIONS = """# FAQ
+
+## Is shipping free?
+
+Yes, always.
+
+## Deadline
+
+5 May 2027
+
+## Owner
+
+Alice Meyer
+
+Docs | GitHub
+
+## Minimum age
+
+Twelve years.
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("Yes, always.", "No, never.", "FAQ, Is shipping free?: No, never. (was Yes, always.)"),
+        ("5 May 2027", "9 May 2027", "FAQ, Deadline: 9 May 2027 (was 5 May 2027)"),
+        ("Twelve years.", "Ten years.", "FAQ, Minimum age: Ten years. (was Twelve years.)"),
+    ],
+)
+def test_a_few_words_below_a_heading_are_its_value(before: str, after: str, told: str):
+    assert said(QUESTIONS, QUESTIONS.replace(before, after), "FAQ") == [("changed", told)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("休館日は月曜日です。", "休館日は火曜日です。"),
+        ("料金は無料です。", "料金は有料です。"),
+        ("办公室在三楼，请走楼梯。", "办公室在四楼，请走楼梯。"),
+        ("The store sells bread and milk.", "The store sells bread or milk."),
+    ],
+)
+def test_one_word_or_character_can_be_the_news(old: str, new: str):
+    page = "# Notice\n\n{} We are looking forward to your visit.\n"
+    assert said_of_both(page.format(old), page.format(new), "Notice") == [("changed", new)]
+
+
+def test_kana_in_place_of_a_character_are_not_news():
+    old, new = "御確認の程お願いします。", "ご確認の程お願いします。"
+    assert not page_news._is_another_character(old, new)
