@@ -278,6 +278,24 @@ def test_a_change_names_the_fact_that_it_replaces():
     )
 
 
+def test_a_change_on_another_page_replaces_a_fact_whose_page_is_no_longer_read():
+    row = "| T2 | Open | 2019-05-04 | 2.40 € |"
+    text = "Timetable, T2: Status Open; First run 2019-05-04; Price 2.40 €"
+    known = fact(text, row, url="https://tram.example/old-name")
+    new = TABLE.replace(row, row.replace("Open", "Closed"))
+
+    found = rereading.outcome([page(new)], [known])
+
+    assert [(c.status, c.previous_id) for c in found.changes] == [("changed", "1")]
+    assert found.spoken_of == {"1"}
+
+    old_name = page(TABLE + "\nMore.\n", url="https://tram.example/old-name")
+    found = rereading.outcome([page(new), old_name], [known])
+    assert [(c.status, c.previous_id) for c in found.changes] == [
+        ("changed", ""), ("confirmed", "1"),
+    ]  # fmt: skip
+
+
 def test_a_fact_of_a_page_that_was_not_read_is_not_spoken_of():
     elsewhere = fact("Line T9 opens in May.", "Line T9 opens in May.", url="https://else.example/")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from beacon_site.text.canonical_urls import domain_of
@@ -254,9 +254,10 @@ def outcome(
     result.left_out = len(told) - len(best)
     kept = {id(change) for change, _page in best}
     by_page = _by_page(facts)
+    unread = _by_words(facts, pages)
     for change, page in told:
         if id(change) in kept:
-            of_page = by_page.get(page_of(page.url), [])
+            of_page = [*by_page.get(page_of(page.url), []), *_facts_elsewhere(change, unread)]
             result.changes += [
                 _change(one, page, of_page, result.spoken_of) for one in _apart(change, of_page)
             ]
@@ -285,6 +286,19 @@ def _by_page(facts: Sequence[KnownFact]) -> dict[str, list[KnownFact]]:
     for fact in facts:
         found.setdefault(page_of(fact.url), []).append(fact)
     return found
+
+
+def _by_words(facts: Sequence[KnownFact], pages: Sequence[PageText]) -> dict[str, KnownFact]:
+    """Return the facts whose page wasn't read, by their words: a renamed file is another page."""
+    read = {page_of(page.url) for page in pages}
+    return {match_key(fact.text): fact for fact in facts if page_of(fact.url) not in read}
+
+
+def _facts_elsewhere(change: PageChange, unread: Mapping[str, KnownFact]) -> list[KnownFact]:
+    """Return the facts of unread pages that say word for word what a read page said before."""
+    changed = [one for one in change.members or [change] if one.status == page_diff.CHANGED]
+    found = (unread.get(match_key(one.before)) for one in changed)
+    return [fact for fact in found if fact is not None]
 
 
 def _is_struck(change: PageChange, struck: Sequence[str]) -> bool:
