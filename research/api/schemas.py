@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Self
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from beacon_site.text.cleaning import without_citations
 from memory.api.frame import Body
@@ -48,6 +48,12 @@ class ScheduleIn(Body):
     cron: str | None = Field(None, max_length=100, description="Five fields, such as 0 9 * * 1.")
     time_zone: str | None = Field(None, max_length=64, description="Such as Europe/Berlin.")
     missed: Missed | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.cron and self.preset not in (None, Schedule.Preset.CRON):
+            raise ValueError("send either a preset or cron, not both")
+        return self
 
 
 class SchedulePatch(ScheduleIn):

@@ -75,6 +75,10 @@ BAD = {
     "language": ({"title": "x", "languages": ["Klingon"]}, "languages"),
     "service": ({"title": "x", "services": ["altavista"]}, "services"),
     "cron": ({"title": "x", "schedule": {"cron": "every day"}}, "schedule.cron"),
+    "two kinds": (
+        {"title": "x", "schedule": {**WEEKLY, "cron": "0 9 * * *"}},
+        "schedule",
+    ),
     "zone": ({"title": "x", "schedule": {**WEEKLY, "time_zone": "Mars"}}, "schedule.time_zone"),
     "depth": ({"title": "x", "depth": "bottomless"}, "depth"),
     "unknown": ({"title": "x", "colour": "red"}, "colour"),
