@@ -305,7 +305,7 @@ def _run_act(arguments: list[str]) -> int:
         why = exc
     except KeyboardInterrupt:
         return 0
-    print(f"Beacon: {why}", file=sys.stderr)
+    print(why, file=sys.stderr)
     return 1
 
 
@@ -357,7 +357,7 @@ def manage(words: list[str]) -> None:
         with servers_for(words[1:]):
             execute_from_command_line(words)
     except embedded.EmbeddedError as exc:
-        sys.exit(f"Beacon: {exc}")
+        sys.exit(str(exc))
 
 
 if __name__ == "__main__":

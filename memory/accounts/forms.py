@@ -150,7 +150,15 @@ class SignInForm(AuthenticationForm):
         return username
 
 
-class NewAccountForm(ListsTimeZones, _NewUser):
+class ChecksFirstPassword:
+    """A form that shows what's wrong with a password beside it, not beside its repetition."""
+
+    def validate_password_for_user(self, user: User, *names: str) -> None:
+        first = names[0].replace("2", "1") if names else "password1"
+        super().validate_password_for_user(user, first)  # type: ignore[misc]
+
+
+class NewAccountForm(ListsTimeZones, ChecksFirstPassword, _NewUser):
     """The form behind a one-time link: the account to create."""
 
     error_messages = {
@@ -182,9 +190,7 @@ class NewAccountForm(ListsTimeZones, _NewUser):
         self.fields["username"].help_text = _("Use only letters, digits and @ . + - _")
         self.fields["display_name"].label = _("Your name")
         self.fields["display_name"].widget.attrs["autocomplete"] = "name"
-        self.fields["password1"].help_text = " ".join(
-            password_validation.password_validators_help_texts()
-        )
+        self.fields["password1"].help_text = _password_rules()
         self.fields["password2"].label = _("Confirm password")
         self.fields["password2"].help_text = ""
         self.fields["password2"].error_messages["required"] = _NOT_AGAIN
@@ -262,15 +268,28 @@ class ProfileForm(ListsTimeZones, _OfUser):
         return self.instance
 
 
+def _password_rules() -> str:
+    """Return what the validators require. Django's own four sentences all begin alike."""
+    validators = password_validation.get_default_password_validators()
+    least = next(
+        one.min_length
+        for one in validators
+        if isinstance(one, password_validation.MinimumLengthValidator)
+    )
+    return _(
+        "Use at least %(n)d characters, and not only digits. Don’t use a common password, or one that resembles your name or username."
+    ) % {"n": least}
+
+
 def explain_new_password(form: forms.BaseForm) -> None:
     """Say what a new password needs, and to enter it twice."""
     first, again = form.fields["new_password1"], form.fields["new_password2"]
-    first.help_text = " ".join(password_validation.password_validators_help_texts())
+    first.help_text = _password_rules()
     again.label, again.help_text = _("Confirm new password"), ""
     again.error_messages["required"] = _NOT_AGAIN
 
 
-class NewPasswordForm(PasswordChangeForm):
+class NewPasswordForm(ChecksFirstPassword, PasswordChangeForm):
     """A new password and the current one, which the page checks, since it counts failures."""
 
     error_messages = {
@@ -290,7 +309,7 @@ class NewPasswordForm(PasswordChangeForm):
         return str(self.cleaned_data["old_password"])
 
 
-class FirstPasswordForm(_SetPassword):
+class FirstPasswordForm(ChecksFirstPassword, _SetPassword):
     """A password for an account that has none, since it was created by single sign-on."""
 
     error_messages = {"password_mismatch": NewPasswordForm.error_messages["password_mismatch"]}

@@ -658,7 +658,7 @@ def _change_line(row: Any, user: User) -> Line:
         said, activity_words.subject(row.record_type), label, why=row.reason,
         details=activity_words.fields_in_words(row.record_type, row.names) if said == _("changed") else [],
         change_url=reverse("research:activity-change", args=[row.pk]), is_sentence=is_question,
-        mark=_mark_of_change(row),
+        mark=_mark_of_change(row), sentence=activity_words.sentence_of_change(row),
     )  # fmt: skip
 
 

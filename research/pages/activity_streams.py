@@ -697,7 +697,22 @@ def sentence_of(line: Activity) -> tuple[str, str] | None:
         return None
     words = {name: str(told.get(name, "")) for name in ("member", "role")}
     words["role"] = str(dict(Membership.Role.choices).get(words["role"], words["role"]))
-    before, _it, after = (str(said) % {**words, "it": _IT}).partition(_IT)
+    return _around(str(said) % {**words, "it": _IT})
+
+
+def sentence_of_change(revision: Revision) -> tuple[str, str] | None:
+    """Return what a sentence says before and after a record that moved to or from Trash."""
+    if not revision.had or "trashed_at" not in revision.names:  # type: ignore[attr-defined]
+        return None
+    if revision.trashed:  # type: ignore[attr-defined]
+        said = _("moved the %(kind)s “%(it)s” to Trash")
+    else:
+        said = _("restored the %(kind)s “%(it)s” from Trash")
+    return _around(said % {"kind": subject(revision.record_type), "it": _IT})
+
+
+def _around(said: str) -> tuple[str, str]:
+    before, _it, after = said.partition(_IT)
     return before, after
 
 

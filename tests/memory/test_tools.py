@@ -49,6 +49,7 @@ def test_schemas_are_plain_enough_for_every_endpoint():
     [
         ({"query": "x", "colour": "red"}, "colour"),
         ({}, "query: Field required"),
+        ({"query": ""}, "“query” can’t be empty. Arguments"),
         ({"query": "x", "limit": "many"}, "limit"),
         ({"query": "x", "limit": 0}, "limit"),
         ({"_unparsed": "query=x"}, "weren’t a JSON object"),

@@ -97,7 +97,23 @@ def test_what_is_wrong_with_a_new_account_is_said(
 def test_a_weak_password_is_refused_with_the_reason(db: None, browser: Client) -> None:
     response = browser.post(first_link(), NEW | {"password1": "12345", "password2": "12345"})
 
-    assert "too short" in response.content.decode()
+    errors = response.context["form"].errors
+    assert "too short" in errors["password1"][0] and "password2" not in errors
+
+
+def test_a_weak_new_password_is_refused_at_its_own_field(alice: User, browser: Client) -> None:
+    sign_in(browser)
+    new = {"old_password": PASSWORD, "new_password1": "12345", "new_password2": "12345"}
+
+    errors = browser.post("/settings/password/", new).context["form"].errors
+
+    assert "too short" in errors["new_password1"][0] and "new_password2" not in errors
+
+
+def test_the_help_says_what_a_password_needs(db: None, browser: Client) -> None:
+    page = browser.get(first_link()).content.decode()
+
+    assert "Use at least 8 characters" in page and "Your password" not in page
 
 
 # --- invitations -------------------------------------------------------------------------------

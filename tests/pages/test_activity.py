@@ -31,6 +31,7 @@ from memory.services.notes.saving import write_note
 from memory.services.review import proposals as reviewing
 from research.models import Run
 from tests.memory.review_cast import AGENT, proposed_note
+from tests.pages.record_cast import text_of
 from tests.research.factories import make_call, make_fact, make_run, make_topic
 from tests.undo import undo_of, undone
 
@@ -83,6 +84,14 @@ def test_one_stream_tells_who_changed_what_and_when(browser: Client, alice: User
         ("changed", ["text"]), ("created", []),
     ]  # fmt: skip
     assert lines[0].label == "Other words"
+    assert lines[0].sentence == ("moved the note “", "” to Trash") and not lines[1].sentence
+
+    note.refresh_from_db()
+    note.restore(by=alice.actor)
+
+    shown = text_of(browser.get(LIST, {"kind": "changes", "type": "note"}))
+    page = re.sub(r"<[^>]+>", "", shown)
+    assert "restored the note “Other words” from Trash" in page
 
 
 def test_runs_calls_and_sign_ins_stand_in_it_too(browser: Client, topic: Topic, alice: User):

@@ -110,7 +110,7 @@ def test_a_queued_run_shows_the_steps_to_come(browser: Client, topic: Topic):
 
     shown = page(browser, run)
 
-    assert "In the queue" in shown
+    assert "starts as soon as a worker is available" in shown
     assert shown.count('<li class="wait"') == 8
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from beacon_site.providers.llm.base import Tool
 from beacon_site.text import secret_scanner
@@ -199,16 +200,21 @@ def _cleaned(value: Any) -> Any:
 
 
 def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
-    problems = [
-        f"{'.'.join(map(str, one['loc'])) or tool.name}: {one['msg']}"
-        for one in exc.errors(include_input=False, include_url=False, include_context=False)
-    ]
+    found = exc.errors(include_input=False, include_url=False)
+    problems = [_problem(".".join(map(str, one["loc"])) or tool.name, one) for one in found]
     text = _("“%(tool)s” wasn’t called. %(problems)s. Arguments: %(names)s.") % {
         "tool": tool.name,
         "problems": shorten(clean("; ".join(problems))[0], 600),
         "names": arguments_in_words(tool.arguments),
     }
     return refused("bad_arguments", text)
+
+
+def _problem(name: str, error: ErrorDetails) -> str:
+    """Return what is wrong with an argument. Pydantic says it like a program if a text is empty."""
+    if error["type"] == "string_too_short" and error["ctx"]["min_length"] == 1:
+        return _("“%(name)s” can’t be empty") % {"name": name}
+    return f"{name}: {error['msg']}"
 
 
 def _as_words(value: Any) -> str:

@@ -324,7 +324,7 @@ def waiting_words(run: Run) -> str:
         return _(
             "Interrupted. The run will continue after its last finished step when a worker is available."
         )
-    return _("In the queue. The run starts as soon as a worker is available.")
+    return _("The run starts as soon as a worker is available.")
 
 
 def _is_postponed(run: Run) -> bool:
