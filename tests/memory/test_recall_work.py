@@ -173,7 +173,7 @@ def remember(owner: Any, number: int, *, seed: int) -> None:
     observe(owner, [text() for _ in range(number)])
 
 
-@pytest.fixture(params=[400, pytest.param(4_000, marks=[pytest.mark.slow, pytest.mark.long])])
+@pytest.fixture(params=[200, pytest.param(4_000, marks=[pytest.mark.slow, pytest.mark.long])])
 def size(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
@@ -198,7 +198,7 @@ def worst_of(act: Callable[[], object]) -> float:
 def test_no_search_looks_at_more_than_a_few_rows_per_record(
     newcomer: Any, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    filters = FILTERS if size == 400 else MORE_FILTERS
+    filters = FILTERS if size == 200 else MORE_FILTERS
 
     def recalled(*modes: str, how: str = "") -> None:
         for words, more, mode in product(ASKED, filters, modes):
