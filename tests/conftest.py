@@ -316,7 +316,7 @@ def client_of() -> Callable[[Any], Client]:
 
     def signed_in(user: Any) -> Client:
         user.backend = "django.contrib.auth.backends.ModelBackend"
-        update_last_login(None, user)
+        update_last_login(type(user), user)
         client = Client()
         client.cookies[settings.SESSION_COOKIE_NAME] = _session_of(user).session_key
         return client

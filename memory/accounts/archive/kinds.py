@@ -44,8 +44,8 @@ class Kind:
     rows are fetched by the first of them.  `without` has columns that mean nothing elsewhere, `named`
     the foreign keys exported as names, `many` the many-to-many fields, and `citing` the columns whose
     text names records by ID.  `only` filters the exported rows.  `problem` returns why a row can't be
-    imported, `prepare` changes it before it is stored, and `finish` gets the new rows at the end.
-    `purges` is for a `prepare` that permanently deletes default records.
+    imported, `prepare` changes it before it is stored (if it `purges`, it also permanently deletes
+    default records), and `finish` gets the new rows at the end.
     """
 
     name: str
