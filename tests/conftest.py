@@ -6,7 +6,7 @@ import gc
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -16,9 +16,19 @@ from urllib.parse import urlsplit, urlunsplit
 import hypothesis
 import pytest
 from django.conf import settings
-from django.contrib.auth import get_user_model
-from django.db import connection
+from django.contrib.auth import (
+    BACKEND_SESSION_KEY,
+    HASH_SESSION_KEY,
+    SESSION_KEY,
+    get_user_model,
+)
+from django.contrib.auth.models import update_last_login
+from django.contrib.sessions.backends.base import VALID_KEY_CHARS
+from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session
+from django.db import connection, transaction
 from django.test import Client
+from django.utils.crypto import get_random_string
 from whitenoise.middleware import WhiteNoiseMiddleware
 from xdist.scheduler import LoadScopeScheduling
 
@@ -261,6 +271,24 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
         kept_users.keep("admin", lambda: _user("admin", is_staff=True, is_superuser=True))
 
 
+@pytest.fixture(scope="module")
+def stored_once(
+    django_db_setup: None, django_db_blocker: Any
+) -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Return a context in which a fixture of the same scope can store rows for all tests of a module.
+
+    What a test changes is rolled back to these rows, and they are deleted after the last test. So no
+    test of the module can commit (`transaction=True`). A test gets its own copy of each row from the database.
+    """
+    rows = transaction.atomic()
+    with django_db_blocker.unblock():
+        rows.__enter__()
+    yield django_db_blocker.unblock
+    with django_db_blocker.unblock():
+        transaction.set_rollback(True)
+        rows.__exit__(None, None, None)
+
+
 @pytest.fixture
 def alice(db: None) -> Any:
     """The owner of what a test makes."""
@@ -281,14 +309,34 @@ def admin(db: None) -> Any:
 
 @pytest.fixture
 def client_of() -> Callable[[Any], Client]:
-    """Return a function: a user in, a client signed in as that user out."""
+    """Return a function: a user in, a client signed in as that user out.
+
+    It stores what `Client.force_login` stores, with 2 queries instead of 17.
+    """
 
     def signed_in(user: Any) -> Client:
+        user.backend = "django.contrib.auth.backends.ModelBackend"
+        update_last_login(type(user), user)
         client = Client()
-        client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+        client.cookies[settings.SESSION_COOKIE_NAME] = _session_of(user).session_key
         return client
 
     return signed_in
+
+
+def _session_of(user: Any) -> Session:
+    signed_in = {
+        SESSION_KEY: str(user.pk),
+        BACKEND_SESSION_KEY: user.backend,
+        HASH_SESSION_KEY: user.get_session_auth_hash(),
+    }
+    empty = SessionStore()
+    row: Session = Session.objects.create(
+        session_key=get_random_string(32, VALID_KEY_CHARS),
+        session_data=empty.encode(signed_in),
+        expire_date=empty.get_expiry_date(),
+    )
+    return row
 
 
 @pytest.fixture

@@ -50,14 +50,15 @@ def keep(name: str, create: Callable[[], Any]) -> None:
                 copy,
             )
             inserts.append(insert)
+        statements = sql.SQL("; ").join(inserts).as_string(cursor.connection)
         cursor.execute(
-            # Without triggers: what they wrote is kept too.
+            # Without triggers: what they wrote is kept too. PL/pgSQL plans each statement only once.
             sql.SQL(
-                "CREATE FUNCTION {}(bigint) RETURNS void LANGUAGE sql"
+                "CREATE FUNCTION {}(bigint) RETURNS void LANGUAGE plpgsql"
                 " SET session_replication_role = replica AS {}"
             ).format(
                 sql.Identifier(SCHEMA, f"copy_{name}"),
-                sql.Literal(sql.SQL("; ").join(inserts).as_string(cursor.connection)),
+                sql.Literal(f"BEGIN {statements}; END"),
             )
         )
         # Without triggers: revisions refuse to be deleted, and rows refer to each other.
@@ -75,10 +76,12 @@ def copied(name: str) -> Any:
     if first_rows != accounts.FIRST_ROWS or settings.BEACON_MIRROR_DIR:
         return create()
     with connection.cursor() as cursor:
-        cursor.execute("SELECT nextval(pg_get_serial_sequence('memory_user', 'id'))")
-        [key] = cursor.fetchone()
+        new_key = "nextval(pg_get_serial_sequence('memory_user', 'id'))"
         function = sql.Identifier(SCHEMA, f"copy_{name}")
-        cursor.execute(sql.SQL("SELECT {}(%s)").format(function), [key])
+        cursor.execute(
+            sql.SQL("SELECT key, {}(key) FROM {} AS key").format(function, sql.SQL(new_key))
+        )
+        key, _nothing = cursor.fetchone()
     return get_user_model().objects.get(pk=key)
 
 

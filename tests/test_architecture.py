@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -43,11 +45,40 @@ def _files(folder: str) -> list[Path]:
     return [p for p in sorted((ROOT / folder).rglob("*.py")) if "migrations" not in p.parts]
 
 
-def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+class ImportStatement(NamedTuple):
+    node: ast.Import | ast.ImportFrom
+    is_for_types: bool  # only a type checker reads it: it brings nothing in when Beacon runs
+    is_in_function: bool
+
+
+@cache
+def _import_statements(path: Path) -> tuple[ImportStatement, ...]:
+    """Parse each file once for all tests."""
+    return tuple(_statements_in(ast.parse(path.read_text()), for_types=False, in_function=False))
+
+
+def _statements_in(
+    node: ast.AST, *, for_types: bool, in_function: bool
+) -> Iterator[ImportStatement]:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield ImportStatement(node, for_types, in_function)
+        return
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name):
+        for_types = for_types or node.test.id == "TYPE_CHECKING"
+    in_function = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    for inside in ast.iter_child_nodes(node):
+        if not isinstance(inside, ast.expr):  # no expression contains an import
+            yield from _statements_in(inside, for_types=for_types, in_function=in_function)
+
+
+def _imports(path: Path, *, at_once: bool = False) -> Iterator[str]:
+    """Yield all names that a module imports, or only those that it imports `at_once`, not in a function."""
+    for node, is_for_types, is_in_function in _import_statements(path):
+        if at_once and (is_for_types or is_in_function):
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
@@ -71,22 +102,10 @@ def test_what_knows_no_app_imports_none(folder: str):
     assert _offenders(f"beacon_site/{folder}", ("memory", "research")) == []
 
 
-def _for_types_only(tree: ast.Module) -> set[ast.AST]:
-    """Return the nodes that only a type checker reads: they bring nothing in when Beacon runs."""
-    return {
-        inside
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inside in ast.walk(node)
-    }
-
-
 def _packages_imported(path: Path, app: str) -> Iterator[str]:
     """Yield the package, a package or a flat module, of each import from the same app."""
-    tree = ast.parse(path.read_text())
-    skipped = _for_types_only(tree)
-    for node in ast.walk(tree):
-        if node in skipped or not isinstance(node, ast.Import | ast.ImportFrom):
+    for node, is_for_types, _is_in_function in _import_statements(path):
+        if is_for_types:
             continue
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -132,10 +151,8 @@ def test_no_folder_leads_back_to_itself():
     knows: dict[str, set[str]] = {}
     for app in APPS:
         for path in _files(app):
-            tree = ast.parse(path.read_text())
-            skipped = _for_types_only(tree)
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Import | ast.ImportFrom) and node not in skipped:
+            for node, is_for_types, _is_in_function in _import_statements(path):
+                if not is_for_types:
                     others = {folders[name] for name in _imported_modules(node, folders)}
                     knows.setdefault(_folder(path), set()).update(others - {_folder(path)})
     # Raises CycleError, which names the folders.
@@ -154,23 +171,6 @@ def _imported_modules(node: ast.Import | ast.ImportFrom, known: dict[str, str]) 
     return inner or {str(node.module)} & known.keys()
 
 
-def _imported_at_once(path: Path) -> Iterator[str]:
-    """Yield what a module imports when it is imported itself, and not only when it is used."""
-    tree = ast.parse(path.read_text())
-    later = _for_types_only(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            later |= set(ast.walk(node))
-    for node in ast.walk(tree):
-        if node in later:
-            continue
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-            yield node.module
-
-
 def test_no_module_leads_back_to_itself():
     """Else which one is imported first decides whether both can be."""
     paths = {
@@ -180,7 +180,7 @@ def test_no_module_leads_back_to_itself():
         if path.name != "__init__.py"
     }
     knows = {
-        name: {other for other in _imported_at_once(path) if other in paths}
+        name: {other for other in _imports(path, at_once=True) if other in paths}
         for name, path in paths.items()
     }
     # Raises CycleError, which names the modules.

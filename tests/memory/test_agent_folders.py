@@ -260,7 +260,7 @@ def test_edits_of_both_sides_at_random_lose_no_line(root: Path, alice: User, set
     sync()
     dice, wrote = random.Random(26), []
     dirs = settings.BEACON_AGENT_DIRS
-    for number in range(60):
+    for number in range(40):
         settings.BEACON_AGENT_DIRS = dirs if dice.random() < 0.5 else {}
         if dice.random() < 0.5:
             file = stored()

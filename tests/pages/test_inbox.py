@@ -180,13 +180,7 @@ def test_a_plan_that_waits_is_listed(browser: Client, alice: User):
     assert "Review plan" in text_of(browser.get(LIST))
 
 
-@pytest.mark.parametrize(
-    ("state", "found"),
-    [("decided", 4), ("accepted", 1), ("rejected", 1), ("expired", 1), ("settled", 1), ("x", 0)],
-)
-def test_decided_items_are_listed_with_their_outcome(
-    browser: Client, alice: User, state: str, found: int
-):
+def test_decided_items_are_listed_with_their_outcome(browser: Client, alice: User):
     accepted, rejected, expired = (proposed_note(alice, text) for text in ("a", "b", "c"))
     review_services.accept(accepted, by=alice.actor)
     review_services.reject(rejected, by=alice.actor)
@@ -195,9 +189,11 @@ def test_decided_items_are_listed_with_their_outcome(
     url = reverse("memory:conflict-settle", args=[settled.pk])
     browser.post(url, {"how": "both", "left_version": 1, "right_version": 1})
 
-    assert len(shown(browser, f"?state={state}")) == found
-    if found:
-        assert "Accept</button>" not in text_of(browser.get(f"{LIST}?state={state}"))
+    states = {"decided": 4, "accepted": 1, "rejected": 1, "expired": 1, "settled": 1, "x": 0}
+    assert {state: len(shown(browser, f"?state={state}")) for state in states} == states
+    for state in filter(states.get, states):
+        page = text_of(browser.get(f"{LIST}?state={state}"))
+        assert "Accept</button>" not in page, state
 
 
 def test_filters_narrow_the_list_and_nonsense_is_ignored(browser: Client, alice: User):
@@ -246,21 +242,21 @@ def test_its_queries_do_not_grow_with_its_items(
         browser.get(f"{LIST}?show=conflict")
 
 
-def test_ten_thousand_items_are_read_in_pages(browser: Client, alice: User):
+def test_a_thousand_items_are_read_in_pages(browser: Client, alice: User):
     first = proposed_note(alice)
     begin = timezone.now() - timedelta(days=2)
     fields = {"owner": alice, "actor": str(AGENT), "record_type": "note", "danger": first.danger}
     Proposal.objects.bulk_create(
         Proposal(**fields, after={"kind": "log", "content": f"Fact {n}"}, created=begin)
-        for n in range(10_000)
+        for n in range(1_000)
     )
     page = browser.get(LIST)
-    assert page.context["total"] == 10_001
+    assert page.context["total"] == 1_001
     seen = {item.key for group in page.context["groups"] for item in group["items"]}
     page = browser.get(LIST, {"cursor": page.context["next_cursor"]})
     later = {item.key for group in page.context["groups"] for item in group["items"]}
     assert len(seen) == len(later) == inbox.PAGE and not seen & later
-    last = browser.get(LIST, {"cursor": 10_000 // inbox.PAGE})
+    last = browser.get(LIST, {"cursor": 1_000 // inbox.PAGE})
     assert [item.key for group in last.context["groups"] for item in group["items"]] == [
         str(first.pk)
     ]

@@ -413,3 +413,17 @@ def test_ending_all_other_sign_ins_ends_a_stolen_session_of_any_method(alice: Us
 
     assert not is_in(stolen)
     assert is_in(browser)
+
+
+def test_a_client_of_the_tests_is_signed_in_as_by_django(
+    alice: User, client_of: Callable[[User], Client]
+) -> None:
+    usual = Client()
+    usual.force_login(alice, backend=sign_ins.BACKEND)
+
+    browser = client_of(alice)
+
+    assert dict(browser.session.items()) == dict(usual.session.items())
+    assert {*browser.cookies} == {*usual.cookies}
+    assert is_in(browser) and is_in(usual)
+    assert User.objects.get(pk=alice.pk).last_login == alice.last_login is not None

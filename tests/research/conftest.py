@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -25,16 +26,24 @@ class Providers:
         self.model: FakeLanguageModel | None = None
 
 
-@pytest.fixture
-def providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Providers]:
-    """Scripted search, pages and model instead of the site's; no pauses between attempts."""
+@contextmanager
+def scripted_providers() -> Iterator[Providers]:
+    """Use scripted search, pages and model instead of the site's; no pauses between attempts."""
     scripted = Providers()
-    monkeypatch.setattr(connections, "search_services", lambda names=(): ["fake"])
-    monkeypatch.setattr(searching, "search_provider", lambda name, *, owner: scripted.search)
-    monkeypatch.setattr(connections, "language_model", lambda: scripted.model)
-    monkeypatch.setattr(reading, "get_fetcher", lambda: scripted.pages)
-    monkeypatch.setattr(searching, "PAUSES", (0.0, 0.0))
-    yield scripted
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connections, "search_services", lambda names=(): ["fake"])
+        patch.setattr(searching, "search_provider", lambda name, *, owner: scripted.search)
+        patch.setattr(connections, "language_model", lambda: scripted.model)
+        patch.setattr(reading, "get_fetcher", lambda: scripted.pages)
+        patch.setattr(searching, "PAUSES", (0.0, 0.0))
+        yield scripted
+
+
+@pytest.fixture
+def providers() -> Iterator[Providers]:
+    """Scripted services for one test."""
+    with scripted_providers() as scripted:
+        yield scripted
 
 
 @pytest.fixture
@@ -43,7 +52,8 @@ def topic(alice: Any) -> Topic:
     return starting.create_topic(owner=alice, title="Solid-state batteries", by=alice.actor)
 
 
-def _perform(topic: Topic) -> Run:
+def carry_out(topic: Topic) -> Run:
+    """Start a run of a topic, carry it out and return it."""
     run = Run.objects.start(topic, trigger="person", by=topic.owner.actor)
     pipeline.execute(run.pk, worker="test")
     run.refresh_from_db()
@@ -54,7 +64,7 @@ def _perform(topic: Topic) -> Run:
 @pytest.fixture
 def run_of() -> Callable[[Topic], Run]:
     """Return a function that starts a run of a topic, carries it out and returns it."""
-    return _perform
+    return carry_out
 
 
 @pytest.fixture

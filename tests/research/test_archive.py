@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 from django.apps import apps
@@ -52,11 +53,13 @@ from research.pages import digests as pages_digests
 from research.pages import shares
 from research.services.facts import correcting
 from research.services.notifications import channels, digests
+from research.services.runs.execution.starting import create_topic
 from research.services.runs.reporting import sentences as report_sentences
 from research.services.topics import sharing
 from research.services.topics.settings import standing_rules
+from tests import kept_users
 from tests.research import cast
-from tests.research.conftest import Providers
+from tests.research.conftest import Providers, scripted_providers
 from tests.research.factories import active_notes
 
 ANSWER = cast.report(1, 2)
@@ -65,9 +68,35 @@ HEAT_PUMP = ("2026-02 Episodes", "Heat pump")
 OF_HERE = {"imported", "account-made", "purged"}
 
 
-@pytest.fixture
-def full(topic: Topic, providers: Providers) -> User:
+class Full(NamedTuple):
+    owner: int
+    topic: UUID
+    archive: Path
+
+
+@pytest.fixture(scope="module")
+def stored(stored_once: Any, tmp_path_factory: pytest.TempPathFactory) -> Full:
     """Alice, with something of everything: two runs, facts, notes and a chain, a session."""
+    with stored_once(), scripted_providers() as providers:
+        alice = kept_users.copied("alice")
+        topic = create_topic(owner=alice, title="Solid-state batteries", by=alice.actor)
+        fill(topic, providers)
+        path = exported(alice, tmp_path_factory.mktemp("archive") / "a.zip")
+    return Full(alice.pk, topic.pk, path)
+
+
+@pytest.fixture
+def full(stored: Full, db: None) -> User:
+    return User.objects.get(pk=stored.owner)
+
+
+@pytest.fixture
+def path(stored: Full) -> Path:
+    """Everything of Alice's in one file."""
+    return stored.archive
+
+
+def fill(topic: Topic, providers: Providers) -> None:
     owner: User = topic.owner
     by = owner.actor
     for numbers in ((1, 2), (1, 2, 3)):
@@ -119,7 +148,6 @@ def full(topic: Topic, providers: Providers) -> User:
     Use.objects.get_or_create(
         owner=owner, record_type="note", record_id=note.pk, place=f"{run.source}:plan"
     )
-    return owner
 
 
 def shown_and_corrected(topic: Topic, run: Run) -> None:
@@ -212,9 +240,7 @@ def test_no_secret_has_a_column_in_it():
 # --- out and back ---------------------------------------------------------------------------------
 
 
-def test_it_holds_everything_and_reads_well(full: User, tmp_path: Path):
-    path = exported(full, tmp_path / "a.zip")
-
+def test_it_holds_everything_and_reads_well(path: Path):
     with zipfile.ZipFile(path) as archive:
         manifest = json.loads(archive.read("manifest.json"))
         names = archive.namelist()
@@ -227,21 +253,20 @@ def test_it_holds_everything_and_reads_well(full: User, tmp_path: Path):
     assert any(name.startswith("readable/reports/") and name.endswith("run-2.md") for name in names)
 
 
-def test_out_and_into_another_beacon_and_out_again_is_the_same(full: User, tmp_path: Path):
-    before = exported(full, tmp_path / "before.zip")
+def test_out_and_into_another_beacon_and_out_again_is_the_same(
+    full: User, path: Path, tmp_path: Path
+):
     full.delete()
     there = User.objects.create_user("alice-there")
 
-    counts = imported(before, there)
+    counts = imported(path, there)
 
     after = exported(there, tmp_path / "after.zip")
     assert summed(counts)["refused"] == 0, counts
-    assert rows_in(after) == rows_in(before)
+    assert rows_in(after) == rows_in(path)
 
 
-def test_the_same_archive_again_changes_nothing(full: User, tmp_path: Path):
-    path = exported(full, tmp_path / "a.zip")
-
+def test_the_same_archive_again_changes_nothing(full: User, path: Path, tmp_path: Path):
     again = summed(imported(path, full))
 
     assert (again["new"], again["differing"], again["refused"]) == (0, 0, 0)
@@ -249,9 +274,8 @@ def test_the_same_archive_again_changes_nothing(full: User, tmp_path: Path):
 
 
 def test_looking_through_counts_what_will_be_and_stores_nothing(
-    full: User, tmp_path: Path, bob: Any
+    path: Path, tmp_path: Path, bob: Any
 ):
-    path = exported(full, tmp_path / "a.zip")
     before = rows_in(exported(bob, tmp_path / "bob.zip"))
 
     looked = imported(path, bob, look=True)
@@ -261,10 +285,8 @@ def test_looking_through_counts_what_will_be_and_stores_nothing(
 
 
 def test_anothers_ids_are_taken_for_new_ones_and_their_rows_stay_untouched(
-    full: User, tmp_path: Path, bob: Any
+    full: User, path: Path, tmp_path: Path, bob: Any
 ):
-    path = exported(full, tmp_path / "a.zip")
-
     counts = imported(path, bob)
     again = summed(imported(path, bob))
 
@@ -277,8 +299,8 @@ def test_anothers_ids_are_taken_for_new_ones_and_their_rows_stay_untouched(
     assert run.report.owner == bob
 
 
-def test_what_came_in_is_found_at_once_by_its_words(full: User, tmp_path: Path, bob: Any):
-    imported(exported(full, tmp_path / "a.zip"), bob)
+def test_what_came_in_is_found_at_once_by_its_words(path: Path, bob: Any):
+    imported(path, bob)
 
     found = [pk for pk, _score in bm25.search(bob, "note", "heat pump May")]
 
@@ -287,10 +309,7 @@ def test_what_came_in_is_found_at_once_by_its_words(full: User, tmp_path: Path, 
     assert entries.count() == Note.objects.of(bob).live().count()
 
 
-def test_the_soul_of_an_untouched_account_gives_way_and_a_persons_own_stays(
-    full: User, tmp_path: Path, bob: Any
-):
-    path = exported(full, tmp_path / "a.zip")
+def test_the_soul_of_an_untouched_account_gives_way_and_a_persons_own_stays(path: Path, bob: Any):
     carol = User.objects.create_user("carol")
     identity.write_soul(carol, "Carol's own soul, which nobody replaces.", by=carol.actor)
 
@@ -301,11 +320,7 @@ def test_the_soul_of_an_untouched_account_gives_way_and_a_persons_own_stays(
     assert [n.content[:10] for n in active_notes(carol, "soul")] == ["Carol's ow"]
 
 
-def test_a_strangers_archive_is_not_believed_and_starts_nothing(
-    full: User, tmp_path: Path, bob: Any
-):
-    path = exported(full, tmp_path / "a.zip")
-
+def test_a_strangers_archive_is_not_believed_and_starts_nothing(path: Path, bob: Any):
     imported(path, bob, own=False)
 
     notes = Note.objects.of(bob).filter(kind="log")
@@ -328,16 +343,16 @@ def test_a_schedule_that_came_in_looks_ahead(full: User, tmp_path: Path):
     assert not Schedule.objects.due(schedule.topic.created).exists()
 
 
-def test_a_run_that_goes_on_is_not_carried_elsewhere(full: User, tmp_path: Path, topic: Topic):
-    cast.started(topic)
+def test_a_run_that_goes_on_is_not_carried_elsewhere(full: User, stored: Full, tmp_path: Path):
+    cast.started(Topic.objects.get(pk=stored.topic))
 
     rows = rows_in(exported(full, tmp_path / "a.zip"))
 
     assert [row["status"] for row in rows["runs"]] == ["succeeded", "succeeded"]
 
 
-def test_reports_and_their_history_come_along(full: User, tmp_path: Path, bob: Any):
-    imported(exported(full, tmp_path / "a.zip"), bob)
+def test_reports_and_their_history_come_along(full: User, path: Path, bob: Any):
+    imported(path, bob)
 
     mine, theirs = (Report.objects.of(o).order_by("run__number") for o in (full, bob))
     assert [r.body for r in theirs] == [r.body for r in mine]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,12 @@ import pytest
 from beacon_site.net.fetch import WebPage
 from beacon_site.providers.search.base import SearchHit
 from beacon_site.providers.search.sample import Article, read_article
-from memory.models import Topic, TopicFact
+from memory.models import TopicFact
 from research.models import DeltaItem, Run
 from research.services.runs.execution import starting
+from tests import kept_users
 from tests.providers.fakes import FakeFetcher, FakeSearch
-from tests.research.conftest import Providers
+from tests.research.conftest import Providers, carry_out, scripted_providers
 
 FOLDER = Path(__file__).parent.parent / "data" / "chinese"
 
@@ -34,13 +34,22 @@ def set_up(providers: Providers, *batches: int) -> None:
     )
 
 
+@pytest.fixture(scope="module")
+def stored(stored_once: Any) -> tuple[list[int], list[str]]:
+    """The keys of three runs, and what the last two searched for."""
+    with stored_once(), scripted_providers() as providers:
+        alice = kept_users.copied("alice")
+        topic = starting.create_topic(owner=alice, title="固态电池", by=alice.actor)
+        set_up(providers, 1)
+        first = carry_out(topic)
+        set_up(providers, 1, 2)
+        runs = [first, carry_out(topic), carry_out(topic)]
+    return [run.pk for run in runs], providers.search.asked
+
+
 @pytest.fixture
-def runs(alice: Any, providers: Providers, run_of: Callable[[Topic], Run]) -> list[Run]:
-    topic = starting.create_topic(owner=alice, title="固态电池", by=alice.actor)
-    set_up(providers, 1)
-    first = run_of(topic)
-    set_up(providers, 1, 2)
-    return [first, run_of(topic), run_of(topic)]
+def runs(stored: tuple[list[int], list[str]], db: None) -> list[Run]:
+    return [Run.objects.get(pk=key) for key in stored[0]]
 
 
 @pytest.mark.requirement("R5", "R18", "R22")
@@ -54,9 +63,10 @@ def test_the_first_run_finds_facts_in_chinese(runs: list[Run]):
 
 
 @pytest.mark.requirement("R36", "R45")
-def test_it_is_asked_for_in_its_own_language(runs: list[Run], providers: Providers):
-    assert providers.search.asked
-    assert all("固态电池" in query for query in providers.search.asked)
+def test_it_is_asked_for_in_its_own_language(stored: tuple[list[int], list[str]]):
+    _runs, asked = stored
+    assert asked
+    assert all("固态电池" in query for query in asked)
 
 
 @pytest.mark.requirement("R39", "R41", "R49")

@@ -310,40 +310,35 @@ def _purge(record: Remembered, owner: User, committed: Any) -> None:
             record_acts.purge(record, typed=record_acts.typed_name(record), by=owner.actor)
 
 
-def test_a_record_deleted_permanently_is_gone_from_everywhere(
-    used: Remembered, alice: User, django_capture_on_commit_callbacks: Any
-) -> None:
+def test_a_record_deleted_permanently_is_gone_from_everywhere_but_what_a_person_typed(
+    used: Remembered, alice: User, client_of: Callable[[User], Client],
+    django_capture_on_commit_callbacks: Any,
+) -> None:  # fmt: skip
     assert len(found()) > 8  # it was used indeed
+    _assert_the_page_that_asks_names_the_session_that_stays(used, client_of(alice))
 
     _purge(used, alice, django_capture_on_commit_callbacks)
 
     assert found() - STAYS == set()
     assert on_disk() == []
-
-
-def test_what_stays_is_only_what_a_person_typed(
-    used: Remembered, alice: User, django_capture_on_commit_callbacks: Any
-) -> None:
-    _purge(used, alice, django_capture_on_commit_callbacks)
-
     for message in Message.objects.filter(content__icontains=MARKER):
         assert (message.role, message.session.agent_id) == ("user", None)
     other = {one.content for one in Note.objects.of(alice).filter(content__in=["Once", "Kept."])}
     assert other == {"Once", "Kept."}
 
 
-def test_the_page_that_asks_names_the_sessions_that_stay(
-    used: Remembered, alice: User, client_of: Callable[[User], Client]
+def _assert_the_page_that_asks_names_the_session_that_stays(
+    record: Remembered, browser: Client
 ) -> None:
     session = Session.objects.get(title="Harbour")
-    own = "research:topic-purge" if isinstance(used, Topic) else ""
+    own = "research:topic-purge" if isinstance(record, Topic) else ""
     address = (
-        reverse(own, args=[used.pk])
+        reverse(own, args=[record.pk])
         if own
-        else reverse("memory:record-purge", args=[used.record_type(), used.pk])
+        else reverse("memory:record-purge", args=[record.record_type(), record.pk])
     )
 
-    page = client_of(alice).get(address).content.decode()
+    page = browser.get(address).content.decode()
 
     assert f'href="{session.get_absolute_url()}"' in page
     assert "These items say the same thing" in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
@@ -16,24 +17,40 @@ from research import tasks
 from research.models import DeltaItem, Report, Run, Schedule, TopicSettings
 from research.services.facts import staleness
 from research.services.runs.execution import pipeline
-from research.services.runs.execution.starting import NotNow, next_first, start_due, start_recheck
+from research.services.runs.execution.starting import (
+    NotNow,
+    create_topic,
+    next_first,
+    start_due,
+    start_recheck,
+)
+from tests import kept_users
 from tests.providers.fakes import FakeFetcher, FakeSearch
 from tests.research import cast
-from tests.research.conftest import Providers
+from tests.research.conftest import Providers, carry_out, scripted_providers
 
 pytestmark = pytest.mark.usefixtures("no_broker")
 
 Start = Callable[[Topic], Run]
 
 
-@pytest.fixture
-def known(topic: Topic, providers: Providers, run_of: Start) -> Topic:
+@pytest.fixture(scope="module")
+def known_topic(stored_once: Any) -> UUID:
     """A topic whose first run found facts on two pages, 94 days ago."""
+    with stored_once(), scripted_providers() as providers:
+        owner = kept_users.copied("alice")
+        topic = create_topic(owner=owner, title="Solid-state batteries", by=owner.actor)
+        cast.set_up(providers, 1, 2)
+        carry_out(topic)
+        long_ago = timezone.now() - timedelta(days=94)
+        TopicFact.objects.filter(topic=topic).update(confirmed_at=long_ago, created=long_ago)
+    return topic.pk
+
+
+@pytest.fixture
+def known(known_topic: UUID, db: None, providers: Providers) -> Topic:
     cast.set_up(providers, 1, 2)
-    run_of(topic)
-    long_ago = timezone.now() - timedelta(days=94)
-    TopicFact.objects.filter(topic=topic).update(confirmed_at=long_ago, created=long_ago)
-    return Topic.objects.get(pk=topic.pk)
+    return Topic.objects.get(pk=known_topic)
 
 
 def rechecked(topic: Topic, fact: TopicFact | None = None) -> Run:

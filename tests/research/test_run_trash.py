@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import connection
@@ -19,6 +20,7 @@ from memory.models import (
     Topic,
     TopicFact,
     TrashedRows,
+    User,
 )
 from memory.models.actors import RESEARCH
 from memory.models.errors import InvalidValue
@@ -27,33 +29,62 @@ from memory.services.records import acts as record_acts
 from memory.services.records import history as record_history
 from research.models import Hit, Report, Run
 from research.services.runs import trash as run_trash
+from research.services.runs.execution.starting import create_topic
+from tests import kept_users
 from tests.research import cast
 from tests.research.archived import state_of
-from tests.research.conftest import Providers
+from tests.research.conftest import Providers, carry_out, scripted_providers
 from tests.research.factories import make_run
 
 RunOf = Callable[[Topic], Run]
 
 
-@pytest.fixture
-def good(topic: Topic, providers: Providers, run_of: RunOf) -> Run:
-    """A baseline over two pages."""
+def baseline(owner: User, providers: Providers) -> Topic:
+    """Return a topic with a baseline over two pages."""
+    topic = create_topic(owner=owner, title="Solid-state batteries", by=owner.actor)
     cast.set_up(providers, 1, 2)
-    return run_of(topic)
+    carry_out(topic)
+    return topic
+
+
+@pytest.fixture(scope="module")
+def two_runs(stored_once: Any) -> UUID:
+    """The topic of a baseline, and of a second run that found a third page and left findings and a note."""
+    with stored_once(), scripted_providers() as providers:
+        owner = kept_users.copied("alice")
+        topic = baseline(owner, providers)
+        cast.set_up(providers, 2, 3)
+        run = carry_out(topic)
+        Observation.objects.create(
+            owner=owner, topic=topic, content="A finding of a bad run.", source=run.source,
+            category="finding", trust="external",
+        )  # fmt: skip
+        Note.objects.create(owner=owner, topic=topic, content="What the run did", source=run.source)
+    return topic.pk
 
 
 @pytest.fixture
-def bad(topic: Topic, good: Run, providers: Providers, run_of: RunOf) -> Run:
-    """A second run that found a third page, and of which findings and a note are left."""
-    cast.set_up(providers, 2, 3)
-    run = run_of(topic)
-    owner = topic.owner
-    Observation.objects.create(
-        owner=owner, topic=topic, content="A finding of a bad run.", source=run.source,
-        category="finding", trust="external",
-    )  # fmt: skip
-    Note.objects.create(owner=owner, topic=topic, content="What the run did", source=run.source)
-    return run
+def topic(two_runs: UUID, db: None) -> Topic:
+    """Alice's topic with two runs."""
+    return Topic.objects.get(pk=two_runs)
+
+
+@pytest.fixture
+def good(topic: Topic) -> Run:
+    """Its baseline."""
+    return topic.runs.get(number=1)
+
+
+@pytest.fixture
+def bad(topic: Topic) -> Run:
+    """Its second run."""
+    return topic.runs.get(number=2)
+
+
+@pytest.fixture
+def bobs_topic(bob: User, providers: Providers) -> Topic:
+    """Another topic, with one run."""
+    return baseline(bob, providers)
 
 
 def remove(run: Run, why: str = "") -> None:
@@ -94,7 +125,8 @@ def test_a_removed_run_comes_back_as_it_was(topic: Topic, bad: Run) -> None:
     assert not TrashedRows.objects.exists()
 
 
-def test_so_does_the_only_run(topic: Topic, good: Run) -> None:
+def test_so_does_the_only_run(bobs_topic: Topic) -> None:
+    topic, good = bobs_topic, bobs_topic.runs.get()
     before = state_of(topic.owner)
     remove(good)
     assert topic_memory.load(topic).memory is None
@@ -243,7 +275,8 @@ def test_deleted_for_good_nothing_of_the_run_is_left(topic: Topic, bad: Run) -> 
     assert topic.run_count == 2
 
 
-def test_a_topic_is_not_deleted_while_its_run_ends(topic: Topic, good: Run) -> None:
+def test_a_topic_is_not_deleted_while_its_run_ends(bobs_topic: Topic) -> None:
+    topic = bobs_topic
     make_run(topic, saved=False)
     topic.trash(by=topic.owner.actor)
     with pytest.raises(InvalidValue, match="still stopping"):

@@ -6,6 +6,7 @@ import io
 import uuid
 from collections.abc import Callable
 from datetime import date
+from functools import cache
 from typing import Any
 
 import pytest
@@ -39,6 +40,12 @@ def _every_language_is_offered(settings: Any) -> None:
     settings.LANGUAGES = [("en", "English"), *((code, code) for code in OTHERS)]
 
 
+@cache
+def stored_of(language: str) -> Catalog:
+    """Read each catalog once. No test may change it."""
+    return languages.read(language)
+
+
 def test_the_languages_with_a_catalog_are_offered() -> None:
     offered = [translation.to_locale(code) for code, _name in OFFERED if code != "en"]
 
@@ -47,7 +54,7 @@ def test_the_languages_with_a_catalog_are_offered() -> None:
 
 @pytest.mark.parametrize("language", languages.LANGUAGES)
 def test_every_message_is_translated_with_its_placeholders(language: str, wanted: Catalog) -> None:
-    stored = languages.read(language)
+    stored = stored_of(language)
     keys = {(m.context, m.id) for m in wanted if m.id}
 
     assert {(m.context, m.id) for m in stored if m.id} == keys, "run `make languages`"
@@ -57,7 +64,7 @@ def test_every_message_is_translated_with_its_placeholders(language: str, wanted
 @pytest.mark.parametrize("language", languages.LANGUAGES)
 def test_the_compiled_catalog_is_the_readable_one(language: str) -> None:
     compiled = io.BytesIO()
-    write_mo(compiled, languages.read(language))
+    write_mo(compiled, stored_of(language))
 
     path = languages.path_of(language).with_suffix(".mo")
     assert path.read_bytes() == compiled.getvalue(), "run `make languages`"

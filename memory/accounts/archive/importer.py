@@ -13,6 +13,7 @@ import uuid
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -46,6 +47,7 @@ from memory.models import (
     search_index,
 )
 from memory.models.actors import Actor
+from memory.services.records import traces
 
 MOST_AHEAD = 1_000_000  # an ID is kept if it is at most this far beyond the last run's, so that IDs stay short
 _REFERENCE = re.compile(
@@ -462,7 +464,9 @@ def _take_kind(archive: zipfile.ZipFile, kind: Kind, taking_in: TakingIn) -> Non
     for batch in _batches(archive, kind):
         rows = _rows(kind, batch, taking_in, counted)
         rows = _with_parents(kind, rows, taking_in, counted)
-        rows = _unknown(kind, rows, taking_in, counted)
+        # Searching for copies of what was deleted takes long, so that's done once for each batch.
+        with traces.together() if kind.purges else nullcontext():
+            rows = _unknown(kind, rows, taking_in, counted)
         stored = _stored(kind, rows, counted)
         counted.new += len(stored)
         remember(kind, stored, taking_in)

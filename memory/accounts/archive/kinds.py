@@ -44,7 +44,8 @@ class Kind:
     rows are fetched by the first of them.  `without` has columns that mean nothing elsewhere, `named`
     the foreign keys exported as names, `many` the many-to-many fields, and `citing` the columns whose
     text names records by ID.  `only` filters the exported rows.  `problem` returns why a row can't be
-    imported, `prepare` changes it before it is stored, and `finish` gets the new rows at the end.
+    imported, `prepare` changes it before it is stored (if it `purges`, it also permanently deletes
+    default records), and `finish` gets the new rows at the end.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Kind:
     own_alone: bool = False
     problem: Callable[[Any], str] = _fine
     prepare: Callable[[Any, Any], None] = _as_it_is
+    purges: bool = False
     finish: Callable[[Any, list[Any]], None] | None = None
 
     @property

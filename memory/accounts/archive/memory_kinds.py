@@ -622,6 +622,7 @@ MEMORY_KINDS = [
         memory.Note,
         problem=_too_long,
         prepare=_replace_default_identity,
+        purges=True,
     ),
     Kind("observations", gettext_lazy("observations"), memory.Observation, problem=_too_long),
     Kind("scratchpad", gettext_lazy("scratchpad entries"), memory.ScratchpadEntry),
@@ -631,6 +632,7 @@ MEMORY_KINDS = [
         memory.MemoryFile,
         problem=file_problem,
         prepare=replace_default_file,
+        purges=True,
         finish=finish_files,
     ),
     Kind(
