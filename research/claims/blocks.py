@@ -25,7 +25,7 @@ from beacon_site.text.cleaning import (
     without_references,
     without_rst,
 )
-from beacon_site.text.sentences import language_of, split
+from beacon_site.text.sentences import language_of, split, word_count
 from research.claims import latex, restructured_text, structured
 
 MOST_ENTRIES = 20_000  # per page; enough for a table of 10,000 rows
@@ -166,6 +166,10 @@ class Entry:
         """The statement in plain words, without its headings."""
         said = [f"{name}: {value}" if name else value for name, value in self.fields if value]
         return ": ".join(filter(None, [self.subject, "; ".join(said)]))
+
+    @cached_property
+    def words(self) -> int:
+        return word_count(self.text)
 
     @cached_property
     def match(self) -> str:

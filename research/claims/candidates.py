@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from functools import lru_cache
+from pathlib import Path
 
 # These openings refer to an earlier sentence, which isn't quoted.
 _OPENERS = {
@@ -73,6 +76,20 @@ _POINTS_BACK = re.compile(
     r"|\s(?:of|in|inside|with|to|for|by|from|on)\s(?:it|them)\.$",
     re.IGNORECASE,
 )
+# Other words that show it, for first reports. Comparing two versions of a page depends on the openings above.
+_WORDING = tomllib.loads(Path(__file__).with_name("wording.toml").read_text(encoding="utf-8"))
+_MORE_OPENINGS = {
+    code: re.compile(
+        rf"[\W_]*(?:{'|'.join(words)})" + ("" if code in _NO_SPACES else r"(?![\w'])"),
+        re.IGNORECASE,
+    )
+    for code, words in _WORDING["openings"].items()
+}
+_ELSEWHERE, _ABOUT_PAGE = (
+    re.compile("|".join(each for words in _WORDING[name].values() for each in words), re.IGNORECASE)
+    for name in ("elsewhere", "about_page")
+)
+_BRACKETS = ("()", "[]", "（）", "「」", "『』", "《》")
 _CODE = re.compile(
     r"[{}<>\\]|;\s*$|=>|->|==|!=|&&|\|\||::(?![A-Za-z])|\w\(\)|\w\(\w*[=,]|(?<!\w)--?\w+[= ]\S+\s--?\w|\$\w|>>>"
     r"|^\s*(?:import|from|def|class|const|let|var|function|SELECT|INSERT|UPDATE|pip|npm|git|sudo)\s+\S+.*[;(={]"
@@ -156,6 +173,7 @@ def is_boilerplate(sentence: str) -> bool:
     return _BOILERPLATE.search(sentence) is not None or _is_fragment(sentence)
 
 
+@lru_cache(maxsize=4_096)  # selecting statements asks for each sentence two or three times
 def begins_with_reference(sentence: str, language: str = "en") -> bool:
     """Whether a sentence begins with a pronoun or a connective (or "No further")."""
     opening = _OPENING.get(language)
@@ -163,6 +181,28 @@ def begins_with_reference(sentence: str, language: str = "en") -> bool:
     if language == "en" and (_LATE_PRONOUN.match(sentence) or _POINTS_BACK.search(sentence)):
         return True
     return opening is not None and opening.match(sentence) is not None
+
+
+def needs_previous(sentence: str, language: str = "en") -> bool:
+    """Whether a sentence can't be understood without the one before it."""
+    return more_openings(sentence, language) or begins_with_reference(sentence, language)
+
+
+def more_openings(sentence: str, language: str) -> bool:
+    """Whether a sentence begins with a reference that `begins_with_reference` doesn't know."""
+    more = _MORE_OPENINGS.get(language)
+    return more is not None and more.match(sentence.replace("’", "'")) is not None
+
+
+def refers_elsewhere(sentence: str) -> bool:
+    """Whether a sentence refers to another part of its page, or is cut inside a bracket."""
+    is_cut = any(sentence.count(one[0]) > sentence.count(one[1]) for one in _BRACKETS)
+    return is_cut or _ELSEWHERE.search(sentence) is not None
+
+
+def is_about_page(sentence: str) -> bool:
+    """Whether a sentence says what its page is for, or where to read more."""
+    return _ABOUT_PAGE.search(sentence) is not None
 
 
 def _is_fragment(sentence: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
-from itertools import takewhile
+from itertools import islice, takewhile
 from urllib.parse import urlsplit
 
 from rapidfuzz import fuzz
@@ -21,7 +21,15 @@ from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
 from research.claims import blocks, matching, page_news
 from research.claims.blocks import ITEM, PAIR, SENTENCE, Entry
-from research.claims.candidates import begins_with_reference, is_boilerplate, is_chatter
+from research.claims.candidates import (
+    begins_with_reference,
+    is_about_page,
+    is_boilerplate,
+    is_chatter,
+    more_openings,
+    needs_previous,
+    refers_elsewhere,
+)
 from research.claims.quoting import fold
 from research.claims.terms import is_wide_text, terms
 
@@ -105,10 +113,15 @@ EMBEDDED = 40  # the best of those, which get vectors: a few milliseconds each
 # In words. A new page of a law or of rules has long sentences.
 SHORTEST, LONGEST, LONGEST_NEWS = 5, 60, 80
 SHORT, SHORT_WEIGHT = 14, 0.008  # what each word that a sentence lacks costs
+# What a sentence gains with its length up to this many words: it often says when and why, too.
+ENOUGH_WORDS, LENGTH_WEIGHT = 30, 0.3
+# With fewer words, a sentence often says little. With more but no full stop, it's the rest of a list.
+FEW_WORDS, MOST_OF_FRAGMENT = 9, 30
+LONGEST_PAIR = 50  # words of a sentence and the one before it, which it needs
 FIRST_LEAD = 0.3  # of a page's first statement below its title, if it has a word of the topic
 LEAD = 600  # characters at the top of a page that show its subject
 FOCUS_WEIGHT = 0.4
-LEAST_OF_BEST = 0.5
+LEAST_OF_BEST = 0.55
 # share of the findings: this many of the best pages contribute at least one statement each
 LEAST_PAGES = 0.5
 MOST_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
@@ -118,6 +131,7 @@ ON_TOPIC, OFF_TOPIC = 0.6, 1.5
 # What a statement gains if it has the topic's rare words, and the share of them that it or what is
 # around it must have after the first few. So a report on pages that hardly mention the topic is short.
 RARE, LEAST_CLOSE, ALWAYS = 0.5, 0.6, 3
+LEAST_OWN = 0.25  # the share of them that the statement itself must have
 # With this many statements on the topic for each one wanted, others are left out. A statement is on the
 # topic if its page is news or this relevant, or if it or what is around it has this share of the
 # topic's words.
@@ -133,10 +147,12 @@ _MANY_OWNERS = (
     "github.com", "gitlab.com", "codeberg.org", "bitbucket.org", "huggingface.co", "npmjs.com",
     "pypi.org", "reddit.com", "medium.com", "youtube.com", "linkedin.com", "facebook.com", "x.com",
 )  # fmt: skip
+_DOUBLE_MARK = re.compile(r"([.?!:。？！：])\s?[:：]\s")  # "Why?: Because …"
 _NUMBER = re.compile(r"\d")
 _DIGITS = re.compile(r"\d+")
 _NAME = re.compile(r"[^\W\d_]*[A-Z][\w-]*")
-_END = re.compile(r"[.!。！」”\"')\]]$")
+_END = re.compile(r"[.!。！．」”\"')\]]$")
+_STOP = re.compile(r"[.!。！．][”\"')\]]*$")
 _CHANGE = re.compile(
     r"\b(?:releas\w+|publish\w+|launch\w+|announc\w+|introduc\w+|end(?:s|ed)|now|no longer|latest|newest|rais\w+|ris(?:es?|ing)"
     r"|rose|fell|falls?|drop\w*|cut|increas\w+|decreas\w+|grew|reach\w+|remov\w+|adds?|added|replac\w+|deprecat\w+|support\w*"
@@ -147,9 +163,9 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = re.compile(r"\{\{|\}\}|\{%|:::|<\w[^<>]*=")  # of a template that wasn't rendered
-_TEMPLATE = re.compile(r"\{%")  # braces are also data in a record
+_TEMPLATE = re.compile(r"\{%|\]\(\S|:::|\bmailto:")  # braces are also data in a record
 # Front matter, a heading, a callout, a listing or an image that was read as text, or an aside
-_RAW = re.compile(r"\A(?:\+\+\+|[?!]{3}\+?|#{1,6})\s|\A\(| ---- |\bimage::?[^\s\[]*\[")
+_RAW = re.compile(r"\A(?:\+\+\+|[?!]{3}\+?|#{1,6})\s|\A\(| ---- |\bimage::?\S")
 # Words of a topic that ask for news, and that its pages needn't contain.
 _ASKS = re.compile(
     r"\b(?:latest|news|updates?|neuest\w*|aktuell\w*|neuigkeiten|nachrichten|actualités?|nouvelles|noticias|novedades)\b"
@@ -224,6 +240,10 @@ class _Page:
     rarity: dict[str, float] = field(default_factory=dict)  # of each word of the query
 
     @cached_property
+    def line(self) -> str:
+        return one_line(self.reading.body)
+
+    @cached_property
     def title_terms(self) -> set[str]:
         return set(terms(self.reading.title, self.language))
 
@@ -245,6 +265,7 @@ class _Candidate:
     is_near: bool = True  # it or what is around it has enough of the topic's words
     score: float = 0.0
     closeness: float = 0.0  # to the topic: the share of its words, rare ones counting more
+    own: float = 0.0  # the same share, only of the words in the statement itself
 
     @cached_property
     def key(self) -> str:
@@ -287,9 +308,11 @@ def find(
         candidate.order = order
         candidate.score = _score(candidate)
     candidates.sort(key=_rank)
-    best = [one for one in candidates[: 3 * COMPARED] if not _is_noise(one)][:COMPARED]
+    best = list(islice((one for one in candidates[: 3 * COMPARED] if not _is_noise(one)), COMPARED))
     near = [one for one in best if one.is_near]
     best = near if len(near) >= ENOUGH_NEAR * limit else best
+    for one in best:
+        one.score -= 0.25 * refers_elsewhere(one.entry.text)
     _add_centrality(best)
     if embed:
         _add_meaning(best, f"{topic}. {narrowed} {focus}".strip(), embed)
@@ -436,11 +459,14 @@ def _candidates(page: _Page) -> list[_Candidate]:
     around: defaultdict[int, set[str]] = defaultdict(set)
     headed: set[tuple[str, ...]] = set()
     found: list[_Candidate] = []
-    for entry in page.entries:
+    for entry in page.entries if page.is_news else _with_neighbours(page):
         words = terms(entry.text, page.language)
         is_later = bool(around[entry.group]) and entry.kind == SENTENCE
         around[entry.group].update(words)
-        text = page_news.words_of(entry, page.reading.title)
+        if page.is_news:
+            text = page_news.words_of(entry, page.reading.title)
+        else:
+            text = _worded(entry, page.reading.title)
         if not _is_statement(entry, text, page):
             continue
         candidate = _Candidate(page, entry, text, words, 0, around[entry.group], is_later=is_later)
@@ -461,6 +487,70 @@ def _candidates(page: _Page) -> list[_Candidate]:
     return found
 
 
+def _with_neighbours(page: _Page) -> list[Entry]:
+    """Return the statements of a page, with sentences that need the one before them joined to it.
+
+    An item of a list that is a whole sentence is a sentence, too.
+    """
+    found: list[Entry] = []
+    before: Entry | None = None
+    for entry in page.entries:
+        if before and before.group == entry.group and (whole := _joined(before, entry, page)):
+            # A long first sentence can also be understood without the second one.
+            if before.words < SHORT:
+                found.pop()
+            found.append(whole)
+        elif _is_sentence(entry):
+            said = (("", entry.text),)
+            found.append(replace(entry, kind=SENTENCE, subject="", fields=said))
+        else:
+            found.append(entry)
+        before = entry
+    return found
+
+
+def _is_sentence(entry: Entry) -> bool:
+    """Whether an item of a list is a whole sentence with enough words to be a statement."""
+    if entry.kind != ITEM or entry.fields or entry.text[:1].islower():
+        return False
+    return bool(_STOP.search(entry.text)) and entry.words >= SHORT
+
+
+def _joined(before: Entry, entry: Entry, page: _Page) -> Entry | None:
+    """Return two sentences as one statement if the second one needs the first, which needs none."""
+    if before.kind != SENTENCE or entry.kind != SENTENCE:
+        return None
+    if before.words + entry.words > LONGEST_PAIR:
+        return None
+    if not needs_previous(entry.text, page.language) or needs_previous(before.text, page.language):
+        return None
+    if not (_is_quotable(before.text) and _is_quotable(entry.text)) or is_chatter(entry.text):
+        return None
+    for space in (" ", ""):
+        quote = f"{before.quote}{space}{entry.quote}"
+        if quote in page.line:
+            text = f"{before.text}{space}{entry.text}"
+            return replace(before, fields=(("", text),), quote=quote)
+    return None
+
+
+def _is_quotable(sentence: str) -> bool:
+    """Whether a sentence can be part of a statement that has two."""
+    is_whole = _END.search(sentence) is not None
+    return is_whole and not refers_elsewhere(sentence) and not is_about_page(sentence)
+
+
+def _worded(entry: Entry, title: str) -> str:
+    """Return a statement in plain words, without a colon that its page doesn't have."""
+    text = page_news.words_of(entry, title)
+    if entry.kind == ITEM and entry.subject and len(entry.fields) == 1:
+        said = blocks.plain_words(entry.quote)
+        for space in (" ", ""):
+            if f"{entry.subject}{space}{entry.fields[0][1]}" in said:
+                text = text.replace(f"{entry.subject}: ", f"{entry.subject}{space}", 1)
+    return _DOUBLE_MARK.sub(r"\1 ", text)
+
+
 def _stated_path(entry: Entry) -> tuple[str, ...]:
     """Return the path to the nearest heading that is meaningful by itself."""
     for depth in range(len(entry.path), 0, -1):
@@ -476,7 +566,8 @@ def _headed(heading: str, candidate: _Candidate) -> str:
     text = candidate.entry.text
     if candidate.entry.kind != SENTENCE or (shared >= len(wanted) and not text[:1].islower()):
         return candidate.text
-    return shorten(f"{heading.rstrip(':.')}: {text}", page_news.LONGEST)
+    mark = "" if heading.endswith(("?", "？", "!", "！")) else ":"
+    return shorten(f"{heading.rstrip(':.')}{mark} {text}", page_news.LONGEST)
 
 
 def _is_whole(candidate: _Candidate) -> bool:
@@ -506,9 +597,11 @@ def _is_statement(entry: Entry, text: str, page: _Page) -> bool:
     is_plain_item = entry.kind == ITEM and not entry.fields
     if entry.kind == SENTENCE or (is_plain_item and page.is_news):
         return SHORTEST <= count <= longest and not text.endswith(("?", "？", ":", "："))
-    if entry.kind == PAIR and not entry.headings and entry.order < 12:
+    if entry.kind == PAIR and len(entry.headings) <= (not page.is_news) and entry.order < 12:
         return False  # the head of a page: its author, date, layout
-    if not entry.fields or text == entry.subject or text.endswith(f", {entry.subject}"):
+    if not entry.fields or text.endswith((":", "：")):
+        return False
+    if text == entry.subject or text.endswith(f", {entry.subject}"):
         return False  # its values are links or settings
     return 2 <= count <= longest and page_news.share_of(entry) >= 1.0
 
@@ -519,11 +612,17 @@ def _is_noise(candidate: _Candidate) -> bool:
         return True
     if _RAW.search(candidate.text) or _RAW.match(candidate.entry.text):
         return True
+    is_long = candidate.entry.words >= MOST_OF_FRAGMENT
+    if not candidate.page.is_news and is_long and not _is_whole(candidate):
+        return True
     # A new page of rules, terms or instructions says its news to the reader.
     is_litter = is_boilerplate if candidate.page.is_news else is_chatter
     # Words of the heading aren't boilerplate: a leak of cookies, a change of the terms.
     is_exempt = candidate.entry.kind != SENTENCE or candidate.is_of_heading
-    return not is_exempt and is_litter(candidate.entry.text)
+    if is_exempt:
+        return False
+    is_aside = is_litter(candidate.entry.text)
+    return is_aside or (not candidate.page.is_news and is_about_page(candidate.entry.text))
 
 
 def _score(candidate: _Candidate) -> float:
@@ -531,10 +630,11 @@ def _score(candidate: _Candidate) -> float:
     own = set(candidate.terms)
     heads = " ".join(entry.headings).casefold()
     folded = candidate.text.casefold()
-    whole = said = near = rare = all_rare = 0.0
+    whole = said = near = rare = own_rare = all_rare = 0.0
     for term, weight in page.query.items():
+        is_own = term in own or _is_in(term, folded)
         where = max(
-            1.0 * (term in own or _is_in(term, folded)), 0.7 * _is_in(term, heads),
+            1.0 * is_own, 0.7 * _is_in(term, heads),
             0.6 * (term in page.title_terms), 0.5 * (term in candidate.paragraph),
         )  # fmt: skip
         whole += weight
@@ -542,13 +642,15 @@ def _score(candidate: _Candidate) -> float:
         near += weight * (where > 0)
         if weight > FOCUS_WEIGHT:  # the topic itself
             rare += page.rarity[term] * where
+            own_rare += page.rarity[term] * is_own
             all_rare += page.rarity[term]
     local = said / whole if whole else 0.0
-    candidate.closeness = rare / all_rare if all_rare else 0.0
+    if all_rare:
+        candidate.closeness, candidate.own = rare / all_rare, own_rare / all_rare
     is_about = page.is_news or page.relevance >= RELEVANT
     candidate.is_near = is_about or near >= LEAST_NEAR * whole
     lead = 1 / (1 + entry.order / 4)
-    score = 0.4 * page.relevance + 0.3 * local + 0.12 * lead + _bonus(candidate)
+    score = 0.4 * page.relevance + 0.3 * local + 0.06 * lead + _bonus(candidate)
     # On a page about other things too, such as a link round-up, most statements aren't on the topic.
     if not page.is_news:
         score -= OFF_TOPIC * max(0.0, ON_TOPIC - local) * (1 - page.relevance)
@@ -564,13 +666,21 @@ def _bonus(candidate: _Candidate) -> float:
     text, entry = candidate.text, candidate.entry
     value = 0.04 * bool(_NUMBER.search(text)) + 0.04 * min(2, len(_CHANGE.findall(text)))
     kinds = {kind for kind, _v in values.typed_values(text)}
-    value += 0.05 * (values.DATE in kinds) + 0.03 * bool(kinds & {values.AMOUNT, values.PERCENT})
+    value += 0.05 * (values.DATE in kinds) + 0.06 * bool(kinds & {values.AMOUNT, values.PERCENT})
     value += 0.15 * candidate.lead - 0.04 * candidate.is_later - 0.4 * candidate.is_template
-    value -= 0.4 * begins_with_reference(text, candidate.page.language)
+    language = candidate.page.language
+    if begins_with_reference(text, language):
+        value -= 0.4
+    elif not candidate.page.is_news and entry.kind == SENTENCE:
+        is_bare = text == entry.text  # a heading says some of what the sentence refers to
+        if more_openings(entry.text, language) if is_bare else needs_previous(entry.text, language):
+            value -= 0.4 if is_bare else 0.15
     if not _NUMBER.search(text):
-        value -= SHORT_WEIGHT * max(0, SHORT - word_count(entry.text))
+        value -= SHORT_WEIGHT * max(0, SHORT - entry.words)
     if entry.kind == SENTENCE:
-        value -= 0.12 * bool(_PERSONAL.search(text)) + 0.08 * (not _is_whole(candidate))
+        value -= 0.12 * bool(_PERSONAL.search(text)) + 0.2 * (not _is_whole(candidate))
+        count = min(ENOUGH_WORDS, entry.words)
+        value += LENGTH_WEIGHT * math.log(max(count, SHORT) / SHORT) - 0.2 * (count < FEW_WORDS)
         value -= 0.15 * (page_news.share_of(entry) < 1.0)
     else:
         value += 0.03 * (len(entry.fields) > 1) - 0.05 * (not entry.subject)
@@ -662,7 +772,8 @@ def _select(
             continue
         if not page.is_news:
             most_prose = max(2, round(MOST_OF_PROSE * prose[page.place]))
-            is_far = candidate.closeness < LEAST_CLOSE and len(taken) >= ALWAYS
+            is_far = candidate.closeness < LEAST_CLOSE or candidate.own < LEAST_OWN
+            is_far = is_far and len(taken) >= ALWAYS
             is_weak = candidate.score < LEAST_OF_BEST * top and not is_owed
             if is_far or is_weak or (is_sentence and told[page.place] >= most_prose):
                 continue
@@ -700,8 +811,13 @@ def _most_of(page: _Page, pages: int, limit: int) -> int:
 def _is_wanted(candidate: _Candidate, taken: Sequence[_Candidate], excluded: Sequence[str]) -> bool:
     if candidate.key == match_key(candidate.page.reading.title):
         return False
-    if any(same(candidate.text, other.text) for other in taken):
-        return False
+    for other in taken:
+        if same(candidate.text, other.text):
+            return False
+        if other.page is candidate.page and (
+            candidate.entry.quote in other.entry.quote or other.entry.quote in candidate.entry.quote
+        ):
+            return False
     found = matching.match(candidate.text, excluded) if excluded else None
     return found is None or found.kind != "confirmed"
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from beacon_site.text.sentences import sentences
-from research.claims.candidates import begins_with_reference, is_chatter
+from research.claims.candidates import (
+    begins_with_reference,
+    is_about_page,
+    is_chatter,
+    needs_previous,
+    refers_elsewhere,
+)
 
 
 @pytest.mark.parametrize(
@@ -71,3 +77,100 @@ def test_a_chinese_sentence_with_a_name_in_capitals_is_no_list():
     assert not is_chatter("TUNA 镜像站将不定期检视空间利用情况，并可能在未来继续移除任何内容。")
     assert not is_chatter("此刻推荐的稳定基线是 2023Q1。")
     assert is_chatter("HOME DOCS BLOG ABOUT NEWS contact us")
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("en", "It uses the Argon2 key derivation function."),
+        ("de", "In diesen Fällen wird der Lohn bis zum 15. des Monats gezahlt."),
+        ("fr", "Dans ce cas, la durée de conservation est de cinq ans."),
+        ("es", "En consecuencia, el plazo termina a los 90 días."),
+        ("pt", "Neste caso, o prazo é de 90 dias."),
+        ("zh", "根据上述方式，可以依次排查原因。"),
+        ("ja", "このような場合は、通知が送信されません。"),
+    ],
+)
+def test_a_sentence_that_refers_back_needs_the_one_before_it(language: str, sentence: str):
+    assert needs_previous(sentence, language)
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("de", "Zusätzlich zum Überschuss lädt die Wallbox nachts mit günstigem Strom."),
+        ("fr", "Dans la région, la durée de conservation est de cinq ans."),
+        ("es", "En España, el plazo termina a los 90 días."),
+        ("zh", "在中国，慢查询日志默认开启。"),
+        ("ja", "通知チャンネルは最大10件まで登録できます。"),
+    ],
+)
+def test_a_sentence_with_its_own_subject_needs_no_other(language: str, sentence: str):
+    assert not needs_previous(sentence, language)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "In the example above, the first password is used.",
+        "The following services are affected by the change:",
+        "The publication of open data has several steps (cf.",
+        "Absatz 1 gilt nicht für die Entgeltansprüche der Arbeitnehmer.",
+        "Wie folgt wird der Tarif berechnet.",
+        "Les champs sont décrits ci-dessous.",
+        "Los campos se describen a continuación.",
+        "Os campos são descritos abaixo.",
+        "处理过程如下图所示。",
+        "エラーメッセージは、以下のパターンで作成します。",
+    ],
+)
+def test_a_reference_to_another_part_of_the_page_is_seen(sentence: str):
+    assert refers_elsewhere(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The price rose in the following year.",
+        "Artikel 5 Absatz 1 der Verordnung verbietet die Speicherung.",
+        "Im Satz ist das Trinkgeld enthalten.",
+        "The quota (5 TiB) is checked every night.",
+        "上下文长度增加到 20 万个词元。",
+    ],
+)
+def test_other_sentences_refer_to_nothing_on_the_page(sentence: str):
+    assert not refers_elsewhere(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "This guide explains how billing works in practice.",
+        "More information can be found on the page about parental leave.",
+        "See the billing reference for all limits.",
+        "Diese Seite beschreibt die Einrichtung der Wallbox.",
+        "Weitere Informationen finden Sie auf der Website.",
+        "Cette page présente les obligations des administrations.",
+        "Esta guía explica los pasos de la instalación.",
+        "Esta página descreve os limites da conta.",
+        "本页面列举了一些常见的优化方法。",
+        "要处理慢查询，参阅分析慢查询。",
+        "詳しくはヘルプページをご覧ください。",
+    ],
+)
+def test_what_a_page_says_about_itself_is_seen(sentence: str):
+    assert is_about_page(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Users see how much storage is left.",
+        "This page limit was raised from 20 to 30 pages.",
+        "Die Website der Stadt zeigt die Wasserqualität aller Badeseen.",
+        "新版本文件的大小上限为 10 MB。",
+        "日本文化庁は基準を改定しました。",
+    ],
+)
+def test_what_is_about_the_subject_is_not_about_the_page(sentence: str):
+    assert not is_about_page(sentence)

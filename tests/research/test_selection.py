@@ -417,3 +417,104 @@ def test_words_that_no_page_has_dont_make_a_report_short():
     pages = [page(n, f"Tram {n}", text) for n, text in enumerate(texts, 1)]
 
     assert len(sentences(*pages, topic="Tram Straßenbahneröffnungen")) == len(texts)
+
+
+LINE = "The airport line of the tram opens for passengers in March 2027."
+
+
+@pytest.mark.parametrize(
+    ("language", "first", "second"),
+    [
+        ("en", LINE, "It has twelve stops between the harbour and the airport."),
+        (
+            "de",
+            "Die Tram zum Flughafen fährt ab März 2027 im Takt von zehn Minuten.",
+            "In diesem Takt passen alle Züge auf die eingleisige Strecke am Hafen.",
+        ),
+        (
+            "zh",
+            "机场有轨电车（Tram）线路将于二〇二七年三月正式开通运营。",
+            "这条线路在港口和机场之间共设有十二个车站和一个车辆段。",
+        ),
+    ],
+)
+def test_a_sentence_comes_with_the_one_it_needs(language: str, first: str, second: str):
+    space = "" if language == "zh" else " "
+    text = f"{first}{space}{second}\n"
+    (found,) = find([page(1, "Tram", text)], topic="Tram")
+
+    assert found.sentence == found.quote == f"{first}{space}{second}"
+    assert found.quote in one_line(text)
+
+
+def test_a_sentence_in_another_paragraph_stays_alone():
+    told = sentences(page(1, "Tram", f"{LINE}\n\nIt has twelve stops.\n"), topic="Tram")
+
+    assert LINE in told
+
+
+def test_a_hint_to_another_page_is_not_joined():
+    told = sentences(page(1, "Tram", f"{LINE} See the timetable of the tram.\n"), topic="Tram")
+
+    assert told == [LINE]
+
+
+def test_two_statements_never_share_a_sentence():
+    first = "通往国际机场的有轨电车（Tram）新线路将于二〇二七年三月面向全体市民正式开通运营，全程十八公里。"
+    second = "这条线路在港口和国际机场之间共设有十二个车站、两个车辆段和一座跨越内港的新桥梁。"
+    told = sentences(page(1, "Tram", f"{first}{second}\n"), topic="Tram")
+
+    assert len(told) == 1
+
+
+def test_a_whole_sentence_in_a_list_is_a_finding():
+    item = "The tram line to the airport will have twelve stops and two depots by March 2027."
+    told = sentences(page(1, "Tram", f"# Tram\n\n- {item}\n- Two depots\n"), topic="Tram")
+
+    assert told == [item]
+
+
+def test_a_marked_beginning_of_a_sentence_gets_no_colon():
+    text = "# Tram plans\n\n- **Tram stops** at the harbour have 12 doors and 3 ticket machines\n"
+    told = sentences(page(1, "Tram", text), topic="Tram")
+
+    assert told and "Tram stops at the harbour" in told[0]
+
+
+def test_a_question_above_a_sentence_keeps_its_mark():
+    text = f"# When does the new tram line open?\n\n{LINE}\n"
+
+    assert sentences(page(1, "Tram", text), topic="Tram") == [
+        f"When does the new tram line open? {LINE}"
+    ]
+
+
+def test_a_list_that_lost_its_marks_is_no_finding():
+    tasks = "Tram tasks Anna: write to the council Berta: " + "ask about the tram depot " * 8
+    told = sentences(page(1, "Tram", f"{LINE}\n\n{tasks}\n"), topic="Tram")
+
+    assert told == [LINE]
+
+
+def test_data_about_a_page_below_its_title_is_no_finding():
+    text = f"# Law on trams in the city\n\nDate of tram issue: 2021-09-22\n\n{LINE}\n"
+    told = sentences(page(1, "Tram", text), topic="Tram")
+
+    assert not [one for one in told if "2021-09-22" in one]
+
+
+def test_statements_without_a_word_of_the_topic_are_left_out():
+    places = ["harbour", "airport", "castle", "university"]
+    pages = [
+        page(
+            n,
+            f"Tram to the {place}",
+            f"# Tram to the {place}\n\nTram line T{n} to the {place} opens in March 203{n}.\n\n"
+            f"The museum raised its entry fee for visitors of the {place} to 1{n} euros in 2026.\n",
+        )
+        for n, place in enumerate(places, start=1)
+    ]
+    told = sentences(*pages, topic="Tram")
+
+    assert len(told) == 4
+    assert not [one for one in told if "museum" in one]
