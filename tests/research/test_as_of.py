@@ -36,7 +36,7 @@ ACTS = st.lists(
 )  # fmt: skip
 QUERIES = ("harbour", "harbour lantern copper", '"copper violet"', "granite -meadow", "kind:rule")
 MANY = settings(
-    max_examples=12,
+    max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,

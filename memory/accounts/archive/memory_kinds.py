@@ -514,12 +514,7 @@ MEMORY_KINDS = [
         key=("scope",),
         own_alone=True,
     ),
-    Kind(
-        "review-levels",
-        gettext_lazy("review rules"),
-        memory.ReviewLevel,
-        key=("kind", "writer"),
-    ),
+    Kind("review-levels", gettext_lazy("review rules"), memory.ReviewLevel, key=("kind", "writer")),
     Kind(
         "refused-sources",
         gettext_lazy("blocked sources"),
@@ -527,18 +522,8 @@ MEMORY_KINDS = [
         key=("kind", "name"),
         own_alone=True,
     ),
-    Kind(
-        "saved-views",
-        gettext_lazy("saved views"),
-        memory.SavedView,
-        key=("page", "name"),
-    ),
-    Kind(
-        "names",
-        gettext_lazy("merged names"),
-        memory.NameAlias,
-        key=("key",),
-    ),
+    Kind("saved-views", gettext_lazy("saved views"), memory.SavedView, key=("page", "name")),
+    Kind("names", gettext_lazy("merged names"), memory.NameAlias, key=("key",)),
     Kind(
         "source-rules",
         gettext_lazy("source rules for all topics"),
