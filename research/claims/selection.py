@@ -165,7 +165,11 @@ _CHANGE = re.compile(
 _MARKUP = re.compile(r"\{\{|\}\}|\{%|:::|<\w[^<>]*=")  # of a template that wasn't rendered
 _TEMPLATE = re.compile(r"\{%|\]\(\S|:::|\bmailto:")  # braces are also data in a record
 # Front matter, a heading, a callout, a listing or an image that was read as text, or an aside
-_RAW = re.compile(r"\A(?:\+\+\+|[?!]{3}\+?|#{1,6})\s|\A\(| ---- |\bimage::?\S")
+_RAW = re.compile(
+    r"\A(?:\+\+\+|[?!]{3}\+?|#{1,6})\s|\A\(| ---- |\b(?:image|xref)::?\S|(?<![\w$])\{[a-z][a-z-]+\}"
+    r"|\b(?:slug|kicker|deck|layout|permalink|summary|description): .*\b(?:title|slug|kicker|deck|summary|date|tags): "
+    r"|\btitle: .*\b(?:slug|kicker|deck|summary|date|tags|description): "
+)
 # Words of a topic that ask for news, and that its pages needn't contain.
 _ASKS = re.compile(
     r"\b(?:latest|news|updates?|neuest\w*|aktuell\w*|neuigkeiten|nachrichten|actualités?|nouvelles|noticias|novedades)\b"
