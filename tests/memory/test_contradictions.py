@@ -19,7 +19,7 @@ from memory.models import Conflict, TopicFact, User
 from memory.models.actors import Actor
 from memory.services.files.saving import append_to
 from memory.services.notes.saving import edit_note, supersede, write_note
-from memory.services.observations.saving import write_observation
+from memory.services.observations.saving import is_near, write_observation
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions
 from tests.memory.conflict_cast import topic_of
@@ -62,6 +62,30 @@ def test_a_long_note_is_compared_by_its_statements() -> None:
     assert statements(text) == ["The wiki has 4 admins.", OLD]
     [found] = differences(text, NEW)
     assert (found.old, found.kind) == (OLD, "version")
+
+
+BUDGET = "The budget for Heron is {}."
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("20 €", "-20 €"), ("20 €", "20 $"), ("€20", "20 £"), ("5 mg", "5 µg"), ("−5 °C", "5 °C")],
+)
+def test_the_same_number_with_another_sign_or_unit_contradicts(old: str, new: str) -> None:
+    for texts in ((old, new), (new, old)):
+        was, now = (BUDGET.format(text) for text in texts)
+        assert [one.kind for one in differences(was, now)] == ["amount"]
+        assert not is_near(was, now)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("20 €", "20 EUR"), ("€20", "20 €"), ("20", "20 €"), ("-20 €", "−20 €"), ("20 €", "~20 €"),
+     ("20 €", "25 $"), ("5–10 €", "5 – 10 €"), ("10:00", "10:00 am"), ("5 mg", "5")],
+)  # fmt: skip
+def test_the_same_value_in_another_spelling_does_not_contradict(old: str, new: str) -> None:
+    for texts in ((old, new), (new, old)):
+        assert not [*differences(*(BUDGET.format(text) for text in texts))]
 
 
 # --- what is known ---
@@ -121,6 +145,15 @@ def test_two_notes_a_minute_apart_become_one_conflict(alice: User) -> None:
     [found] = Conflict.objects.of(alice).standing()
     assert (found.left_id, found.right_id) == (old.pk, new.pk)
     assert (found.kind, found.reason) == ("contradiction", "version")
+
+
+def test_notes_that_differ_only_in_a_sign_become_a_conflict(alice: User) -> None:
+    old = note(alice, BUDGET.format("20 €"))
+    new = note(alice, BUDGET.format("-20 €"))
+    contradictions.report(new)
+    [found] = Conflict.objects.of(alice).standing()
+    assert (found.left_id, found.right_id) == (old.pk, new.pk)
+    assert (found.kind, found.reason) == ("contradiction", "amount")
 
 
 def test_an_agents_write_is_compared_after_its_commit(
