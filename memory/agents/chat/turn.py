@@ -25,6 +25,7 @@ from beacon_site.net.errors import ProviderError
 from beacon_site.providers.llm.base import LlmProfile, ToolCall
 from beacon_site.providers.llm.base import Message as Said
 from beacon_site.providers.llm.tokens import SHARE, trimmed
+from beacon_site.text import values
 from beacon_site.text.cleaning import (
     as_data,
     clean,
@@ -36,7 +37,7 @@ from beacon_site.text.cleaning import (
 )
 from beacon_site.text.dates import zone_of
 from beacon_site.text.markdown import FILE
-from beacon_site.text.sentences import split_sentences
+from beacon_site.text.sentences import split, split_sentences
 from memory.agents.chat.conversation import check, citation_marks, records_as_named
 from memory.agents.tools.loop import ANSWERED, CallRecord, LoopResult, run_loop
 from memory.agents.tools.types import ToolContext
@@ -79,14 +80,19 @@ class Statement:
     worth: float = 0.0
 
     @property
-    def key(self) -> str:
-        return match_key(self.text)
+    def key(self) -> tuple[str, tuple[str, ...]]:
+        return _key(self.text)
 
     def repeats(self, other: Statement) -> bool:
         """Whether the other one says it too. Notes with the same words are shown together."""
         if self.text == other.text and self.hit.type in ("note", "section"):
             return False
-        return self.key in other.key or other.key in self.key
+        short, long = sorted((self.text, other.text), key=lambda text: len(match_key(text)))
+        words = match_key(short)
+        if words not in match_key(long):
+            return False
+        parts = [part for part in split(long) if words in match_key(part)] or [long]
+        return not all(values.are_other_measures(short, part) for part in parts)
 
     @property
     def is_of_report(self) -> bool:
@@ -97,6 +103,11 @@ class Statement:
     def is_of_summary(self) -> bool:
         """Whether it's from the summary of a run, which also tells the question and the counts."""
         return self.hit.type == "note" and self.hit.record.source.startswith("run:")
+
+
+def _key(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return what equal statements share: their words and numbers, with their signs."""
+    return match_key(text), values.marks(text)
 
 
 def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> str:
@@ -147,22 +158,22 @@ def _best(found: list[Statement], talk: ConversationContext) -> list[Statement]:
     for one, worth in zip(found, points, strict=True):
         one.worth = (worth + one.hit.score / 10) * (OF_REPORT if one.is_of_report else 1)
     replaced = _replaced_in_reports(found)
-    by_key: dict[str, list[Statement]] = {}
+    by_key: dict[Any, list[Statement]] = {}
     for one in found:
         if not one.is_of_report:
             by_key.setdefault(one.key, []).append(one)
     for one in found:
-        if later := by_key.get(match_key(one.hit.found_later), []):
+        if later := by_key.get(_key(one.hit.found_later), []):
             for other in later:
                 other.worth = max(other.worth, one.worth)
             one.worth = 0.0
     if not _NUMBER.search(words):
         alike: dict[str, float] = {}
         for one in found:
-            shape = _NUMBER.sub("0", one.key)
+            shape = _shape(one)
             alike[shape] = max(alike.get(shape, 0.0), one.worth)
         for one in found:
-            one.worth = one.worth and alike[_NUMBER.sub("0", one.key)]
+            one.worth = one.worth and alike[_shape(one)]
     first = max((one.worth for one in found if not one.is_of_summary), default=0.0)
     best: list[Statement] = []
     for one in sorted(found, key=_rank):
@@ -174,7 +185,11 @@ def _best(found: list[Statement], talk: ConversationContext) -> list[Statement]:
     return best[:MOST_STATEMENTS]
 
 
-def _replaced_in_reports(found: list[Statement]) -> set[str]:
+def _shape(one: Statement) -> str:
+    return _NUMBER.sub("0", match_key(one.text))
+
+
+def _replaced_in_reports(found: list[Statement]) -> set[Any]:
     """Return the keys of sentences of reports that are findings of which a later run found a change."""
     overtaken = KINDS["observation"].overtaken
     quoted = [one for one in found if one.is_of_report]
@@ -185,7 +200,7 @@ def _replaced_in_reports(found: list[Statement]) -> set[str]:
         content__in={one.text for one in quoted},
     )
     rows = {finding.pk: finding for finding in findings}
-    return {match_key(rows[key].content) for key in overtaken(list(rows.values()))}
+    return {_key(rows[key].content) for key in overtaken(list(rows.values()))}
 
 
 _NUMBER = re.compile(r"\d+")
