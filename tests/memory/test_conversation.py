@@ -249,7 +249,14 @@ def test_without_a_model_recall_answers_in_quotes_and_it_is_said(session: Sessio
     assert answer.by == "recall"
     assert "“The harbour of Kobe closes on Sundays.”" in answer.content
     assert [cite["id"] for cite in answer.cites] == [str(note.pk)]
-    assert "No model is set up" in answer.notice
+    assert answer.notice == "No model is set up. Here’s what I found in memory."
+
+
+def test_without_a_model_an_answer_that_found_nothing_does_not_say_that_it_did(session: Session):
+    answer = said(session, "When does the harbour close?")
+
+    assert answer.content.startswith("I didn’t find anything about that in memory.")
+    assert answer.notice == "No model is set up."
 
 
 def test_without_a_model_words_to_be_remembered_are_noted_and_nothing_is_looked_up(
@@ -257,6 +264,7 @@ def test_without_a_model_words_to_be_remembered_are_noted_and_nothing_is_looked_
 ):
     answer = said(session, "Remember that the harbour closes on Sundays.")
     assert (answer.content, answer.cites) == ("Noted. I’ll keep this for 30 days.", [])
+    assert answer.notice == "No model is set up."
 
 
 def test_a_model_that_fails_is_told_with_its_reason_and_recall_answers(
@@ -266,7 +274,7 @@ def test_a_model_that_fails_is_told_with_its_reason_and_recall_answers(
     answer = said(session, "When does the harbour close?")
 
     assert (answer.state, answer.by) == ("done", "recall")
-    assert "the key is wrong" in answer.notice
+    assert "the key is wrong" in answer.notice and "what I found" not in answer.notice
 
 
 def test_a_model_without_tools_is_given_what_recall_finds(session: Session, model: Models):

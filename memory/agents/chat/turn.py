@@ -110,20 +110,22 @@ def _key(text: str) -> tuple[str, tuple[str, ...]]:
     return match_key(text), values.marks(text)
 
 
-def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> str:
+def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> tuple[str, bool]:
     """Answer with the statements in memory that fit the question best, each with its citation.
 
-    A text to remember isn't a question, so the answer only confirms that it was noted.
+    A text to remember isn't a question, so the answer only confirms that it was noted. Also
+    returns whether statements were found.
     """
     if talk.question.cites and "?" not in talk.question.content:
-        return _("Noted. I’ll keep this for 30 days.")
+        return _("Noted. I’ll keep this for 30 days."), False
     statements = _best(_statements(talk, caller), talk)
     if not statements:
-        return _(
+        nothing = _(
             "I didn’t find anything about that in memory. Try different words, or tell me what I should remember."
         )
+        return nothing, False
     _note_given([one.hit for one in statements], talk, caller)
-    return "\n".join(f"- “{_bare(one.text)}” {_mark(one.hit)}" for one in statements)
+    return "\n".join(f"- “{_bare(one.text)}” {_mark(one.hit)}" for one in statements), True
 
 
 def _statements(talk: ConversationContext, caller: ToolContext) -> list[Statement]:
@@ -344,13 +346,12 @@ class _Turn:
             looped = self._by_model()
         except (ProviderError, BudgetReached) as exc:
             told = {"why": shorten(str(exc), 300)}
-            self._by_recall(_("The model failed: %(why)s Here’s what I found in memory.") % told)
+            self._by_recall(_("The model failed: %(why)s") % told)
             return
         if looped is None:
-            self._by_recall(_("No model is set up. Here’s what I found in memory."))
+            self._by_recall(_("No model is set up."))
         elif not looped.text.strip():
-            why = looped.notice or _("The model’s answer was empty.")
-            self._by_recall(_("%(why)s Here’s what I found in memory.") % {"why": why})
+            self._by_recall(looped.notice or _("The model’s answer was empty."))
         else:
             self._store(looped.text, MODEL, looped.notice if looped.why_ended != ANSWERED else "")
 
@@ -415,8 +416,10 @@ class _Turn:
 
     # --- by recall --------------------------------------------------------------------------------
 
-    def _by_recall(self, notice: str) -> None:
-        self._store(answer_by_recall(self._talk, self._caller), RECALL, notice)
+    def _by_recall(self, why: str) -> None:
+        text, has_found = answer_by_recall(self._talk, self._caller)
+        found = _("%(why)s Here’s what I found in memory.") % {"why": why}
+        self._store(text, RECALL, found if has_found else why)
 
     def _store(self, text: str, by: str, notice: str = "") -> None:
         """End the answer with its citations checked; wrong ones are removed, with a notice."""
