@@ -15,9 +15,9 @@ from beacon_site import celery
 from beacon_site.text.contradictions import differences, statements
 from benchmarks.contradictions import figures, judge
 from memory import tasks
-from memory.models import Conflict, TopicFact, User
+from memory.models import Conflict, MemoryFile, TopicFact, User
 from memory.models.actors import Actor
-from memory.services.files.saving import append_to
+from memory.services.files.saving import append_to, save_file
 from memory.services.notes.saving import edit_note, supersede, write_note
 from memory.services.observations.saving import is_near, write_observation
 from memory.services.review import conflicts as conflict_services
@@ -100,7 +100,16 @@ def test_a_note_an_observation_a_fact_and_a_line_of_a_file_are_known(alice: User
     found = contradictions.also_known(alice, NEW)
     assert {one.type for one in found} == {"note", "observation", "fact", "section"}
     line = next(one for one in found if one.type == "section")
-    assert line.place.startswith("facts/user.md, line ")
+    text = MemoryFile.objects.of(alice).at("facts/user.md").get().content
+    number = text.split("\n").index("- Billing runs PostgreSQL 16.") + 1
+    assert line.place == f"facts/user.md, line {number}"
+
+
+def test_the_summary_that_repeats_a_line_is_not_the_line_that_is_named(alice: User) -> None:
+    text = "# Owner\n\n> Summary: Billing runs PostgreSQL 16.\n\n- Billing runs PostgreSQL 16.\n"
+    save_file(alice, "facts/user.md", text, by=alice.actor)
+    places = {one.place for one in contradictions.also_known(alice, NEW)}
+    assert places == {"facts/user.md, line 5"}
 
 
 def test_nothing_of_others_in_trash_replaced_or_expired_is_known(alice: User, bob: User) -> None:
