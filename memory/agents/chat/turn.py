@@ -38,6 +38,7 @@ from beacon_site.text.cleaning import (
 from beacon_site.text.dates import zone_of
 from beacon_site.text.markdown import FILE
 from beacon_site.text.sentences import split, split_sentences
+from beacon_site.text.terms import query_terms
 from memory.agents.chat.conversation import check, citation_marks, records_as_named
 from memory.agents.tools.loop import ANSWERED, CallRecord, LoopResult, run_loop
 from memory.agents.tools.types import ToolContext
@@ -53,7 +54,7 @@ from memory.services.review.proposals import SourceBlocked, check_not_blocked
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Filter, Question
-from memory.services.search.recall import RecallHit, recall_each
+from memory.services.search.recall import MEANING, RecallHit, recall_each
 from memory.services.search.snippets import answering, passage
 
 # --- answers from recall -----------------------------------------------------------------------
@@ -67,6 +68,12 @@ STATEMENTS = Filter("type", ("fact", "observation"))
 # A statement that answers the question less than this, compared with the best, isn't shown.
 LEAST_OF_BEST = 0.55
 OF_REPORT = 0.9  # a fact is preferred to a report, which stays as it was written
+# A hit without a word of the question must be this near in meaning (cosine). With the local embedder,
+# texts about other things reached 0.23. In benchmarks/data, the questions that share no word with any
+# text have one at 0.43 or more.
+LEAST_MEANING = 0.25
+# Words that only ask. A record that shares only these, or a short number, isn't about the question.
+ASKING = frozenset(query_terms("many much know tell remember find show say give get please"))
 # A sentence of a run's summary is shown only if it answers the question this much better.
 MUCH_BETTER = 1.3
 
@@ -118,7 +125,8 @@ def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> tuple[st
     """
     if talk.question.cites and "?" not in talk.question.content:
         return _("Noted. I’ll keep this for 30 days."), False
-    statements = _best(_statements(talk, caller), talk)
+    found = _statements(talk, caller)
+    statements = _best(found, talk) if _has_related(found, talk) else []
     if not statements:
         nothing = _(
             "I didn’t find anything about that in memory. Try different words, or tell me what I should remember."
@@ -147,6 +155,23 @@ def _statements(talk: ConversationContext, caller: ToolContext) -> list[Statemen
         else:
             found.append(one)
     return found
+
+
+def _has_related(found: Sequence[Statement], talk: ConversationContext) -> bool:
+    """Whether a hit is about the question: it shares a word that says something, or is near in meaning.
+
+    Otherwise, the nearest of all records would be quoted, whatever they are about.
+    """
+    terms = query_terms(_words(talk), language_of(talk.session.owner))
+    return all(map(_is_weak, terms)) or any(
+        not all(map(_is_weak, hit.why.stems))
+        or (MEANING in hit.lanes and hit.lanes[MEANING].score >= LEAST_MEANING)
+        for hit in {one.hit.id: one.hit for one in found}.values()
+    )
+
+
+def _is_weak(stem: str) -> bool:
+    return stem in ASKING or (stem.isdecimal() and len(stem) < 3)
 
 
 def _best(found: list[Statement], talk: ConversationContext) -> list[Statement]:
