@@ -224,19 +224,12 @@ def _has_other_signs(old: str, new: str) -> bool:
 
 def _is_other_value(old: _Value, new: _Value, *, is_about: bool) -> bool:
     was, now = old[2], new[2]
-    if old[1] != new[1] and {old[1], new[1]} <= values.CURRENCIES:
-        # A price can be given in two currencies, but not with the same number.
-        return _number_of(was) == _number_of(now)
-    if old[0] != new[0] or old[1] != new[1]:
-        return False
     if isinstance(was, values.Amount) and isinstance(now, values.Amount):
+        if old[1] != new[1]:  # a price can have two currencies, but not with the same number
+            return {old[1], new[1]} <= values.CURRENCIES and was.value == now.value
         is_one_kind = was.unit == now.unit or not (was.unit and now.unit)
         return is_one_kind and not (is_about and was.is_near(now, CLOSE))
-    return was != now
-
-
-def _number_of(value: object) -> object:
-    return value.value if isinstance(value, values.Amount) else value
+    return old[:2] == new[:2] and was != now
 
 
 def _is_part(one: list[str], other: list[str]) -> bool:

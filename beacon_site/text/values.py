@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
-from beacon_site.text.cleaning import normal_form
+from beacon_site.text.cleaning import match_key, normal_form
 
 _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
@@ -447,6 +447,11 @@ def marks(text: str) -> tuple[str, ...]:
     """
     found = (match[0].strip() for match in _MARK.finditer(text)) if _MARKED.search(text) else ()
     return tuple(sorted(_SAME_MARKS.get(sign, sign) for sign in found))
+
+
+def identity(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return what equal statements share: their words and numbers, with the signs of the numbers."""
+    return match_key(text), marks(text)
 
 
 def are_other_measures(before: str, after: str) -> bool:

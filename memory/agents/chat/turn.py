@@ -88,7 +88,7 @@ class Statement:
 
     @property
     def key(self) -> tuple[str, tuple[str, ...]]:
-        return _key(self.text)
+        return values.identity(self.text)
 
     def repeats(self, other: Statement) -> bool:
         """Whether the other one says it too. Notes with the same words are shown together."""
@@ -110,11 +110,6 @@ class Statement:
     def is_of_summary(self) -> bool:
         """Whether it's from the summary of a run, which also tells the question and the counts."""
         return self.hit.type == "note" and self.hit.record.source.startswith("run:")
-
-
-def _key(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return what equal statements share: their words and numbers, with their signs."""
-    return match_key(text), values.marks(text)
 
 
 def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> tuple[str, bool]:
@@ -190,7 +185,7 @@ def _best(found: list[Statement], talk: ConversationContext) -> list[Statement]:
         if not one.is_of_report:
             by_key.setdefault(one.key, []).append(one)
     for one in found:
-        if later := by_key.get(_key(one.hit.found_later), []):
+        if later := by_key.get(values.identity(one.hit.found_later), []):
             for other in later:
                 other.worth = max(other.worth, one.worth)
             one.worth = 0.0
@@ -227,7 +222,7 @@ def _replaced_in_reports(found: list[Statement]) -> set[Any]:
         content__in={one.text for one in quoted},
     )
     rows = {finding.pk: finding for finding in findings}
-    return {_key(rows[key].content) for key in overtaken(list(rows.values()))}
+    return {values.identity(rows[key].content) for key in overtaken(list(rows.values()))}
 
 
 _NUMBER = re.compile(r"\d+")

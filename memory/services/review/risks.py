@@ -349,8 +349,9 @@ def _claims_about_owner(write: Write) -> Risk | None:
             continue  # the summary is derived from the lines below it, which are checked themselves
         if _states(line) and not _is_said(write, line):
             # Other apps' agents don't send their conversations to Beacon.
-            is_unseen = write.by.kind == "agent" and not write.messages and _has_quote(write, line)
-            return Risk("unseen-quote" if is_unseen else "about-owner", {"line": _quoted(line)})
+            is_unseen = write.by.kind == "agent" and not write.messages
+            code = "unseen-quote" if is_unseen and QUOTED.search(line) else "about-owner"
+            return Risk(code, {"line": _quoted(line)})
     return None
 
 
@@ -361,10 +362,6 @@ def _states(line: str) -> bool:
     if _HEADING.match(line):
         return len(match_key(line).split()) > 1
     return bool(match_key(line))
-
-
-def _has_quote(write: Write, line: str) -> bool:
-    return bool(write.quoted or QUOTED.search(line))
 
 
 def _is_said(write: Write, line: str) -> bool:
