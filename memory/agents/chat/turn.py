@@ -192,8 +192,7 @@ def _best(found: list[Statement], talk: ConversationContext) -> list[Statement]:
     if not _NUMBER.search(words):
         alike: dict[str, float] = {}
         for one in found:
-            shape = _shape(one)
-            alike[shape] = max(alike.get(shape, 0.0), one.worth)
+            alike[_shape(one)] = max(alike.get(_shape(one), 0.0), one.worth)
         for one in found:
             one.worth = one.worth and alike[_shape(one)]
     first = max((one.worth for one in found if not one.is_of_summary), default=0.0)

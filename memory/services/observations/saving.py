@@ -45,8 +45,7 @@ class _Compared:
 
     @classmethod
     def of(cls, text: str) -> _Compared:
-        text = text[:LONGEST]
-        words = sorted(match_key(text).split())
+        words = sorted(match_key(text := text[:LONGEST]).split())
         return cls(text, " ".join(words), tuple(sorted(_NUMBER.findall(" ".join(words)))))
 
     def nearness(self, other: _Compared) -> float:

@@ -160,8 +160,7 @@ def fused(
     share = meaning_share(average_length)
     values: dict[Key, float] = {}
     for key, raw in words.items():
-        of_words = 1.0 if key in waiting else 1 - share
-        values[key] = of_words * words_value(raw, best_possible)
+        values[key] = (1.0 if key in waiting else 1 - share) * words_value(raw, best_possible)
     for key, distance in meaning.items():
         values[key] = values.get(key, 0.0) + share * meaning_value(distance)
     return values

@@ -169,12 +169,9 @@ def _overtaken(observations: list[Observation]) -> dict[uuid.UUID, str]:
     """
     told = {(one.topic_id, one.content): one.pk for one in observations if one.topic_id}
     changes: _Changes = {}
-    latest = {said: said for said in told}
-    asked = set(told)
-    while asked:
+    while asked := {_last_of(changes, said) for said in told} - set(changes):
         changes |= _changes_of(asked)
-        latest = {said: _last_of(changes, said) for said in told}
-        asked = set(latest.values()) - set(changes)
+    latest = {said: _last_of(changes, said) for said in told}
     return {told[said]: now[1] for said, now in latest.items() if now != said}
 
 
