@@ -499,7 +499,7 @@ class ConnectionAdmin(ReadOnlyAdmin):
 
 # People's own keys for the model; each enters it in Settings, and it is never shown.
 register(memory.OwnKey, "owner origin updated", hidden="secret", OWNER="owner_id")
-register(memory.BackupPlan, "every hour keep tests_restore changed_at")
+register(memory.BackupPlan, "every hour keep tests_restore changed_at written_at")
 register(
     memory.BackupFile, "name state size rows is_tested problem created", filters="state is_tested"
 )

@@ -120,6 +120,7 @@ class _Statement:
     """A parsed statement: what it's about, and its values as `(kind, unit, value)`."""
 
     text: str
+    main: str
     frame: frozenset[str]
     subject: frozenset[str]
     found: tuple[_Value, ...]
@@ -171,6 +172,8 @@ def _difference(old: _Statement | None, new: _Statement | None) -> str:
         return POLARITY
     if not old.is_positive:
         return ""
+    if old.found and not ours and not theirs:
+        return AMOUNT if _has_other_signs(old.main, new.main) else ""
     kinds = {one[0] for one in ours} & {one[0] for one in theirs}
     if not kinds or (DATE in kinds and len(kinds) > 1):
         return ""  # another day has another value
@@ -213,14 +216,20 @@ def _is_same(one: _Value, other: _Value) -> bool:
     return mine == its
 
 
+def _has_other_signs(old: str, new: str) -> bool:
+    """Whether the same numbers have another sign or unit. An omitted unit says the same."""
+    signs = [values.marks(text).count("-") for text in (old, new)]
+    return signs[0] != signs[1] or values.are_other_units(old, new)
+
+
 def _is_other_value(old: _Value, new: _Value, *, is_about: bool) -> bool:
-    if old[0] != new[0] or old[1] != new[1]:
-        return False
     was, now = old[2], new[2]
     if isinstance(was, values.Amount) and isinstance(now, values.Amount):
+        if old[1] != new[1]:  # a price can have two currencies, but not with the same number
+            return {old[1], new[1]} <= values.CURRENCIES and was.value == now.value
         is_one_kind = was.unit == now.unit or not (was.unit and now.unit)
         return is_one_kind and not (is_about and was.is_near(now, CLOSE))
-    return was != now
+    return old[:2] == new[:2] and was != now
 
 
 def _is_part(one: list[str], other: list[str]) -> bool:
@@ -259,7 +268,7 @@ def _parsed(text: str) -> _Statement | None:
     if not frame:
         return None
     return _Statement(
-        plain, frame, subject, tuple(found), is_positive, is_planned, is_about, limits
+        plain, main, frame, subject, tuple(found), is_positive, is_planned, is_about, limits
     )
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
-from beacon_site.text.cleaning import normal_form
+from beacon_site.text.cleaning import match_key, normal_form
 
 _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
@@ -120,6 +120,7 @@ _JOINS = "to on by and in or against at from since but not as with for"
 _JOINING = frozenset(["", *_JOINS.split()])
 _HALF_MORE = re.compile(r"\b(\d+|one|two|three|four|five|six|seven|eight|nine|ten) and a half\b")
 UNITS = frozenset(kind for kind, _factor in _UNITS.values())
+CURRENCIES = frozenset(("eur", "usd", "gbp", "chf", "cny", "jpy", "inr", "crown"))
 _SIGNS = (["€"], ["$"], ["£"])
 _GROUPED = re.compile(r"\d{1,3}(?:[,'’]\d{3})+(?:\.\d+)?")
 # "42.000 Fahrgäste", "48 000 voyageurs": digit groups in other languages.
@@ -448,15 +449,23 @@ def marks(text: str) -> tuple[str, ...]:
     return tuple(sorted(_SAME_MARKS.get(sign, sign) for sign in found))
 
 
+def identity(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return what equal statements share: their words and numbers, with the signs of the numbers."""
+    return match_key(text), marks(text)
+
+
 def are_other_measures(before: str, after: str) -> bool:
     """Whether numbers have other signs or units: "-5", "<5 mg", "5 µg", "10:00 pm"."""
     if marks(before) != marks(after):
         return True
     clocks = ({found.casefold() for found in _CLOCK.findall(text)} for text in (before, after))
+    return len({*map(frozenset, clocks)}) > 1 or are_other_units(before, after)
+
+
+def are_other_units(before: str, after: str) -> bool:
+    """Whether the same number has another unit of measurement: "5 mg" and "5 µg"."""
     old, new = (dict(_MEASURE.findall(normal_form(text))) for text in (before, after))
-    return len({*map(frozenset, clocks)}) > 1 or any(
-        unit != old.get(number, unit) for number, unit in new.items()
-    )
+    return any(unit != old.get(number, unit) for number, unit in new.items())
 
 
 def typed_values(text: str) -> Counter[tuple[str, str]]:

@@ -3348,6 +3348,7 @@ class Migration(InitialMigration):
                     ),
                 ),
                 ("changed_at", models.DateTimeField(default=django.utils.timezone.now)),
+                ("written_at", models.DateTimeField(blank=True, editable=False, null=True)),
             ],
             options={
                 "constraints": [

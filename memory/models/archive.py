@@ -162,6 +162,8 @@ class BackupPlan(models.Model):
         ),
     )
     changed_at = models.DateTimeField(default=timezone.now)
+    # The last one by `manage.py backup`, whose file isn't listed, because it can be anywhere.
+    written_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_backup_plan")]

@@ -588,8 +588,9 @@ class Recalled(Remembered):
         if not gone:  # as for most writes, which would otherwise send three needless queries
             return
         unindex(gone)
-        Embedding.objects.about(gone).delete()
+        # This waits for a task that is storing their embeddings, which are then deleted as well.
         EmbeddingDue.objects.about(gone).delete()
+        Embedding.objects.about(gone).delete()
 
     def change(self, **kwargs: Any) -> Self:
         """Change the record as Remembered.change does. Recall finds the new text immediately."""

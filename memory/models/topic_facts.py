@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import clean, match_key, plain, shorten, width
 from beacon_site.text.messages import gettext as _
+from beacon_site.text.values import identity
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached
 from memory.models.history import Revision
@@ -68,7 +69,7 @@ class TopicFactQuerySet(RememberedQuerySet):
             Topic.objects.select_for_update().get(pk=topic.pk)
             current = list(self.filter(topic=topic).current())
             TopicFact.check_room(current)
-            TopicFact.check_words(topic.pk, match_key(text))
+            TopicFact.check_words(topic.pk, text)
             replaceable = [fact for fact in current if not fact.is_kept]
             if len(current) >= TopicFact.MOST_CURRENT:
                 replaceable[-1].retire(
@@ -227,15 +228,16 @@ class TopicFact(Recalled):
             )
 
     @classmethod
-    def check_words(cls, topic_id: Any, key: str, *, but: Any = None) -> None:
+    def check_words(cls, topic_id: Any, text: str, *, but: Any = None) -> None:
         """Raise InvalidValue if a current or struck fact other than `but` has the same text."""
-        alike = cls.objects.filter(topic=topic_id, key=key).exclude(pk=but)
-        if alike.current().exists():
+        rows = cls.objects.live().filter(topic=topic_id, key=match_key(text)).exclude(pk=but)
+        alike = [fact for fact in rows if identity(fact.text) == identity(text)]
+        if any(fact.state == cls.State.CURRENT for fact in alike):
             raise InvalidValue(
                 _("The topic already has this fact."),
                 errors={"text": [_("The topic already has this fact.")]},
             )
-        struck = alike.struck().first()
+        struck = next((fact for fact in alike if fact.state == cls.State.STRUCK), None)
         if struck is not None:
             problem = _(
                 "This fact was marked as wrong on %(date)s. Undo that instead of adding the fact again."
@@ -285,8 +287,8 @@ class TopicFact(Recalled):
         text = self.checked_text(text)
         with transaction.atomic():
             Topic.objects.select_for_update().get(pk=self.topic_id)
-            if match_key(text) != self.key:
-                self.check_words(self.topic_id, match_key(text), but=self.pk)
+            if identity(text) != identity(self.text):
+                self.check_words(self.topic_id, text, but=self.pk)
             if by.is_person:
                 self._check_room_to_keep()
             self.change(
@@ -332,22 +334,21 @@ class TopicFact(Recalled):
         fields = dict(fields)
         becomes_current = fields.get("state", self.state) == self.State.CURRENT != self.state
         text = self.checked_text(fields.get("text", self.text))
-        key = match_key(text)
         if "text" in fields:
-            fields |= {"text": text, "key": key}
+            fields |= {"text": text, "key": match_key(text)}
         decided = "text" in fields or "url" in fields or becomes_current
         if by.is_person and (decided or fields.get("state") == self.State.STRUCK):
             fields.setdefault("touched_by_person", True)
         with transaction.atomic():
             Topic.objects.select_for_update().get(pk=self.topic_id)
-            if key != self.key:
-                self.check_words(self.topic_id, key, but=self.pk)
+            if identity(text) != identity(self.text):
+                self.check_words(self.topic_id, text, but=self.pk)
             if fields.get("state", self.state) == self.State.CURRENT:
-                self._make_room(key, fields, becomes_current=becomes_current, by=by)
+                self._make_room(text, fields, becomes_current=becomes_current, by=by)
             self.change(by=by, why=why, **fields)
 
     def _make_room(
-        self, key: str, fields: dict[str, Any], *, becomes_current: bool, by: Actor
+        self, text: str, fields: dict[str, Any], *, becomes_current: bool, by: Actor
     ) -> None:
         current = list(TopicFact.objects.filter(topic=self.topic_id).current().exclude(pk=self.pk))
         will_be = self.snapshot("touched_by_person", "pinned", "lock") | fields
@@ -356,7 +357,7 @@ class TopicFact(Recalled):
             self.check_room(current)
         if not becomes_current:
             return
-        if any(fact.key == key for fact in current):
+        if any(identity(fact.text) == identity(text) for fact in current):
             raise InvalidValue(_("The topic already has this fact."))
         if len(current) >= self.MOST_CURRENT:
             [fact for fact in current if not fact.is_kept][-1].retire(

@@ -398,6 +398,7 @@ def _after_backup(request: BeaconRequest) -> HttpResponse:
 def _backups_page(request: BeaconRequest, form: PlanForm) -> HttpResponse:
     rows = list(BackupFile.objects.select_related("asked_by")[:_LISTED])
     done = [row for row in rows if row.state == BackupFile.State.DONE]
+    plan = BackupPlan.current()
     context: dict[str, Any] = {
         "tab": "backups",
         "form": form,
@@ -405,7 +406,8 @@ def _backups_page(request: BeaconRequest, form: PlanForm) -> HttpResponse:
         "last": done[0] if done else None,
         "failed": rows[0] if rows and rows[0].state == BackupFile.State.FAILED else None,
         "is_waiting": any(row.is_unfinished for row in rows),
-        "next": BackupPlan.current().next_due(timezone.now().astimezone(UTC)),
+        "next": plan.next_due(timezone.now().astimezone(UTC)),
+        "written_at": plan.written_at,
         "total": backups.total_size(),
         "bucket": settings.BEACON_BACKUP_S3_BUCKET,
         "folder": backups.folder(),

@@ -32,7 +32,7 @@ from beacon_site.embedded.places import BY_HAND
 from beacon_site.providers.search.base import BY_NAME
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in, staff_only
-from memory.models import BackupFile, Connection, LibraryFolder, MirroredFile, ModelCall
+from memory.models import BackupFile, BackupPlan, Connection, LibraryFolder, MirroredFile, ModelCall
 from memory.pages.shared.double_submit import idempotent_post
 from memory.services.files import mirror_disk
 from memory.services.llm import connections
@@ -158,6 +158,9 @@ def _backups() -> Part:
             rows[0].created,
             "memory:backups",
         )
+    written_at = BackupPlan.current().written_at
+    if written_at and (done is None or done.created < written_at):
+        return Part(name, GOOD, _("Created."), at=written_at)
     if done:
         text = _("Test restore succeeded.") if done.is_tested else _("Created.")
         return Part(name, WARN if done.problem else GOOD, text, done.detail, done.created)

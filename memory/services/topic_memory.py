@@ -24,6 +24,7 @@ from beacon_site.text import cleaning as texts
 from beacon_site.text.canonical_urls import canonical_url, domain_of
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import ngettext
+from beacon_site.text.values import identity
 from memory.models import (
     Activity,
     PublishDue,
@@ -390,16 +391,17 @@ def replace_facts(
     """
     changes = FactChanges()
     current = list(TopicFact.objects.filter(topic=topic).current().select_for_update())
-    struck = set(TopicFact.objects.filter(topic=topic).struck().values_list("key", flat=True))
-    by_key = {fact.key: fact for fact in current}
+    texts_struck = TopicFact.objects.filter(topic=topic).struck().values_list("text", flat=True)
+    struck = set(map(identity, texts_struck))
+    by_key = {identity(fact.text): fact for fact in current}
     changes.kept = [fact for fact in current if fact.is_kept]
     room = TopicFact.MOST_CURRENT - len(changes.kept)
     place = max((fact.position for fact in changes.kept), default=0)
     staying: set[Any] = {fact.pk for fact in changes.kept}
-    made: set[str] = set()
+    made: set[Any] = set()
     beyond: list[FoundFact] = []
     for item in found:
-        key = texts.match_key(item.text)
+        key = identity(item.text)
         known = by_key.get(key)
         if item.known_id and (known is None or str(known.pk) != item.known_id):
             continue
@@ -423,7 +425,7 @@ def replace_facts(
             else:
                 TopicFact.objects.filter(pk=known.pk).update(position=place)
         else:
-            changes.new.append(_fact(topic, item, key, place, number=number, source=source, at=at))
+            changes.new.append(_fact(topic, item, place, number=number, source=source, at=at))
             _continue_chain(changes.new[-1], item, current)
     _store(changes.new, source)
     changes.retired = [fact for fact in current if fact.pk not in staying]
@@ -450,10 +452,7 @@ def _store_retired(
 ) -> None:
     """Store facts beyond the limit as retired, so that they are known and never reported as new."""
     why = _("found by Run #%(number)d, but 10 other facts ranked higher") % {"number": number}
-    facts = [
-        _fact(topic, item, texts.match_key(item.text), 0, number=number, source=source, at=at)
-        for item in found
-    ]
+    facts = [_fact(topic, item, 0, number=number, source=source, at=at) for item in found]
     for fact, item in zip(facts, found, strict=True):
         _continue_chain(fact, item, current)
     _store(facts, source)
@@ -487,7 +486,7 @@ def _retire(
 
 
 def _fact(
-    topic: Topic, item: FoundFact, key: str, place: int, *, number: int, source: str, at: datetime
+    topic: Topic, item: FoundFact, place: int, *, number: int, source: str, at: datetime
 ) -> TopicFact:
     return TopicFact(
         owner_id=topic.owner_id,
@@ -497,7 +496,7 @@ def _fact(
         source_title=item.title[:500],
         quote=item.quote,
         published_at=item.published_at,
-        key=key,
+        key=texts.match_key(item.text),
         position=place,
         first_run=number,
         confirmed_run=number,

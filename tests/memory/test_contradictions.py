@@ -15,11 +15,11 @@ from beacon_site import celery
 from beacon_site.text.contradictions import differences, statements
 from benchmarks.contradictions import figures, judge
 from memory import tasks
-from memory.models import Conflict, TopicFact, User
+from memory.models import Conflict, MemoryFile, TopicFact, User
 from memory.models.actors import Actor
-from memory.services.files.saving import append_to
+from memory.services.files.saving import append_to, save_file
 from memory.services.notes.saving import edit_note, supersede, write_note
-from memory.services.observations.saving import write_observation
+from memory.services.observations.saving import is_near, write_observation
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions
 from tests.memory.conflict_cast import topic_of
@@ -64,6 +64,30 @@ def test_a_long_note_is_compared_by_its_statements() -> None:
     assert (found.old, found.kind) == (OLD, "version")
 
 
+BUDGET = "The budget for Heron is {}."
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("20 €", "-20 €"), ("20 €", "20 $"), ("€20", "20 £"), ("5 mg", "5 µg"), ("−5 °C", "5 °C")],
+)
+def test_the_same_number_with_another_sign_or_unit_contradicts(old: str, new: str) -> None:
+    for texts in ((old, new), (new, old)):
+        was, now = (BUDGET.format(text) for text in texts)
+        assert [one.kind for one in differences(was, now)] == ["amount"]
+        assert not is_near(was, now)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("20 €", "20 EUR"), ("€20", "20 €"), ("20", "20 €"), ("-20 €", "−20 €"), ("20 €", "~20 €"),
+     ("20 €", "25 $"), ("5–10 €", "5 – 10 €"), ("10:00", "10:00 am"), ("5 mg", "5")],
+)  # fmt: skip
+def test_the_same_value_in_another_spelling_does_not_contradict(old: str, new: str) -> None:
+    for texts in ((old, new), (new, old)):
+        assert not [*differences(*(BUDGET.format(text) for text in texts))]
+
+
 # --- what is known ---
 
 
@@ -76,7 +100,16 @@ def test_a_note_an_observation_a_fact_and_a_line_of_a_file_are_known(alice: User
     found = contradictions.also_known(alice, NEW)
     assert {one.type for one in found} == {"note", "observation", "fact", "section"}
     line = next(one for one in found if one.type == "section")
-    assert line.place.startswith("facts/user.md, line ")
+    text = MemoryFile.objects.of(alice).at("facts/user.md").get().content
+    number = text.split("\n").index("- Billing runs PostgreSQL 16.") + 1
+    assert line.place == f"facts/user.md, line {number}"
+
+
+def test_the_summary_that_repeats_a_line_is_not_the_line_that_is_named(alice: User) -> None:
+    text = "# Owner\n\n> Summary: Billing runs PostgreSQL 16.\n\n- Billing runs PostgreSQL 16.\n"
+    save_file(alice, "facts/user.md", text, by=alice.actor)
+    places = {one.place for one in contradictions.also_known(alice, NEW)}
+    assert places == {"facts/user.md, line 5"}
 
 
 def test_nothing_of_others_in_trash_replaced_or_expired_is_known(alice: User, bob: User) -> None:
@@ -121,6 +154,15 @@ def test_two_notes_a_minute_apart_become_one_conflict(alice: User) -> None:
     [found] = Conflict.objects.of(alice).standing()
     assert (found.left_id, found.right_id) == (old.pk, new.pk)
     assert (found.kind, found.reason) == ("contradiction", "version")
+
+
+def test_notes_that_differ_only_in_a_sign_become_a_conflict(alice: User) -> None:
+    old = note(alice, BUDGET.format("20 €"))
+    new = note(alice, BUDGET.format("-20 €"))
+    contradictions.report(new)
+    [found] = Conflict.objects.of(alice).standing()
+    assert (found.left_id, found.right_id) == (old.pk, new.pk)
+    assert (found.kind, found.reason) == ("contradiction", "amount")
 
 
 def test_an_agents_write_is_compared_after_its_commit(

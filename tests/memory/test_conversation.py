@@ -21,7 +21,9 @@ from memory.services.context import identity
 from memory.services.files.saving import save_file
 from memory.services.llm import connections
 from memory.services.notes.saving import write_note
-from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
+from memory.tasks import embed_due
+from tests.memory.embedding_cast import use
+from tests.providers.fakes import FAKE_PROFILE, FakeEmbedder, FakeLanguageModel
 
 FACTS = "# User\n\n> Summary: Name: Zhang San, drinks tea\n\n- Name: Zhang San\n- Drinks: tea\n"
 Models = Callable[..., FakeLanguageModel]
@@ -249,7 +251,48 @@ def test_without_a_model_recall_answers_in_quotes_and_it_is_said(session: Sessio
     assert answer.by == "recall"
     assert "“The harbour of Kobe closes on Sundays.”" in answer.content
     assert [cite["id"] for cite in answer.cites] == [str(note.pk)]
-    assert "No model is set up" in answer.notice
+    assert answer.notice == "No model is set up. Here’s what I found in memory."
+
+
+def test_without_a_model_an_answer_that_found_nothing_does_not_say_that_it_did(session: Session):
+    answer = said(session, "When does the harbour close?")
+
+    assert answer.content.startswith("I didn’t find anything about that in memory.")
+    assert answer.notice == "No model is set up."
+
+
+@pytest.mark.parametrize(
+    ("question", "is_found"),
+    [
+        ("How many employees does Tesla have?", False),
+        ("<script>alert(1)</script>", False),
+        ("How many nodes are there?", True),
+        ("Which node costs 11?", True),
+        ("What is 11?", True),  # nothing else is asked about
+    ],
+)
+def test_without_a_model_a_question_about_something_unknown_finds_nothing(
+    session: Session, question: str, is_found: bool
+):
+    owner = session.owner
+    for text in ("Hosting node 11 costs 11 euros.", "Node 1 has many users."):
+        write_note(owner, "log", text, by=owner.actor)
+    answer = said(session, question)
+
+    assert bool(answer.cites) == is_found
+    assert answer.content.startswith("I didn’t find anything") != is_found
+
+
+@pytest.mark.usefixtures("extension")
+def test_without_a_model_what_is_near_in_meaning_is_quoted_and_what_is_not_is_not(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    use(monkeypatch, FakeEmbedder(alike={"car": "automobile"}))
+    write_note(session.owner, "log", "red automobile", by=session.owner.actor)
+    embed_due()
+
+    assert "red automobile" in said(session, "the car").content
+    assert said(session, "the river").content.startswith("I didn’t find anything")
 
 
 def test_without_a_model_words_to_be_remembered_are_noted_and_nothing_is_looked_up(
@@ -257,6 +300,7 @@ def test_without_a_model_words_to_be_remembered_are_noted_and_nothing_is_looked_
 ):
     answer = said(session, "Remember that the harbour closes on Sundays.")
     assert (answer.content, answer.cites) == ("Noted. I’ll keep this for 30 days.", [])
+    assert answer.notice == "No model is set up."
 
 
 def test_a_model_that_fails_is_told_with_its_reason_and_recall_answers(
@@ -266,7 +310,7 @@ def test_a_model_that_fails_is_told_with_its_reason_and_recall_answers(
     answer = said(session, "When does the harbour close?")
 
     assert (answer.state, answer.by) == ("done", "recall")
-    assert "the key is wrong" in answer.notice
+    assert "the key is wrong" in answer.notice and "what I found" not in answer.notice
 
 
 def test_a_model_without_tools_is_given_what_recall_finds(session: Session, model: Models):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -259,6 +260,61 @@ def test_words_that_change_while_they_are_embedded_are_embedded_again(alice: Any
     embed_due()
     assert fake.asked[-1] == "new words"
     assert Embedding.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_record_deleted_while_its_vector_is_stored_leaves_none(
+    alice: Any, fake: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+):
+    """The task has locked the queued row when the record is deleted."""
+    one = note(alice, "gone soon")
+    inside, go_on = threading.Event(), threading.Event()
+    plain, stored = Embedding.objects.bulk_create, []
+
+    def slow(rows: Any, **more: Any) -> Any:
+        inside.set()
+        assert go_on.wait(10)
+        stored.extend(plain(rows, **more))
+        return stored
+
+    monkeypatch.setattr(Embedding.objects, "bulk_create", slow)
+
+    def work() -> None:
+        embed_due()
+        connection.close()
+
+    def delete() -> None:
+        one.trash(by=alice.actor)
+        connection.close()
+
+    worker, deleter = threading.Thread(target=work), threading.Thread(target=delete)
+    worker.start()
+    assert inside.wait(10)
+    deleter.start()
+    waits_for_a_lock()
+    go_on.set()
+    worker.join(10)
+    deleter.join(10)
+
+    assert stored
+    assert not Note.objects.live().filter(pk=one.pk).exists()
+    assert not Embedding.objects.exists()
+    assert not EmbeddingDue.objects.exists()
+
+
+def waits_for_a_lock() -> None:
+    """Return when a query of this database waits for a lock."""
+    until = time.monotonic() + 10
+    with connection.cursor() as cursor:
+        while time.monotonic() < until:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            if cursor.fetchone()[0]:
+                return
+            time.sleep(0.02)
+    pytest.fail("nothing waited for a lock")
 
 
 def test_one_task_at_a_time_makes_vectors_and_leaves_the_other_workers_free(alice: Any, fake):

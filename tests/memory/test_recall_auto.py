@@ -60,6 +60,27 @@ def test_a_hit_of_both_lanes_tells_both_and_has_the_fused_score(alice: Any) -> N
     assert second.score == pytest.approx(0.35 * second.lanes["meaning"].score)
 
 
+@by_both
+@pytest.mark.parametrize("more", [{}, {"sensitivity": "sensitive"}])
+def test_a_note_without_a_vector_has_its_full_score_by_words(
+    alice: Any, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]
+) -> None:
+    """Such as a note that was just saved, or a sensitive one that the embedder never receives."""
+    use(monkeypatch, FakeEmbedder(alike={"car": "automobile"}))
+    meant = note(alice, "automobile")
+    embed_due()
+    new = note(alice, "car", **more)
+    if more:
+        embed_due()
+
+    first, second = recall(alice, "car")
+    assert (first.record, second.record) == (new, meant)
+    assert (first.why.lanes, second.why.lanes) == (("words",), ("meaning",))
+    # Two notes of one word each: idf ln(1 + 1.5/1.5).
+    assert first.score == pytest.approx(first.lanes["words"].raw / 0.6931471805599453)
+    assert second.score == pytest.approx(0.35 * second.lanes["meaning"].score)
+
+
 def test_the_shares_of_the_lanes_follow_the_length_of_the_records() -> None:
     assert meaning_share(5) == pytest.approx(0.35)
     assert meaning_share(42) == meaning_share(400) == pytest.approx(0.5)

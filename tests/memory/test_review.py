@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from memory.models import Activity, Note, Observation, Proposal, Revision, Trust
-from memory.models.actors import REFLECTOR
+from memory.models.actors import REFLECTOR, Actor
 from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.services.context import identity
 from memory.services.files.reading import index_text, read_file
@@ -121,10 +121,18 @@ def test_what_is_said_of_the_owner_must_quote_their_own_words(alice: Any):
     invented = with_line(alice, "- Name: Alice (“call me the Queen”)", USER)
     bare = with_line(alice, "- Name: Alice", USER)
     assert not held(alice, "file", path=USER, after=quoted)
-    assert "without quoting your words" in held(alice, "file", path=USER, after=invented)
+    seen = {"messages": ["What is new?"]}  # of the conversation in which it is written
+    assert "without quoting your words" in held(alice, "file", path=USER, after=invented, **seen)
     assert "without quoting your words" in held(alice, "file", path=USER, after=bare)
     given = {"quoted": "my name is Alice"}
     assert not held(alice, "file", path=USER, after=bare, **given)
+
+
+def test_a_quote_from_a_conversation_that_beacon_did_not_see_is_said_to_be_unchecked(alice: Any):
+    unseen = with_line(alice, "- Name: Alice (“call me Alice”)", USER)
+    why = held(alice, "file", path=USER, after=unseen, by=Actor("agent", "Claude Code"))
+    assert "Beacon didn’t see the conversation" in why and "without quoting" not in why
+    assert "without quoting" in held(alice, "file", path=USER, after=unseen, by=REFLECTOR)
 
 
 def test_words_of_an_agent_another_owner_or_the_index_are_not_the_owners(alice: Any, bob: Any):

@@ -11,7 +11,7 @@ from memory.models import Lock, Topic, TopicFact, Trust, User
 from memory.models.actors import RESEARCH, Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked
 from memory.services import topic_memory
-from memory.services.topic_memory import FactChanges, FoundFact
+from memory.services.topic_memory import FactChanges, FoundFact, replace_facts
 from tests.research.factories import make_fact, make_topic
 
 AGENT = Actor("agent", "claude")
@@ -195,6 +195,23 @@ def test_what_was_struck_is_not_written_again_but_taken_back(topic: Topic, way: 
             other.edit("Pilot lines are named for 2027!", by=by)
 
     assert texts(topic) == ["Prices fall by a third in 2026."]
+
+
+def test_the_same_number_with_another_sign_or_currency_is_another_fact(topic: Topic):
+    by, now = topic.owner.actor, timezone.now()
+    fee = "The deposit for the pilot line is {}."
+    old = make_fact(topic, fee.format("20 €"))
+
+    found = [FoundFact(fee.format("-20 €"), replaces=str(old.pk))]
+    replace_facts(topic, found, number=2, source="run:2", at=now)
+    assert texts(topic) == [fee.format("-20 €")]
+    old.refresh_from_db()
+    assert (old.state, old.retired_as) == ("retired", "replaced")
+
+    TopicFact.objects.add(topic, fee.format("20 $"), by=by)
+    assert set(texts(topic)) == {fee.format("-20 €"), fee.format("20 $")}
+    with pytest.raises(InvalidValue, match="already has this fact"):
+        TopicFact.objects.add(topic, fee.format("$20"), by=by)
 
 
 def test_a_fact_is_not_corrected_into_another_current_one(topic: Topic):

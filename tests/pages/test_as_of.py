@@ -65,6 +65,8 @@ def test_search_answers_as_of_a_day(browser: Client, note: Note) -> None:
     assert "seven" in then and "nine" not in then
     assert "Back to current view" in then and "This is a read-only view" in then
     assert "Back to current view" not in now
+    for change in ('class="btn primary" href="/remember/', 'name="record"', 'id="bulk"'):
+        assert change in now and change not in then
 
 
 def test_the_tabs_of_a_day_have_no_counts_of_today(browser: Client, note: Note) -> None:

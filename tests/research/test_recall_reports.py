@@ -14,6 +14,7 @@ from memory.agents.chat.conversation import ask, start
 from memory.models import Note, Observation, SearchEntry, Topic, TopicFact, Trust, Use
 from memory.models.actors import RESEARCH
 from memory.services.context.topic_block import best_for
+from memory.services.notes.saving import write_note
 from memory.services.observations.saving import Line, remember_lines
 from memory.services.search.recall import recall
 from memory.tasks import follow_languages
@@ -137,6 +138,61 @@ def test_a_finding_that_changed_says_what_a_later_run_found(alice: Any) -> None:
     assert later() == {was: "", now: ""}  # what was struck isn't shown to anyone
 
 
+def changes(topic: Topic, *texts: str) -> None:
+    """Each text was a fact that the next run found to have changed; the last one is current."""
+    lines = [
+        Line("finding", text, step_name="save", step_type="RUN") for text in dict.fromkeys(texts)
+    ]
+    remember_lines(topic.owner, lines, by=RESEARCH, source="run:1", topic=topic)
+    was: TopicFact | None = None
+    for text in texts:
+        run = make_run(topic)
+        if was is not None:
+            make_item(run, "changed", text, previous_fact=was, previous_text=was.text)
+            was.retire(by=RESEARCH, why="a run found another", run=run.number)
+        was = make_fact(topic, text, run)
+
+
+def test_a_finding_that_changed_twice_names_what_the_latest_run_found(alice: Any) -> None:
+    was, later, now = (f"The garden keeps {count} hives this year." for count in (6, 7, 8))
+    changes(make_topic(alice, "Urban bees"), was, later, now)
+    hits = recall(alice, "hives of the garden", "lexical", types=["observation"])
+    assert {hit.content: hit.found_later for hit in hits} == {was: now, later: now, now: ""}
+
+
+def test_an_answer_without_a_model_quotes_only_the_last_of_several_changes(alice: Any) -> None:
+    was, later, now = (f"The garden keeps {count} hives this year." for count in (6, 7, 8))
+    changes(make_topic(alice, "Urban bees"), was, later, now)
+    assert answers(alice, "How many hives does the garden keep this year?") == [now]
+
+
+def test_a_finding_that_changed_and_changed_back_is_current(alice: Any) -> None:
+    was, other = (f"The garden keeps {count} hives this year." for count in (6, 7))
+    topic = make_topic(alice, "Urban bees")
+    changes(topic, was, other)
+    back = make_run(topic)
+    retired = TopicFact.objects.get(topic=topic, text=other)
+    make_item(back, "changed", was, previous_fact=retired, previous_text=other)
+    retired.retire(by=RESEARCH, why="a run found another", run=back.number)
+    hits = recall(alice, "hives of the garden", "lexical", types=["observation"])
+    assert {hit.content: hit.found_later for hit in hits} == {was: "", other: was}
+
+
+def answers(owner: Any, question: str) -> list[str]:
+    """The quotes of Ask's answer without a model."""
+    message = ask(start(owner, "Bees"), question, by=owner.actor)
+    turn.answer(message.pk)
+    message.refresh_from_db()
+    return re.findall(r"- “(.*)” \[(?:\w+):", message.content)
+
+
+def test_an_answer_quotes_both_notes_that_differ_only_in_a_sign_or_currency(alice: Any) -> None:
+    texts = {f"The budget for Falcon is {value}." for value in ("20 €", "-20 €", "20 $")}
+    for text in texts:
+        write_note(alice, "log", text, by=alice.actor)
+    assert set(answers(alice, "What is the budget for Falcon?")) == texts
+
+
 @pytest.mark.requirement("R401")
 def test_an_answer_without_a_model_quotes_statements_and_not_a_report_around_them(alice: Any):
     topic = make_topic(alice, "Urban bees")
@@ -154,16 +210,8 @@ def test_an_answer_without_a_model_quotes_statements_and_not_a_report_around_the
         made = Report(owner=alice, run=run, title=topic.title, body=body, written_by="test")
         made.save(force_insert=True)
         Report.follow([made])
-    session = start(alice, "Bees")
-
-    def answer_to(question: str) -> list[str]:
-        message = ask(session, question, by=alice.actor)
-        turn.answer(message.pk)
-        message.refresh_from_db()
-        return re.findall(r"- “(.*)” \[(?:\w+):", message.content)
-
     # Said by two reports and a finding, but a later run found another number.
-    assert answer_to("How many hives does the garden keep this year?") == [now]
-    assert answer_to("When is a hive open to visitors?")[0] == only_here
+    assert answers(alice, "How many hives does the garden keep this year?") == [now]
+    assert answers(alice, "When is a hive open to visitors?")[0] == only_here
     used = Use.objects.filter(owner=alice).values_list("record_type", flat=True)
     assert sorted(used) == ["report", "topicfact"]

@@ -19,6 +19,7 @@ from beacon_site import checks
 from beacon_site.launcher import backups as files
 from beacon_site.launcher.backups import BackupError
 from memory.models import Activity, BackupFile, BackupPlan, Note, User
+from memory.pages.health import GOOD, WARN, Part, system_parts
 from memory.services import backups
 from memory.services.notes.saving import write_note
 from tests.site.backup_cast import rewritten
@@ -292,6 +293,30 @@ def test_an_admin_sets_the_schedule_and_sees_each_result(page: Client, admin: Us
     assert (plan.every, plan.hour, plan.keep, plan.tests_restore) == ("week", 4, 3, True)
     made(admin)
     assert "restore tested" in page.get(PAGE).content.decode()
+
+
+def test_a_backup_by_command_is_the_last_one_until_a_later_one(
+    page: Client, admin: User, tmp_path: Path
+) -> None:
+    def shown() -> tuple[Part, str]:
+        part = next(one for one in system_parts() if one.name == "Backups")
+        return part, " ".join(page.get(PAGE).content.decode().split())
+
+    assert shown()[0].state == WARN
+    call_command("backup", str(tmp_path / "by-hand.backup"))
+    written_at = BackupPlan.current().written_at
+    part, html = shown()
+    assert (part.state, part.at) == (GOOD, written_at)
+    assert "There are no backups yet" not in html and "manage.py backup</span>" in html
+
+    row = made(admin)
+    assert shown()[0].at == row.created
+
+
+def test_a_backup_by_command_that_failed_is_none(admin: User, tmp_path: Path) -> None:
+    with pytest.raises(CommandError):
+        call_command("backup", str(tmp_path))  # a folder
+    assert BackupPlan.current().written_at is None
 
 
 def test_one_backup_at_a_time(page: Client, folder: Path) -> None:

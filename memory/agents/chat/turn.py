@@ -25,6 +25,7 @@ from beacon_site.net.errors import ProviderError
 from beacon_site.providers.llm.base import LlmProfile, ToolCall
 from beacon_site.providers.llm.base import Message as Said
 from beacon_site.providers.llm.tokens import SHARE, trimmed
+from beacon_site.text import values
 from beacon_site.text.cleaning import (
     as_data,
     clean,
@@ -36,7 +37,8 @@ from beacon_site.text.cleaning import (
 )
 from beacon_site.text.dates import zone_of
 from beacon_site.text.markdown import FILE
-from beacon_site.text.sentences import split_sentences
+from beacon_site.text.sentences import split, split_sentences
+from beacon_site.text.terms import query_terms
 from memory.agents.chat.conversation import check, citation_marks, records_as_named
 from memory.agents.tools.loop import ANSWERED, CallRecord, LoopResult, run_loop
 from memory.agents.tools.types import ToolContext
@@ -52,7 +54,7 @@ from memory.services.review.proposals import SourceBlocked, check_not_blocked
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Filter, Question
-from memory.services.search.recall import RecallHit, recall_each
+from memory.services.search.recall import MEANING, RecallHit, recall_each
 from memory.services.search.snippets import answering, passage
 
 # --- answers from recall -----------------------------------------------------------------------
@@ -66,6 +68,12 @@ STATEMENTS = Filter("type", ("fact", "observation"))
 # A statement that answers the question less than this, compared with the best, isn't shown.
 LEAST_OF_BEST = 0.55
 OF_REPORT = 0.9  # a fact is preferred to a report, which stays as it was written
+# A hit without a word of the question must be this near in meaning (cosine). With the local embedder,
+# texts about other things reached 0.23. In benchmarks/data, the questions that share no word with any
+# text have one at 0.43 or more.
+LEAST_MEANING = 0.25
+# Words that only ask. A record that shares only these, or a short number, isn't about the question.
+ASKING = frozenset(query_terms("many much know tell remember find show say give get please"))
 # A sentence of a run's summary is shown only if it answers the question this much better.
 MUCH_BETTER = 1.3
 
@@ -79,14 +87,19 @@ class Statement:
     worth: float = 0.0
 
     @property
-    def key(self) -> str:
-        return match_key(self.text)
+    def key(self) -> tuple[str, tuple[str, ...]]:
+        return values.identity(self.text)
 
     def repeats(self, other: Statement) -> bool:
         """Whether the other one says it too. Notes with the same words are shown together."""
         if self.text == other.text and self.hit.type in ("note", "section"):
             return False
-        return self.key in other.key or other.key in self.key
+        short, long = sorted((self.text, other.text), key=lambda text: len(match_key(text)))
+        words = match_key(short)
+        if words not in match_key(long):
+            return False
+        parts = [part for part in split(long) if words in match_key(part)] or [long]
+        return not all(values.are_other_measures(short, part) for part in parts)
 
     @property
     def is_of_report(self) -> bool:
@@ -99,20 +112,23 @@ class Statement:
         return self.hit.type == "note" and self.hit.record.source.startswith("run:")
 
 
-def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> str:
+def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> tuple[str, bool]:
     """Answer with the statements in memory that fit the question best, each with its citation.
 
-    A text to remember isn't a question, so the answer only confirms that it was noted.
+    A text to remember isn't a question, so the answer only confirms that it was noted. Also
+    returns whether statements were found.
     """
     if talk.question.cites and "?" not in talk.question.content:
-        return _("Noted. I’ll keep this for 30 days.")
-    statements = _best(_statements(talk, caller), talk)
+        return _("Noted. I’ll keep this for 30 days."), False
+    found = _statements(talk, caller)
+    statements = _best(found, talk) if _has_related(found, talk) else []
     if not statements:
-        return _(
+        nothing = _(
             "I didn’t find anything about that in memory. Try different words, or tell me what I should remember."
         )
+        return nothing, False
     _note_given([one.hit for one in statements], talk, caller)
-    return "\n".join(f"- “{_bare(one.text)}” {_mark(one.hit)}" for one in statements)
+    return "\n".join(f"- “{_bare(one.text)}” {_mark(one.hit)}" for one in statements), True
 
 
 def _statements(talk: ConversationContext, caller: ToolContext) -> list[Statement]:
@@ -136,6 +152,23 @@ def _statements(talk: ConversationContext, caller: ToolContext) -> list[Statemen
     return found
 
 
+def _has_related(found: Sequence[Statement], talk: ConversationContext) -> bool:
+    """Whether a hit is about the question: it shares a word that says something, or is near in meaning.
+
+    Otherwise, the nearest of all records would be quoted, whatever they are about.
+    """
+    terms = query_terms(_words(talk), language_of(talk.session.owner))
+    return all(map(_is_weak, terms)) or any(
+        not all(map(_is_weak, hit.why.stems))
+        or (MEANING in hit.lanes and hit.lanes[MEANING].score >= LEAST_MEANING)
+        for hit in {one.hit.id: one.hit for one in found}.values()
+    )
+
+
+def _is_weak(stem: str) -> bool:
+    return stem in ASKING or (stem.isdecimal() and len(stem) < 3)
+
+
 def _best(found: list[Statement], talk: ConversationContext) -> list[Statement]:
     """Return the statements that answer the question best, without those that repeat another.
 
@@ -147,22 +180,21 @@ def _best(found: list[Statement], talk: ConversationContext) -> list[Statement]:
     for one, worth in zip(found, points, strict=True):
         one.worth = (worth + one.hit.score / 10) * (OF_REPORT if one.is_of_report else 1)
     replaced = _replaced_in_reports(found)
-    by_key: dict[str, list[Statement]] = {}
+    by_key: dict[Any, list[Statement]] = {}
     for one in found:
         if not one.is_of_report:
             by_key.setdefault(one.key, []).append(one)
     for one in found:
-        if later := by_key.get(match_key(one.hit.found_later), []):
+        if later := by_key.get(values.identity(one.hit.found_later), []):
             for other in later:
                 other.worth = max(other.worth, one.worth)
             one.worth = 0.0
     if not _NUMBER.search(words):
         alike: dict[str, float] = {}
         for one in found:
-            shape = _NUMBER.sub("0", one.key)
-            alike[shape] = max(alike.get(shape, 0.0), one.worth)
+            alike[_shape(one)] = max(alike.get(_shape(one), 0.0), one.worth)
         for one in found:
-            one.worth = one.worth and alike[_NUMBER.sub("0", one.key)]
+            one.worth = one.worth and alike[_shape(one)]
     first = max((one.worth for one in found if not one.is_of_summary), default=0.0)
     best: list[Statement] = []
     for one in sorted(found, key=_rank):
@@ -174,7 +206,11 @@ def _best(found: list[Statement], talk: ConversationContext) -> list[Statement]:
     return best[:MOST_STATEMENTS]
 
 
-def _replaced_in_reports(found: list[Statement]) -> set[str]:
+def _shape(one: Statement) -> str:
+    return _NUMBER.sub("0", match_key(one.text))
+
+
+def _replaced_in_reports(found: list[Statement]) -> set[Any]:
     """Return the keys of sentences of reports that are findings of which a later run found a change."""
     overtaken = KINDS["observation"].overtaken
     quoted = [one for one in found if one.is_of_report]
@@ -185,7 +221,7 @@ def _replaced_in_reports(found: list[Statement]) -> set[str]:
         content__in={one.text for one in quoted},
     )
     rows = {finding.pk: finding for finding in findings}
-    return {match_key(rows[key].content) for key in overtaken(list(rows.values()))}
+    return {values.identity(rows[key].content) for key in overtaken(list(rows.values()))}
 
 
 _NUMBER = re.compile(r"\d+")
@@ -329,13 +365,12 @@ class _Turn:
             looped = self._by_model()
         except (ProviderError, BudgetReached) as exc:
             told = {"why": shorten(str(exc), 300)}
-            self._by_recall(_("The model failed: %(why)s Here’s what I found in memory.") % told)
+            self._by_recall(_("The model failed: %(why)s") % told)
             return
         if looped is None:
-            self._by_recall(_("No model is set up. Here’s what I found in memory."))
+            self._by_recall(_("No model is set up."))
         elif not looped.text.strip():
-            why = looped.notice or _("The model’s answer was empty.")
-            self._by_recall(_("%(why)s Here’s what I found in memory.") % {"why": why})
+            self._by_recall(looped.notice or _("The model’s answer was empty."))
         else:
             self._store(looped.text, MODEL, looped.notice if looped.why_ended != ANSWERED else "")
 
@@ -400,8 +435,10 @@ class _Turn:
 
     # --- by recall --------------------------------------------------------------------------------
 
-    def _by_recall(self, notice: str) -> None:
-        self._store(answer_by_recall(self._talk, self._caller), RECALL, notice)
+    def _by_recall(self, why: str) -> None:
+        text, has_found = answer_by_recall(self._talk, self._caller)
+        found = _("%(why)s Here’s what I found in memory.") % {"why": why}
+        self._store(text, RECALL, found if has_found else why)
 
     def _store(self, text: str, by: str, notice: str = "") -> None:
         """End the answer with its citations checked; wrong ones are removed, with a notice."""

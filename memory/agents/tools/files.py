@@ -50,7 +50,7 @@ from memory.services.files.texts import FileConflict, size_in_words
 from memory.services.review.risks import adds_only_own
 
 _PATH = "facts/user.md, facts/memory.md, or a month's episodes such as episodes/2026-02.md."
-_OWN_WORDS = " Each new line in facts/user.md must quote the person, for example: - Name: Alice (“I'm Alice”). Otherwise, it waits for approval."
+_OWN_WORDS = " Each new line in facts/user.md must quote the person, for example: - Name: Alice (“I'm Alice”). If Beacon can't find the quote in a conversation that it saw, the line waits for approval."
 _VERSION = "The version you read, if known. A newer version is never overwritten."
 
 

@@ -26,7 +26,7 @@ class Command(MigratedCommand):
         """Write the file, and say what to keep with it."""
         file: Path = options["file"]
         try:
-            backups.write(file)
+            backups.write_by_hand(file)
         except BackupError as exc:
             raise CommandError(_("No backup was created. %(why)s") % {"why": exc}) from exc
         self.stdout.write(

@@ -16,6 +16,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from rapidfuzz import fuzz
 
+from beacon_site.text import values
 from beacon_site.text.cleaning import clean, is_visible, match_key, one_line, shorten
 from beacon_site.text.messages import grouped
 from beacon_site.text.terms import query_terms
@@ -38,25 +39,28 @@ _NUMBER = re.compile(r"\d+")
 class _Compared:
     """The compared parts of a text: its words in alphabetical order, and its numbers."""
 
+    text: str
     words: str
     numbers: tuple[str, ...]
 
     @classmethod
     def of(cls, text: str) -> _Compared:
-        words = sorted(match_key(text[:LONGEST]).split())
-        return cls(" ".join(words), tuple(sorted(_NUMBER.findall(" ".join(words)))))
+        words = sorted(match_key(text := text[:LONGEST]).split())
+        return cls(text, " ".join(words), tuple(sorted(_NUMBER.findall(" ".join(words)))))
 
     def nearness(self, other: _Compared) -> float:
         """Return the similarity from 0 to 100, or 0 if it is less than NEAR."""
         if self.numbers != other.numbers:
             return 0.0
-        return fuzz.ratio(self.words, other.words, score_cutoff=NEAR)
+        found = fuzz.ratio(self.words, other.words, score_cutoff=NEAR)
+        return 0.0 if found and values.are_other_measures(self.text, other.text) else found
 
 
 def is_near(one: str, other: str) -> bool:
     """Whether two texts say almost the same: similar words and the same numbers.
 
-    Texts that differ only in a number (100 per minute, 200 per minute) are two facts.
+    Texts that differ only in a number (100 per minute, 200 per minute), its sign or its unit are
+    two facts.
     """
     return _Compared.of(one).nearness(_Compared.of(other)) >= NEAR
 

@@ -31,6 +31,7 @@ from memory.models.file_format import (
     MOUNTED,
     digest_of,
     statements_of,
+    summary_place,
 )
 from memory.models.remembered import Trust
 from memory.services.observations.saving import is_near
@@ -80,8 +81,10 @@ class Known:
 
     @property
     def line(self) -> int:
-        lines = self.record.file.content.splitlines()
-        return next((n for n, line in enumerate(lines, start=1) if self.said in line), 1)
+        text = self.record.file.content
+        lines, summary = text.split("\n"), summary_place(text)  # it repeats what a line says
+        found = (place for place, line in enumerate(lines) if self.said in texts.plain(line))
+        return next((place + 1 for place in found if place != summary), 1)
 
 
 def also_known(owner: User, text: str, *, but: Any = None) -> list[Known]:

@@ -47,6 +47,9 @@ _WORDS: dict[str, Any] = {
     "rule": _lazy("it’s a rule that every answer and run would follow"),
     "identity": _lazy("it changes who the agent is"),
     "about-owner": _lazy("it says “%(line)s” about you without quoting your words"),
+    "unseen-quote": _lazy(
+        "it quotes you in “%(line)s”, but Beacon didn’t see the conversation and couldn’t check the quote"
+    ),
     "external-run": _lazy(
         "it comes from pages or documents that Beacon read, and would be used outside its topic"
     ),
@@ -68,6 +71,7 @@ _DANGER = {
     "rule": Danger.IDENTITY,
     "identity": Danger.IDENTITY,
     "about-owner": Danger.IDENTITY,
+    "unseen-quote": Danger.IDENTITY,
     "external-run": Danger.EXTERNAL,
     "external": Danger.EXTERNAL,
     "imported": Danger.EXTERNAL,
@@ -344,7 +348,10 @@ def _claims_about_owner(write: Write) -> Risk | None:
         if line == by_itself:
             continue  # the summary is derived from the lines below it, which are checked themselves
         if _states(line) and not _is_said(write, line):
-            return Risk("about-owner", {"line": _quoted(line)})
+            # Other apps' agents don't send their conversations to Beacon.
+            is_unseen = write.by.kind == "agent" and not write.messages
+            code = "unseen-quote" if is_unseen and QUOTED.search(line) else "about-owner"
+            return Risk(code, {"line": _quoted(line)})
     return None
 
 

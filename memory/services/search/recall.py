@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.terms import LABEL, label_terms, query_terms
-from memory.models import Rating, as_of
+from memory.models import EmbeddingDue, Rating, as_of
 from memory.models.errors import InvalidValue
 from memory.models.history import Use
 from memory.services.search import bm25_sql, vectors
@@ -149,16 +149,18 @@ def fused(
     meaning: Mapping[Key, float],
     best_possible: float = 0.0,
     average_length: float = 0.0,
+    waiting: Set[Key] = frozenset(),
 ) -> dict[Key, float]:
     """Return a score of 0 to 1 for each record that a lane found, from raw BM25 and L2 distance.
 
-    A lane adds nothing for a record that it didn't find. All records have the same type, with
+    A lane adds nothing for a record that it didn't find. The records in `waiting` have no vector yet,
+    so only their words count. All records have the same type, with
     `average_length` terms, and none can reach the raw BM25 score `best_possible`.
     """
     share = meaning_share(average_length)
     values: dict[Key, float] = {}
     for key, raw in words.items():
-        values[key] = (1 - share) * words_value(raw, best_possible)
+        values[key] = (1.0 if key in waiting else 1 - share) * words_value(raw, best_possible)
     for key, distance in meaning.items():
         values[key] = values.get(key, 0.0) + share * meaning_value(distance)
     return values
@@ -300,8 +302,9 @@ def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
     if mode == "auto":
         near_in_meaning(answers, limit)
     by_words(answers, words, mode, limit)
+    waiting = _without_vector(answers)
     for one in answers:
-        with_meaning(one, words)
+        with_meaning(one, words, waiting)
         for key, candidate in one.candidates.items():
             if rating := one.rated.get(key[1]):
                 candidate.score = min(1.0, candidate.score * rating.factor)
@@ -441,7 +444,17 @@ def _look(asked: Narrowing) -> vectors.VectorQuery:
     return vectors.VectorQuery(tuple(allowed), allowed, replaced)
 
 
-def with_meaning(answer: Answer, words: list[str]) -> None:
+def _without_vector(answers: Sequence[Answer]) -> set[RecordKey]:
+    """Return the records found by words that have no vector, such as a note that was just saved."""
+    found = {key for one in answers if one.near is not None for key in one.candidates}
+    if not found:
+        return set()
+    types, ids = zip(*found, strict=True)
+    due = EmbeddingDue.objects.filter(record_type__in=set(types), object_id__in=ids)
+    return set(due.values_list("record_type", "object_id"))
+
+
+def with_meaning(answer: Answer, words: list[str], waiting: Set[RecordKey]) -> None:
     """Add the nearest records or their replacements, and score all by words and meaning."""
     asked, near = answer.asked, answer.near
     if near is None:
@@ -470,6 +483,7 @@ def with_meaning(answer: Answer, words: list[str]) -> None:
             {one.key: one.raw for one in candidates if one.raw > 0},
             {one.key: one.distance for one in candidates if one.distance is not None},
             *figures_of(answer.spaces.get(name), words),
+            {one.key for one in candidates if one.distance is None} & waiting,
         )
         for one in candidates:
             one.score = values[one.key]

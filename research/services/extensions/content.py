@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -156,28 +156,55 @@ def _reports(owner: Any, now: datetime) -> QuerySet[Any]:
     return saved.filter(run__topic__trashed_at=None).select_related("run__topic")
 
 
-def _overtaken(observations: list[Observation]) -> dict[uuid.UUID, str]:
-    """Return, for findings whose fact was replaced, what a later run found instead, in one query.
+_Said = tuple[Any, str]  # a topic's id and the text of its fact
+_Changes = dict[_Said, list[tuple[int, str]]]  # the number of a run, and what it found instead
 
-    A finding has exactly the text of its fact, and remains when the fact is replaced. Text that a
-    person has since marked as wrong or sensitive is left out.
+
+def _overtaken(observations: list[Observation]) -> dict[uuid.UUID, str]:
+    """Return, for findings whose fact was replaced, what the latest run found instead.
+
+    A finding has exactly the text of its fact, and remains when the fact is replaced. What replaced
+    it can be replaced too, so each step takes one query. Text that a person has since marked as
+    wrong or sensitive is left out.
     """
     told = {(one.topic_id, one.content): one.pk for one in observations if one.topic_id}
-    if not told:
-        return {}
+    changes: _Changes = {}
+    while asked := {_last_of(changes, said) for said in told} - set(changes):
+        changes |= _changes_of(asked)
+    latest = {said: _last_of(changes, said) for said in told}
+    return {told[said]: now[1] for said, now in latest.items() if now != said}
+
+
+def _last_of(changes: _Changes, said: _Said) -> _Said:
+    """Return the text at the end of the changes, as far as they are known."""
+    topic, text = said
+    run = 0
+    while later := [one for one in changes.get((topic, text), ()) if one[0] > run]:
+        run, text = max(later)
+    return topic, text
+
+
+def _changes_of(said: Collection[_Said]) -> _Changes:
+    """Return what runs found instead of these facts."""
     facts = TopicFact.objects.live().filter(topic=OuterRef("run__topic"), text=OuterRef("sentence"))
     stands = facts.exclude(state=TopicFact.State.STRUCK).exclude(sensitivity=Sensitivity.SENSITIVE)
     changed = DeltaItem.objects.filter(
         Exists(stands),
         status=DeltaItem.Status.CHANGED,
         withheld="",
-        previous_text__in={content for _topic, content in told},
+        previous_text__in={text for _topic, text in said},
         previous_fact__in=TopicFact.objects.filter(
-            topic__in={topic for topic, _content in told}, state=TopicFact.State.RETIRED
+            topic__in={topic for topic, _text in said}, state=TopicFact.State.RETIRED
         ),
-    ).order_by("run__number")
-    rows = changed.values_list("run__topic", "previous_text", "sentence")
-    return {told[topic, was]: now for topic, was, now in rows if (topic, was) in told}
+    )
+    found: _Changes = {one: [] for one in said}
+    rows = changed.exclude(run__number=None).values_list(
+        "run__topic", "previous_text", "run__number", "sentence"
+    )
+    for topic, was, run, now in rows:
+        if (topic, was) in found:
+            found[topic, was].append((run, now))
+    return found
 
 
 def _fact_url(fact: Any) -> str:
