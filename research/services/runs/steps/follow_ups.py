@@ -96,12 +96,13 @@ def observe(work: RunContext) -> StepResult:
 def facts_of(work: RunContext) -> list[str]:
     """Return the sentences that the run found and verified, without those marked as wrong.
 
-    In later runs, confirmed facts are left out, because an earlier run saved them.
+    In later runs, confirmed facts are left out, because an earlier run saved them. So are facts
+    that are gone.
     """
     verified = work.output("verify")
     if work.output("load_memory")["memory"]:
         changes = [Change(**change) for change in verified["changes"]]
-        sentences = [c.sentence for c in changes if c.is_listed and not c.withheld]
+        sentences = [change.sentence for change in changes if change.is_remembered]
     else:
         sentences = [f["sentence"] for f in verified["findings"] if f["supported"]]
     struck = set(TopicFact.objects.filter(topic=work.topic).struck().values_list("key", flat=True))
