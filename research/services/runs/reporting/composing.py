@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from django.db.models import Count, Max, Q
@@ -36,9 +36,12 @@ from research.services.runs.reporting import delta, report_text
 from research.services.runs.reporting.delta import Change, SecondOpinion, Statement, Status
 from research.services.runs.reporting.rereading import Outcome
 
-# The last line of a report that no model wrote.
+# The last line of a report that no model wrote, and if some of its sentences are unsupported.
 EXTRACTIVE = gettext_lazy(
     "Extractive report: every sentence is a quote from its source, and no model was used."
+)
+EXTRACTIVE_MARKED = gettext_lazy(
+    "Extractive report: no model was used, and unsupported sentences are marked."
 )
 
 # --- sources of known facts ---
@@ -594,7 +597,8 @@ def _summary(
     again: Outcome,
 ) -> str:
     if news or found:
-        return " ".join([*news, *(_cite(statement) for statement in found)][:2])
+        told = (_cite(replace(one, sentence=ended(one.sentence))) for one in found)
+        return " ".join([*news, *told][:2])
     if memory is None:
         return nothing_found(work, len(pages))
     return what_was_checked(again, standing)
