@@ -34,7 +34,8 @@ from research.services.runs.context.outputs import CitedSource, Finding, WriteOu
 from research.services.runs.context.run_context import RunContext
 from research.services.runs.reporting import delta, report_text
 from research.services.runs.reporting.delta import Change, SecondOpinion, Statement, Status
-from research.services.runs.reporting.rereading import Outcome
+from research.services.runs.reporting.rereading import Outcome, gone_with_document
+from research.services.runs.search import known_pages
 
 # The last line of a report that no model wrote, and if some of its sentences are unsupported.
 EXTRACTIVE = gettext_lazy(
@@ -238,6 +239,16 @@ def what_was_checked(
             )
             % {"n": len(unchecked), "sites": ", ".join(list(sites)[:MOST_SITES])}
         )
+    if again.deleted:
+        titles = dict.fromkeys(fact.title for fact in again.deleted)
+        said.append(
+            ngettext(
+                "%(n)d fact is gone because its document was deleted (%(titles)s).",
+                "%(n)d facts are gone because their documents were deleted (%(titles)s).",
+                len(again.deleted),
+            )
+            % {"n": len(again.deleted), "titles": ", ".join(list(titles)[:MOST_SITES])}
+        )
     return " ".join(said) or _("No known pages were checked again.")
 
 
@@ -412,12 +423,14 @@ def compose(
     # Findings in the body as further context aren't delta items, but can confirm a fact.
     beside = {match_key(statement.sentence) for statement in [*draft.more, *background]} | reported
     changes = [c for c in changes if c.status != Status.NEW or match_key(c.sentence) not in beside]
-    changes = delta.in_order(_joined(again.changes, changes))
+    changes = _joined(again.changes, changes)
+    changes = delta.in_order([*changes, *_gone_with_document(work, facts, pages, changes, again)])
     is_quiet = memory is not None and not any(change.is_listed for change in changes)
     standing = _standing(changes, facts) if memory else []
     known = KnownSources.of(work, facts, pages, changes)
+    deleted = {fact.id for fact in again.deleted}
     for change in changes:
-        if change.status == Status.GONE_QUIET:
+        if change.status == Status.GONE_QUIET or change.previous_id in deleted:
             change.citations = known.numbers_of(change.previous_id)
     checked = [what_was_checked(again, standing, changes)] if memory and not is_quiet else []
     if draft.is_extractive:
@@ -486,6 +499,30 @@ def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
             if settled.status == Status.CONFIRMED and settled in joined:
                 joined.remove(settled)
     return joined
+
+
+def _gone_with_document(
+    work: RunContext,
+    facts: Sequence[KnownFact],
+    pages: Sequence[PageText],
+    changes: Iterable[Change],
+    again: Outcome,
+) -> list[Change]:
+    """Return the changes of facts whose document was deleted and that no other page states.
+
+    Also store these facts in `again`.
+    """
+    spoken_of = {change.previous_id for change in changes}
+    urls = known_pages.deleted_documents(work, facts)
+    found = []
+    for fact in facts:
+        if fact.url not in urls or fact.id in spoken_of:
+            continue
+        change = gone_with_document(fact, pages)
+        if change is not None:
+            again.deleted.append(fact)
+            found.append(change)
+    return found
 
 
 def _says(sentence: str, other: str) -> bool:

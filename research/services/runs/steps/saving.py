@@ -243,7 +243,8 @@ def _facts(work: RunContext, written: _StepOutputs) -> list[FoundFact] | None:
     memory = inputs.known(work)
     # A change that the topic's intent filters out is known after the run as well.
     listed = [change for change in written.changes if change.is_remembered]
-    if memory is not None and not listed and not _confirmed(written.changes):
+    gone = any(change.status == Status.GONE for change in written.changes)
+    if memory is not None and not listed and not gone and not _confirmed(written.changes):
         return None
     sources = {source["n"]: source for source in written.verify["sources"]}
     if memory is None:
