@@ -34,7 +34,7 @@ from research.services.runs.context.outputs import CitedSource, Finding, WriteOu
 from research.services.runs.context.run_context import RunContext
 from research.services.runs.reporting import delta, report_text
 from research.services.runs.reporting.delta import Change, SecondOpinion, Statement, Status
-from research.services.runs.reporting.rereading import Outcome, gone_with_document
+from research.services.runs.reporting.rereading import Outcome, as_gone, states
 from research.services.runs.search import known_pages
 
 # The last line of a report that no model wrote, and if some of its sentences are unsupported.
@@ -424,7 +424,8 @@ def compose(
     beside = {match_key(statement.sentence) for statement in [*draft.more, *background]} | reported
     changes = [c for c in changes if c.status != Status.NEW or match_key(c.sentence) not in beside]
     changes = _joined(again.changes, changes)
-    changes = delta.in_order([*changes, *_gone_with_document(work, facts, pages, changes, again)])
+    again.deleted = _deleted_with_document(work, facts, pages, changes)
+    changes = delta.in_order([*changes, *map(as_gone, again.deleted)])
     is_quiet = memory is not None and not any(change.is_listed for change in changes)
     standing = _standing(changes, facts) if memory else []
     known = KnownSources.of(work, facts, pages, changes)
@@ -501,28 +502,14 @@ def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
     return joined
 
 
-def _gone_with_document(
-    work: RunContext,
-    facts: Sequence[KnownFact],
-    pages: Sequence[PageText],
-    changes: Iterable[Change],
-    again: Outcome,
-) -> list[Change]:
-    """Return the changes of facts whose document was deleted and that no other page states.
-
-    Also store these facts in `again`.
-    """
+def _deleted_with_document(
+    work: RunContext, facts: Sequence[KnownFact], pages: Sequence[PageText], changes: list[Change]
+) -> list[KnownFact]:
+    """Return the facts whose document was deleted and that no other page states."""
     spoken_of = {change.previous_id for change in changes}
     urls = known_pages.deleted_documents(work, facts)
-    found = []
-    for fact in facts:
-        if fact.url not in urls or fact.id in spoken_of:
-            continue
-        change = gone_with_document(fact, pages)
-        if change is not None:
-            again.deleted.append(fact)
-            found.append(change)
-    return found
+    left = [fact for fact in facts if fact.url in urls and fact.id not in spoken_of]
+    return [fact for fact in left if not any(states(page, fact) for page in pages)]
 
 
 def _says(sentence: str, other: str) -> bool:

@@ -431,15 +431,17 @@ def _confirm_or_mark_gone(one: Reread, facts: Sequence[KnownFact], result: Outco
         result.changes.append(change)
 
 
-def gone_with_document(fact: KnownFact, pages: Sequence[PageText]) -> Change | None:
-    """Return the change of a fact whose document was deleted, unless one of `pages` has its quote."""
-    for page in pages:
-        text = NormalizedText(page.text)
-        if _is_there(fact.quote, text) or _is_there(fact.text, text):
-            return None
+def as_gone(fact: KnownFact) -> Change:
+    """Return the change of a fact whose document was deleted."""
     change = Change(Status.GONE, fact.text, previous_id=fact.id, previous_text=fact.text)
     change.previous_source = source_of(fact)
     return change
+
+
+def states(page: PageText, fact: KnownFact) -> bool:
+    """Whether a page has the words of a fact, or its quote."""
+    text = NormalizedText(page.text)
+    return _is_there(fact.quote, text) or _is_there(fact.text, text)
 
 
 def _is_there(words: str, text: NormalizedText) -> bool:

@@ -86,8 +86,6 @@ def _as_they_are_now(topic: Topic, found: Sequence[str]) -> list[str]:
 def _documents(topic: Topic, found: Iterable[str]) -> Iterable[LibraryDocument]:
     """Return the documents that these URLs name and that weren't deleted."""
     keys = [named.group(1) for link in found if (named := ADDRESS.fullmatch(link))]
-    if not keys:
-        return ()
     documents = LibraryDocument.objects.readable_by(topic.owner).live().filter(pk__in=keys)
     return documents.defer("text")
 
