@@ -27,7 +27,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_safe
 
-from beacon_site.text.cleaning import clean, without_citations
+from beacon_site.text.cleaning import clean, plain, without_citations
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import signed_in
 from memory.models import Activity, Topic, User
@@ -170,7 +170,7 @@ def as_atom(feed: Feed, runs: list[Run], modified: datetime) -> str:
         listed = items.get(run.pk, ([], 0))[0]
         context: dict[str, Any] = {"items": listed, "report": report, "since": since.get(run.pk)}
         if not report.delta:
-            context["summary"] = without_citations(report.summary)
+            context["summary"] = without_citations(plain(report.summary))
         made.add_item(
             title=_clean(notice_text.headline(report, run, len(listed))),
             link=digests.run_url(run),

@@ -41,7 +41,7 @@ from research.services.reports.compare import CompareParams
 from research.services.reports.delta_rows import Quote
 from research.services.reports.page import sources_of
 from research.services.runs.reporting import sentences as report_sentences
-from research.services.runs.reporting.composing import EXTRACTIVE
+from research.services.runs.reporting.composing import EXTRACTIVE, EXTRACTIVE_MARKED
 from research.services.runs.reporting.sentences import ReportSentence
 
 
@@ -243,9 +243,8 @@ def run_source(request: BeaconRequest, slug: str, run_id: int, n: int) -> HttpRe
 def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """List the report's sentences, with their support and actions."""
     report = _report(request, slug, run_id)
-    rows = [
-        row for row in report_page.sentence_rows(report) if row["sentence"].text != str(EXTRACTIVE)
-    ]
+    notes = {str(EXTRACTIVE), str(EXTRACTIVE_MARKED)}
+    rows = [row for row in report_page.sentence_rows(report) if row["sentence"].text not in notes]
     wanted = request.GET.get("show", "")
     left = [row["sentence"].key for row in rows if not (row["is_checked"] or row["is_corrected"])]
     context: dict[str, Any] = {

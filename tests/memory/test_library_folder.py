@@ -75,7 +75,10 @@ def test_a_changed_file_is_a_new_version_a_touched_one_is_not(folder: Path, admi
     assert LibraryDocument.objects.get().address == before
     (folder / "pilot.md").write_text("other words")
     scan_folder(admin, folder)
-    assert LibraryDocument.objects.get().version == 2
+    document = LibraryDocument.objects.get()
+    assert document.version == 2
+    change = Revision.objects.filter(record_id=document.pk).latest("id")
+    assert "text" in change.after and "trashed_at" not in change.after
 
 
 def test_a_file_that_is_gone_goes_to_the_trash_and_comes_back(folder: Path, admin: Any) -> None:
@@ -86,6 +89,8 @@ def test_a_file_that_is_gone_goes_to_the_trash_and_comes_back(folder: Path, admi
     (folder / "moved.bin").rename(folder / "pilot.md")
     scan_folder(admin, folder)
     assert LibraryDocument.objects.live().count() == LibraryDocument.objects.count() == 1
+    back = Revision.objects.filter(record_id=LibraryDocument.objects.get().pk).latest("id")
+    assert "trashed_at" in back.after and back.after["trashed_at"] is None
 
 
 def test_a_folder_that_is_not_there_trashes_nothing_and_says_so(

@@ -138,6 +138,19 @@ def test_a_page_that_two_reports_cite_has_one_number(browser: Client, topic: Top
     assert [source.n for source in shown.sources] == list(range(1, len(addresses) + 1))
 
 
+def test_what_is_gone_needs_no_quote(browser: Client, alice: User):
+    topic = make_topic(alice, "Batteries")
+    make_report(make_run(topic))
+    run = make_run(topic)
+    quote = {"sentence": NEWS, "quote": NEWS, "found": True, "in_snippet": False}
+    link = "https://plant.example.org/"
+    make_report(run, sources=[{"n": 1, "link": link, "title": "Plant", "quotes": [quote]}])
+    make_item(run, "new", NEWS, citations=[1])
+    make_item(run, "gone", OLD, citations=[1], previous_text=OLD)
+
+    assert "every quote verified ✓" in page(browser, topic, "?from=2&to=2")
+
+
 def test_facts_that_no_run_mentioned_are_folded(browser: Client, topic: Topic):
     DeltaItem.objects.filter(sentence=KNOWN).update(status="gone quiet")
 

@@ -272,6 +272,15 @@ def test_a_bundled_source_is_text_and_says_so(browser: Client, topic: Topic):
     assert "bundled with Beacon" in cards and f'href="{found.url}"' not in cards
 
 
+def test_the_address_of_a_bundled_source_has_one_spelling(browser: Client, topic: Topic):
+    place = "postgres-weekly.example/2025/november/minor-releases"
+    link = f"https://{place.replace('postgres-weekly', 'POSTGRES-WEEKLY')}/?utm_source=newsletter"
+    run = make_run(topic)
+    make_report(run, sources=[make_source(1, "A sample", link=link)])
+
+    assert f'title="{link}">{place}</bdi>' in section(page(browser, run), "sources")
+
+
 def test_it_says_what_wrote_it(browser: Client, topic: Topic):
     first, second = make_run(topic), make_run(topic)
     make_report(first)

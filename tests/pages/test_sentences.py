@@ -82,6 +82,7 @@ def test_the_report_says_how_many_sources_are_independent_and_what_is_unsupporte
     assert "(3 sources, 2 independent)" in shown
     assert f'id="s-{sentence_key(TRUE)}">{TRUE}' in shown
     assert "! 1 unsupported sentence" in shown
+    assert 'title="The quote isn’t in the stored page.">! unsupported' in shown
     assert "<mark>Version 18.1 closes two faults.</mark>" in shown
     assert "copy.example" in shown
 

@@ -11,6 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from memory.accounts.people import delete_account
 from memory.models import Activity, Membership, Note, Revision, Source, Topic, TopicFact, Undo, User
@@ -78,6 +79,18 @@ def test_a_member_reads_reports_facts_and_sources(member: Membership, run: Run, 
     assert "A page of it" in sources and 'href="https://a.example/x"' in sources
     assert "Run #1" in reports and "Run #2" in reports
     assert "Run #2" in report and 'id="source-2"' in report
+
+
+@pytest.mark.parametrize(("confirmed_run", "words"), [(1, "found"), (2, "last confirmed")])
+def test_a_fact_is_found_until_a_run_confirms_it(
+    member: Membership, run: Run, reader: Client, confirmed_run: int, words: str
+):
+    found = TopicFact.objects.filter(topic=run.topic).current()
+    found.update(first_run=1, confirmed_run=confirmed_run, confirmed_at=timezone.now())
+
+    shown = text_of(reader.get(shared(run.topic, "facts/")))
+
+    assert shown.count(f"<span>{words} <time") == shown.count('class="fact"') > 0
 
 
 def test_it_is_on_the_members_list_of_topics_with_its_unread_reports(

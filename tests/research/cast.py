@@ -17,11 +17,12 @@ from typing import (
 )
 
 import pytest
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from beacon_site.providers.search.base import SearchHit
 from memory.models import Topic
-from research.models import Run
+from research.models import Run, Step
 from research.services.runs.context import outputs, run_context
 from research.services.runs.context.run_context import RunContext, StepKind
 from research.services.runs.execution import pipeline
@@ -151,6 +152,16 @@ def carried_out(run: Run) -> Run:
 
 def steps(run: Run) -> dict[str, str]:
     return dict(run.steps.order_by("position").values_list("name", "state"))
+
+
+def followed(run: Run, name: str) -> Step:
+    """Run one follow-up of the run, as a worker does, and return its row."""
+    step = run.steps.get(is_follow_up=True, name=name)
+    Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
+    pipeline.run_follow_up(step.pk)
+    step.refresh_from_db()
+    run.refresh_from_db()
+    return step
 
 
 def untyped_outputs(run: Run) -> dict[str, set[str]]:

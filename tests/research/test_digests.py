@@ -93,6 +93,14 @@ def test_it_tells_of_changes_quiet_topics_and_failures(alice: User, chosen: Dige
     assert said.line == "2 changes in 1 topic · 1 topic with nothing new · 1 failed"
 
 
+def test_the_summary_of_a_first_report_has_no_markup(alice: User, chosen: DigestSettings):
+    make_report(make_run(make_topic(alice)), summary="It **burned**. [1] *(unsupported)*", delta="")
+    digests.make_due()
+
+    (part,) = digests.content(Digest.objects.of(alice).get()).parts
+    assert part.summary == "It burned. (unsupported)"
+
+
 def test_what_was_withheld_is_counted_and_not_told(alice: User, chosen: DigestSettings):
     run = saved_run(make_topic(alice), "Version 18.1 is out.")
     make_item(run, "new", "Nobody asked for this.", withheld="not what the intent asks for")

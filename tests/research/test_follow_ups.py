@@ -7,14 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ModelCall, Note, Topic
 from memory.services.search import bm25
 from research.models import Run, Step
-from research.services.runs.execution import pipeline
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.factories import active_notes
@@ -27,13 +25,7 @@ SUMMED_UP = {
 
 
 def followed(run: Run) -> Step:
-    """Run the run's summary, as a worker does, and return its row."""
-    step = run.steps.get(is_follow_up=True, name="summarise")
-    Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
-    pipeline.run_follow_up(step.pk)
-    step.refresh_from_db()
-    run.refresh_from_db()
-    return step
+    return cast.followed(run, "summarise")
 
 
 def note_of(run: Run) -> Note:

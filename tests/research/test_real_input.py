@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beacon_site.text.cleaning import one_line
-from memory.models import ContentItem, LibraryDocument, Topic
+from memory.models import ContentItem, LibraryDocument, Topic, TopicFact
 from memory.services.library import folder as library_folder
 from research.models import DeltaItem, Report, Run
 from research.services.runs.execution.starting import create_topic
@@ -22,6 +22,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 RunOf = Callable[[Topic], Run]
 TITLE = "HTTP client"
+STOPS = "Harbour trams stop at the museum every day of the week."
+FARES = "Harbour trams cost 2.40 euros for adults in the year 2027."
 DOCUMENT = "library:2b6b6a2e-0000-4000-8000-000000000001/1"
 
 
@@ -118,6 +120,51 @@ def test_a_report_cites_each_edited_document_once(
     assert "Changed:** Harbour trams cost 2.80 euros" in report.as_markdown()
     assert "stop at the museum every day of the week. [1] *(confirmed once" in report.body
     assert [source["title"] for source in report.sources] == ["Harbour trams"]
+
+
+@pytest.fixture
+def watched(admin: Any, settings: Any, tmp_path: Path, run_of: RunOf) -> Topic:
+    """A topic that found the facts of the two documents of a watched folder."""
+    settings.BEACON_LIBRARY_DIR, settings.BEACON_SEARCH = str(tmp_path), ["library"]
+    write(tmp_path, {"stops.md": f"# Stops\n\n{STOPS}\n", "fares.md": f"# Fares\n\n{FARES}\n"})
+    library_folder.scan_if_due(every=0)
+    topic = create_topic(owner=admin, title="Harbour trams", by=admin.actor)
+    run_of(topic)
+    assert _facts(topic) == {STOPS, FARES}
+    return topic
+
+
+def _facts(topic: Topic) -> set[str]:
+    return set(TopicFact.objects.filter(topic=topic).current().values_list("text", flat=True))
+
+
+def test_the_facts_of_a_deleted_document_are_gone(watched: Topic, tmp_path: Path, run_of: RunOf):
+    (tmp_path / "fares.md").unlink()
+    library_folder.scan_if_due(every=0)
+
+    second, third = run_of(watched), run_of(watched)
+
+    assert [(item.status, item.sentence) for item in _told(second)] == [("gone", FARES)]
+    assert "1 fact is gone because its document was deleted (Fares)." in second.report.body
+    assert _facts(watched) == {STOPS} and not _told(third)
+
+
+def test_when_all_documents_are_deleted_all_facts_are_gone(
+    watched: Topic, tmp_path: Path, run_of: RunOf
+):
+    for name in ("fares.md", "stops.md"):
+        (tmp_path / name).unlink()
+    library_folder.scan_if_due(every=0)
+
+    assert len(_told(run_of(watched))) == 2 and not _facts(watched)
+
+
+def test_the_facts_of_a_renamed_document_stay(watched: Topic, tmp_path: Path, run_of: RunOf):
+    (tmp_path / "fares.md").rename(tmp_path / "prices.md")
+    library_folder.scan_if_due(every=0)
+
+    assert [_told(run_of(watched)) for _run in range(2)] == [[], []]
+    assert _facts(watched) == {STOPS, FARES}
 
 
 @pytest.mark.parametrize(

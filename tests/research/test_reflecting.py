@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.db.models.functions import Now
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm.base import Answer, ToolCall, Usage
@@ -16,7 +14,6 @@ from memory.models import Activity, MemoryFile, ModelCall, Proposal, Reflection,
 from memory.services.review import proposals as review_services
 from research.models import Report, Run, Step
 from research.services.runs.context.run_context import RunContext
-from research.services.runs.execution import pipeline
 from research.services.runs.steps import follow_ups
 from tests.providers.fakes import FakeFetcher
 from tests.research import cast
@@ -27,13 +24,7 @@ WRITES = ("facts/user.md", "facts/memory.md")
 
 
 def followed(run: Run, name: str = "reflect") -> Step:
-    """Run one follow-up of the run, as a worker does, and return its row."""
-    step = run.steps.get(is_follow_up=True, name=name)
-    Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
-    pipeline.run_follow_up(step.pk)
-    step.refresh_from_db()
-    run.refresh_from_db()
-    return step
+    return cast.followed(run, name)
 
 
 def append(path: str, entry: str) -> Answer:

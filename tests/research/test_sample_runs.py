@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from memory.models import Source, Topic
+from memory.models import Note, Observation, Proposal, Source, Topic
 from memory.services.topic_memory import KnownFact
 from research.models import DeltaItem, Run
+from research.services.runs import presenters
 from research.services.runs.execution import starting
 from research.services.runs.search import known_pages
-from tests.research import factories
+from tests.research import cast, factories
 
 # Searches and reading run in threads, which see what is committed.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -63,6 +64,39 @@ def test_its_reports_show_cells_entries_and_rows_that_changed_and_nothing_false(
         assert len(entries) == 2
         assert all(i.sentence.startswith(f"Changelog of pg-rehearse, {entry}: ") for i in entries)
         assert of_status(run, "confirmed")
+
+
+def test_a_row_that_is_gone_is_no_finding_of_the_run(alice: Any, run_of: RunOf):
+    topic = starting.create_sample_topic(alice, by=alice.actor)
+    run = [run_of(topic) for _run in range(2)][-1]
+    (gone,) = of_status(run, "gone")
+
+    for name in ("extract", "reflect"):
+        cast.followed(run, name)
+
+    saved = Observation.objects.filter(source=run.source).values_list("content", flat=True)
+    news = [*of_status(run, "new"), *of_status(run, "changed")]
+    assert {item.sentence for item in news} <= set(saved)
+    assert gone.sentence not in saved
+    entry = Proposal.objects.get(source=run.source).after["content"]
+    assert f"{len(news)} findings" in entry
+
+
+def test_the_run_its_note_and_its_page_count_the_same_facts_and_results(alice: Any, run_of: RunOf):
+    topic = starting.create_sample_topic(alice, by=alice.actor)
+    run = [run_of(topic) for _run in range(2)][-1]
+
+    cast.followed(run, "summarise")
+
+    groups = presenters.of_run(run, list(run.delta_items.all()))["groups"]
+    told = {kind: len(found) for kind, _heading, found in groups}
+    assert told["new"] == len(of_status(run, "new")) + len(of_status(run, "changed"))
+    assert told["confirmed"] == len(of_status(run, "confirmed"))
+    said = f"facts: {told['new']} learned, {told['confirmed']} confirmed, {told['retired']} no longer current"
+    found = presenters.found_counts(run.hits.all())
+    note = Note.objects.get(source=run.source).content
+    assert said in note and f"results: {found['all']} ({found['new']} new)" in note
+    assert said in run.steps.get(name="save").detail and found["all"] < run.hits.count()
 
 
 def test_its_fourth_run_has_nothing_new(alice: Any, run_of: RunOf):

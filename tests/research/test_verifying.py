@@ -10,6 +10,7 @@ import pytest
 from beacon_site.providers.search.base import SearchHit
 from memory.models import Topic, TopicFact
 from research.models import DeltaItem, Run
+from research.services.reports import reading
 from research.services.runs.context.cited_pages import CitedPage
 from research.services.runs.steps.verifying import _marked
 from tests.providers.fakes import FakeSearch
@@ -53,6 +54,54 @@ def test_a_quote_that_is_short_or_not_there_is_not_found(quote: str):
 )
 def test_a_quote_that_is_close_but_says_something_else_is_not_found(quote: str):
     assert CitedPage(cast.page(1)).look_up(quote) is None
+
+
+CSV = """supplier,panel price,delivery days
+Helios,210,14
+Sunny,1210,21
+Aurora,"1,210",314
+Zen,1,210
+"""
+
+
+@pytest.fixture
+def of_csv(topic: Topic, providers: Providers, run_of: Callable[[Topic], Run]) -> Callable[[], Run]:
+    """Return a function: a baseline over a CSV file, without a model."""
+    Topic.objects.filter(pk=topic.pk).update(title="Panel prices")
+    cast.set_up(providers, 1)
+    providers.pages.pages = {cast.url(1): CSV}
+    return lambda: run_of(topic)
+
+
+def test_a_row_of_a_csv_file_is_supported_by_its_cells(of_csv: Callable[[], Run]):
+    report = of_csv().report
+
+    assert "Helios: panel price 210; delivery days 14" in report.body
+    assert "Zen: panel price 1; delivery days 210" in report.body
+    assert [check["why"] for check in report.checks] == [""] * 4
+    assert "1210210" not in CitedPage(CSV).numbers and "21014" not in CitedPage(CSV).numbers
+
+
+def test_a_report_without_a_model_marks_each_unsupported_sentence(
+    of_csv: Callable[[], Run], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(CitedPage, "numbers", frozenset())
+
+    run = of_csv()
+
+    report = run.report
+
+    rows = [f"{row} [1] *(unsupported)*" for row in ("delivery days 14", "delivery days 210")]
+    assert all(f"{row}\n" in report.body for row in rows)
+    assert report.summary.count("*(unsupported)*") == 2
+    assert "every sentence is a quote" not in report.body
+    page = reading.of(run.topic)
+    assert page is not None and [one.text.rpartition(": ")[2] for one in page.lead] == [
+        "panel price 210; delivery days 14.",
+        "panel price 1,210; delivery days 314.",
+    ]
+    assert all("isn’t in the cited pages" in one.tag for one in page.lead)
+    assert page.quotes_in_words == "quotes verified in 0 of 4 sentences on this page"
 
 
 @pytest.fixture
@@ -147,6 +196,8 @@ def test_a_delta_of_unsupported_findings_alone_is_no_delta(
     [
         ("A b c.", "A b c. *(unsupported)*"),
         ("A *b* [1] c [2]. D", "A *b* [1] c [2]. *(unsupported)* D"),
+        ("A b c. [1]\n\n- A b c [1]", "A b c. [1] *(unsupported)*\n\n- A b c [1] *(unsupported)*"),
+        ("A b cd", "A b cd"),
         ("X", "X"),
     ],
 )

@@ -131,7 +131,9 @@ def _take_in(
         )
         done["unchanged"] += 1
         return
-    document.change(by=SYSTEM, why=_("the file changed"), source=SOURCE, trashed_at=None, **fields)
+    if document.trashed_at is not None:
+        fields["trashed_at"] = None
+    document.change(by=SYSTEM, why=_("the file changed"), source=SOURCE, **fields)
     done["changed"] += 1
 
 

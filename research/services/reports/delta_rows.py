@@ -20,6 +20,7 @@ from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
+from beacon_site.text.canonical_urls import canonical_or_same
 from beacon_site.text.cleaning import match_key, shorten
 from beacon_site.text.diff import Row, diff, folded
 from memory.models import Conflict, ContentItem, Trust
@@ -72,6 +73,11 @@ class SourceRow:
     trust: str = ""
     derived_from: dict[str, Any] = field(default_factory=dict)  # the page that it repeats
     carried_by: list[dict[str, Any]] = field(default_factory=list)  # pages that repeat it
+
+    @property
+    def place(self) -> str:
+        """Return its address in the one spelling that is shown, without https://."""
+        return canonical_or_same(self.address).removeprefix("https://")
 
     @property
     def found(self) -> int:

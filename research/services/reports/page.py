@@ -7,7 +7,7 @@ rows in page order. The number of queries doesn't depend on the data.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import unescape
 from typing import Any, NamedTuple, TypedDict
@@ -56,6 +56,7 @@ _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 _MARK = "\ue0f0"  # of private use, so it's in no word
 _SOURCES_HERE = re.compile(rf"<p[^>]*>{_MARK}</p>\n?")
 # Keep a citation on the same line as the word before it.
+_SAID = re.compile(r'data-s="(\w+)"')
 _BEFORE_MARK = re.compile(r'[ \n]+((?:</span>)?<sup>)(?=<a href="#source-)')
 
 
@@ -291,7 +292,7 @@ def body_of(report: Report, said: SentenceNotes | None = None) -> Body:
     made = _HEADING.sub(numbered, _BEFORE_MARK.sub(r"\1", linked))
     # Only our own ids and links were added to the safe HTML.
     safe = mark_safe(made)  # noqa: S308  (see above)  # nosec B308, B703
-    before, *after = _SOURCES_HERE.split(_with_unsupported(by_direction(safe)), maxsplit=1)
+    before, *after = _SOURCES_HERE.split(_with_unsupported(by_direction(safe), report), maxsplit=1)
     # A paragraph of its own was cut out of safe HTML.
     parts = [mark_safe(part) for part in (before, *after)]  # noqa: S308  (see above)  # nosec B308, B703
     return Body(parts[0], parts[1] if after else None, headings)
@@ -312,16 +313,23 @@ def _raised(found: re.Match[str]) -> str:
     return f"<{found[1]}h{int(found[2]) - 1}>"
 
 
-def _with_unsupported(html: str) -> SafeString:
+def unsupported_tag(check: Mapping[str, Any]) -> SafeString:
+    """Return the tag after an unsupported sentence, with the reason."""
+    form = '<span class="tag warn" dir="auto" title="{}">! {}</span>'
+    return format_html(form, WHY.get(check.get("why", ""), ""), _("unsupported"))
+
+
+def _with_unsupported(html: str, report: Report) -> SafeString:
     """Show `verify`'s mark as a tag, so it looks like a warning."""
     mark = format_html("<em>{}</em>", _("(unsupported)"))
-    tag = format_html(
-        '<span class="tag warn" dir="auto" title="{}">! {}</span>',
-        _("Quote not found in the stored page"),
-        _("unsupported"),
-    )
-    # `render` returned safe HTML. Since then, only ids, directions and this tag were added.
-    return mark_safe(html.replace(mark, tag))  # noqa: S308  (see above)  # nosec B308, B703
+    checks = {check["key"]: check for check in report.checks}
+    parts: list[str] = []
+    key = ""  # of the last sentence
+    for part in html.split(mark):
+        parts += [unsupported_tag(checks.get(key, {})), part] if parts else [part]
+        key = (_SAID.findall(part) or [key])[-1]
+    # `render` returned safe HTML. Since then, only ids, directions and these tags were added.
+    return mark_safe("".join(parts))  # noqa: S308  (see above)  # nosec B308, B703
 
 
 def _contents(report: Report, body: Body, sources: Sequence[SourceRow]) -> list[tuple[str, str]]:

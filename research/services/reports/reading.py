@@ -38,6 +38,7 @@ from research.services.reports.since_read import MOST_RUNS, add_facts, counts_in
 from research.services.reports.strip import Column, Strip, strip_of
 from research.services.runs.reporting import report_text
 from research.services.runs.reporting.merged_deltas import ORDER, Merged, merge
+from research.services.runs.steps.verifying import unsupported_mark
 
 Status = DeltaItem.Status
 MOST_FACTS = 60  # of a topic; runs keep ten
@@ -228,12 +229,20 @@ def _host(url: str) -> str:
 # --- the page ---
 
 
+class Leading(NamedTuple):
+    """A sentence of the lead."""
+
+    text: str
+    marks: SafeString | str = ""
+    tag: SafeString | str = ""  # if it is unsupported
+
+
 @dataclass(slots=True)
 class Reading:
     """Everything the page shows."""
 
     strip: Strip
-    lead: list[tuple[str, SafeString | str]] = field(default_factory=list)
+    lead: list[Leading] = field(default_factory=list)
     changed: list[Line] = field(default_factory=list)
     # facts that contradict each other, by their open conflict
     disputed: Mapping[Conflict, list[Line]] = field(default_factory=dict)
@@ -247,6 +256,7 @@ class Reading:
     leading: Report | None = None  # whose summary leads
     full: dict[str, Any] | None = None  # the whole report, if a single run is selected
     last_changes: Column | None = None  # if the selection has none
+    unsupported: int = 0  # sentences of the lead or of the whole report, which aren't lines
 
     @property
     def lines(self) -> list[Line]:
@@ -271,7 +281,12 @@ class Reading:
     @property
     def verified(self) -> int:
         """Return how many sentences have a quote that was found in its page."""
-        return sum(line.is_verified for line in self.lines)
+        return sum(line.is_verified for line in self._quotable)
+
+    @property
+    def _quotable(self) -> list[Line]:
+        """Return the lines that can have a quote. What is gone is no longer on its page."""
+        return [line for line in self.lines if line.status != Status.GONE]
 
     @property
     def has_quotes(self) -> bool:
@@ -284,7 +299,7 @@ class Reading:
         The page shows all runs selected and facts of earlier runs, so it has more sentences than
         one run's report.
         """
-        total = len(self.lines)
+        total = len(self._quotable) + self.unsupported
         if self.verified == total:
             return _("every quote verified ✓")
         words = _("quotes verified in %(n)d of %(total)d sentences on this page")
@@ -323,6 +338,7 @@ def of(topic: Topic, first: int | None = None, last: int | None = None) -> Readi
         page.last_changes = told[-1] if told else None
     _add_remarks(topic, page.lines)
     page.lead = _corrected(page)
+    page.unsupported = _count_unsupported(page)
     _add_affected(page, listed)
     _Margins().fill(page.lines)
     return page
@@ -387,22 +403,30 @@ def _leading(strip: Strip) -> Column:
     return told[-1] if told else strip.last
 
 
-def _summary(report: Report, book: SourceBook) -> list[tuple[str, SafeString | str]]:
-    """Return the first sentences of a report's summary with their citations."""
-    line = report.summary
-    found: list[tuple[str, SafeString | str]] = []
+def _summary(report: Report, book: SourceBook) -> list[Leading]:
+    """Return the first sentences of a report's summary with their citations and tags."""
+    line = report.summary.replace(unsupported_mark(), "")
+    bad = _unsupported(report)
+    found: list[Leading] = []
     for sentence in split(line, language_of(line))[: LEAD + 1]:
         words = without_citations(report_text.spread_citations(sentence)).strip()
         numbers = report_text.cited([sentence])
         marks = _marks(book.by_number(report.run_id, numbers).values(), "")
         if words:
-            found.append((words, marks))
+            check = bad.get(report_text.sentence_key(words))
+            tag = report_page.unsupported_tag(check) if check else ""
+            found.append(Leading(words, marks, tag))
         elif found and marks:  # a citation after the full stop belongs to the sentence before it
-            found[-1] = (found[-1][0], found[-1][1] or marks)
+            found[-1] = found[-1]._replace(marks=found[-1].marks or marks)
     return found[:LEAD]
 
 
-def _lead(page: Reading, book: SourceBook) -> list[tuple[str, SafeString | str]]:
+def _unsupported(report: Report) -> dict[str, dict[str, Any]]:
+    """Return the checks that failed, by the keys of their sentences."""
+    return {check["key"]: check for check in report.checks if not check["supported"]}
+
+
+def _lead(page: Reading, book: SourceBook) -> list[Leading]:
     """Return two sentences that say the most.
 
     A model's summary does. One without a model only repeats the first changes, so the best lead.
@@ -419,20 +443,27 @@ def _lead(page: Reading, book: SourceBook) -> list[tuple[str, SafeString | str]]
         # Two values of the same thing aren't two pieces of news.
         if len(chosen) < LEAD and not any(delta_rows.in_one(c.text, line.text) for c in chosen):
             chosen.append(line)
-    return [(line.text, line.marks) for line in chosen] or _summary(report, book)
+    return [Leading(line.text, line.marks) for line in chosen] or _summary(report, book)
 
 
-def _corrected(page: Reading) -> list[tuple[str, SafeString | str]]:
+def _corrected(page: Reading) -> list[Leading]:
     """Return the lead with what people corrected in it, and without what they marked as wrong."""
     fixes = {line.key: line.corrected for line in page.lines if line.corrected}
     found = []
-    for text, marks in page.lead:
-        fix = fixes.get(report_text.sentence_key(text))
+    for one in page.lead:
+        fix = fixes.get(report_text.sentence_key(one.text))
         if fix is None:
-            found.append((text, marks))
+            found.append(one)
         elif fix.right:
-            found.append((fix.right, marks))
+            found.append(Leading(fix.right, one.marks))
     return found
+
+
+def _count_unsupported(page: Reading) -> int:
+    keys = {report_text.sentence_key(one.text) for one in page.lead if one.tag}
+    if page.full is not None:
+        keys |= set(_unsupported(page.full["report"]))
+    return len(keys - {line.key for line in page.lines})
 
 
 def _can_lead(line: Line) -> bool:

@@ -448,11 +448,17 @@ def of_run(run: Run, items: Sequence[DeltaItem]) -> dict[str, Any]:
     )
     told = (FACT, OBSERVATION, "report")
     changes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in _KINDS_OF_CHANGE}
+    learned: set[Any] = set()
     for revision in ours:
         if revision.version == 1:
             text = revision.after.get("text", revision.label)
             changes["new"].append(_change("new", text, revision.record_id, facts))
-        elif revision.after.get("state") == TopicFact.State.RETIRED:
+            learned.add(revision.record_id)
+        # A fact that 10 others outranked at once was never current.
+        elif (
+            revision.after.get("state") == TopicFact.State.RETIRED
+            and revision.record_id not in learned
+        ):
             fact = facts.get(str(revision.record_id))
             text = fact.text if fact else revision.label
             changes["retired"].append(_change("retired", text, revision.record_id, facts))

@@ -17,6 +17,7 @@ from rapidfuzz import fuzz, process
 
 from beacon_site.text.cleaning import one_line, width
 from beacon_site.text.sentences import split_sentences
+from beacon_site.text.tables import read_csv
 from beacon_site.text.values import numbers
 from research.claims import duplicates
 from research.claims.duplicates import Origins, shingles
@@ -81,7 +82,9 @@ class CitedPage:
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        return numbers(self.text)
+        # Between two cells of a CSV row, a comma isn't a decimal comma.
+        cells = (cell for row, _line in read_csv(self.read.stored) for cell in row)
+        return numbers("\n".join(["; ".join(cells) or self.read.stored, self.said.stored]))
 
     @cached_property
     def marks(self) -> set[int]:

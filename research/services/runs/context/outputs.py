@@ -196,7 +196,7 @@ class SaveOutput(TypedDict):
     """save: the run's number, what changed in memory, and why it wasn't saved, if so."""
 
     number: int
-    facts_new: int
+    facts_learned: int
     facts_confirmed: int
     facts_retired: int
     problem: str

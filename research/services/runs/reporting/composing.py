@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from django.db.models import Count, Max, Q
@@ -34,11 +34,15 @@ from research.services.runs.context.outputs import CitedSource, Finding, WriteOu
 from research.services.runs.context.run_context import RunContext
 from research.services.runs.reporting import delta, report_text
 from research.services.runs.reporting.delta import Change, SecondOpinion, Statement, Status
-from research.services.runs.reporting.rereading import Outcome
+from research.services.runs.reporting.rereading import Outcome, as_gone, states
+from research.services.runs.search import known_pages
 
-# The last line of a report that no model wrote.
+# The last line of a report that no model wrote, and if some of its sentences are unsupported.
 EXTRACTIVE = gettext_lazy(
     "Extractive report: every sentence is a quote from its source, and no model was used."
+)
+EXTRACTIVE_MARKED = gettext_lazy(
+    "Extractive report: no model was used, and unsupported sentences are marked."
 )
 
 # --- sources of known facts ---
@@ -235,6 +239,16 @@ def what_was_checked(
             )
             % {"n": len(unchecked), "sites": ", ".join(list(sites)[:MOST_SITES])}
         )
+    if again.deleted:
+        titles = dict.fromkeys(fact.title for fact in again.deleted)
+        said.append(
+            ngettext(
+                "%(n)d fact is gone because its document was deleted (%(titles)s).",
+                "%(n)d facts are gone because their documents were deleted (%(titles)s).",
+                len(again.deleted),
+            )
+            % {"n": len(again.deleted), "titles": ", ".join(list(titles)[:MOST_SITES])}
+        )
     return " ".join(said) or _("No known pages were checked again.")
 
 
@@ -409,12 +423,15 @@ def compose(
     # Findings in the body as further context aren't delta items, but can confirm a fact.
     beside = {match_key(statement.sentence) for statement in [*draft.more, *background]} | reported
     changes = [c for c in changes if c.status != Status.NEW or match_key(c.sentence) not in beside]
-    changes = delta.in_order(_joined(again.changes, changes))
+    changes = _joined(again.changes, changes)
+    again.deleted = _deleted_with_document(work, facts, pages, changes)
+    changes = delta.in_order([*changes, *map(as_gone, again.deleted)])
     is_quiet = memory is not None and not any(change.is_listed for change in changes)
     standing = _standing(changes, facts) if memory else []
     known = KnownSources.of(work, facts, pages, changes)
+    deleted = {fact.id for fact in again.deleted}
     for change in changes:
-        if change.status == Status.GONE_QUIET:
+        if change.status == Status.GONE_QUIET or change.previous_id in deleted:
             change.citations = known.numbers_of(change.previous_id)
     checked = [what_was_checked(again, standing, changes)] if memory and not is_quiet else []
     if draft.is_extractive:
@@ -483,6 +500,16 @@ def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
             if settled.status == Status.CONFIRMED and settled in joined:
                 joined.remove(settled)
     return joined
+
+
+def _deleted_with_document(
+    work: RunContext, facts: Sequence[KnownFact], pages: Sequence[PageText], changes: list[Change]
+) -> list[KnownFact]:
+    """Return the facts whose document was deleted and that no other page states."""
+    spoken_of = {change.previous_id for change in changes}
+    urls = known_pages.deleted_documents(work, facts)
+    left = [fact for fact in facts if fact.url in urls and fact.id not in spoken_of]
+    return [fact for fact in left if not any(states(page, fact) for page in pages)]
 
 
 def _says(sentence: str, other: str) -> bool:
@@ -594,7 +621,8 @@ def _summary(
     again: Outcome,
 ) -> str:
     if news or found:
-        return " ".join([*news, *(_cite(statement) for statement in found)][:2])
+        told = (_cite(replace(one, sentence=ended(one.sentence))) for one in found)
+        return " ".join([*news, *told][:2])
     if memory is None:
         return nothing_found(work, len(pages))
     return what_was_checked(again, standing)

@@ -62,7 +62,7 @@ class Outcome:
 
     `spoken_of` are the ids of the facts it decides. `unchanged` and `changed` count pages.
     `replaced` pages are so different that their facts aren't checked. `columns` describe the table
-    columns that each page gained and lost.
+    columns that each page gained and lost. `deleted` are the facts that are gone with their document.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -72,6 +72,7 @@ class Outcome:
     replaced: list[PageText] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     left_out: int = 0
+    deleted: list[KnownFact] = field(default_factory=list)
 
 
 def compare_with_last(page: PageText) -> Reread:
@@ -442,6 +443,19 @@ def _confirm_or_mark_gone(one: Reread, facts: Sequence[KnownFact], result: Outco
         change.previous_source = source_of(fact)
         change.compared_by = VERSIONS
         result.changes.append(change)
+
+
+def as_gone(fact: KnownFact) -> Change:
+    """Return the change of a fact whose document was deleted."""
+    change = Change(Status.GONE, fact.text, previous_id=fact.id, previous_text=fact.text)
+    change.previous_source = source_of(fact)
+    return change
+
+
+def states(page: PageText, fact: KnownFact) -> bool:
+    """Whether a page has the words of a fact, or its quote."""
+    text = NormalizedText(page.text)
+    return _is_there(fact.quote, text) or _is_there(fact.text, text)
 
 
 def _is_there(words: str, text: NormalizedText) -> bool:

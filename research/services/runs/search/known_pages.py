@@ -7,7 +7,7 @@ that the topic stored (`research.services.runs.reporting.rereading`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, runtime_checkable
 
@@ -20,7 +20,7 @@ from memory.models import ContentItem, LibraryDocument, Source, Topic, Trust
 from memory.models.library import ADDRESS, page_of
 from memory.services.library.documents import SERVICE as LIBRARY
 from memory.services.llm import connections
-from memory.services.topic_memory import TopicMemory
+from memory.services.topic_memory import KnownFact, TopicMemory
 from research.models import Hit
 from research.services.runs.context import inputs
 from research.services.runs.context.run_context import RunContext
@@ -72,9 +72,7 @@ def _may_open(link: str) -> bool:
 
 def _as_they_are_now(topic: Topic, found: Sequence[str]) -> list[str]:
     """Return the URLs, with library documents in their current version."""
-    keys = [named.group(1) for link in found if (named := ADDRESS.fullmatch(link))]
-    documents = LibraryDocument.objects.readable_by(topic.owner).live().filter(pk__in=keys)
-    now = {str(one.pk): one.address for one in documents.defer("text")}
+    now = {str(one.pk): one.address for one in _documents(topic, found)}
     result = []
     for link in found:
         named = ADDRESS.fullmatch(link)
@@ -83,6 +81,22 @@ def _as_they_are_now(topic: Topic, found: Sequence[str]) -> list[str]:
         elif named.group(1) in now:
             result.append(now[named.group(1)])
     return result
+
+
+def _documents(topic: Topic, found: Iterable[str]) -> Iterable[LibraryDocument]:
+    """Return the documents that these URLs name and that weren't deleted."""
+    keys = [named.group(1) for link in found if (named := ADDRESS.fullmatch(link))]
+    documents = LibraryDocument.objects.readable_by(topic.owner).live().filter(pk__in=keys)
+    return documents.defer("text")
+
+
+def deleted_documents(work: RunContext, facts: Sequence[KnownFact]) -> set[str]:
+    """Return the URLs of the facts whose document was deleted, if the run uses the library."""
+    if LIBRARY not in connections.search_services(work.settings.services):
+        return set()
+    urls = {fact.url for fact in facts if ADDRESS.fullmatch(fact.url)}
+    there = {page_of(one.address) for one in _documents(work.topic, urls)}
+    return {url for url in urls if page_of(url) not in there}
 
 
 def add_pages(work: RunContext) -> set[str]:

@@ -42,6 +42,7 @@ from research.models import DeltaItem, Hit, Report, Run
 from research.services.runs.context.run_context import RunContext, StepResult
 from research.services.runs.reporting import report_text
 from research.services.runs.reporting.delta import Change
+from research.services.runs.search import known_pages
 from research.services.runs.steps.verifying import unsupported_mark
 
 
@@ -96,12 +97,13 @@ def observe(work: RunContext) -> StepResult:
 def facts_of(work: RunContext) -> list[str]:
     """Return the sentences that the run found and verified, without those marked as wrong.
 
-    In later runs, confirmed facts are left out, because an earlier run saved them.
+    In later runs, confirmed facts are left out, because an earlier run saved them. So are facts
+    that are gone.
     """
     verified = work.output("verify")
     if work.output("load_memory")["memory"]:
         changes = [Change(**change) for change in verified["changes"]]
-        sentences = [c.sentence for c in changes if c.is_listed and not c.withheld]
+        sentences = [change.sentence for change in changes if change.is_remembered]
     else:
         sentences = [f["sentence"] for f in verified["findings"] if f["supported"]]
     struck = set(TopicFact.objects.filter(topic=work.topic).struck().values_list("key", flat=True))
@@ -308,7 +310,7 @@ def is_read_only(run: Run) -> bool:
 def _told(work: RunContext, topic: Topic) -> EntryContent:
     """Return the entry's text without a model: the run's verified facts, unchanged."""
     facts = [without_citations(fact) for fact in facts_of(work)]
-    words = ngettext("%(n)d new fact: %(topic)s", "%(n)d new facts: %(topic)s", len(facts))
+    words = ngettext("%(n)d finding: %(topic)s", "%(n)d findings: %(topic)s", len(facts))
     return EntryContent(
         title=_("%(topic)s (%(run)s)") % {"topic": topic.title, "run": work.run},
         summary=words % {"n": len(facts), "topic": topic.title},
@@ -453,21 +455,22 @@ def _goal(work: RunContext, topic: Topic) -> str:
 
 
 def _actions(run: Run) -> str:
-    hits = list(run.hits.values_list("state", "reading"))
-    new = sum(state == Hit.State.NEW for state, _reading in hits)
-    read = sum(reading == Hit.Reading.READ for _state, reading in hits)
+    hits = list(run.hits.values_list("service", "state", "reading"))
+    # As on the report's page, known pages that no search returned aren't results.
+    found = [state for service, state, _reading in hits if service != known_pages.SERVICE]
+    read = sum(reading == Hit.Reading.READ for _service, _state, reading in hits)
     steps = dict(run.steps.filter(name__in=("plan", "save")).values_list("name", "output"))
     queries = len(steps.get("plan", {}).get("queries", []))
     saved = steps.get("save", {})
     words = _(
-        "queries: %(queries)d, results: %(hits)d (%(new)d new), pages read: %(read)d, sources cited: %(cited)d, facts: %(learnt)d new, %(confirmed)d confirmed, %(retired)d no longer current."
+        "queries: %(queries)d, results: %(hits)d (%(new)d new), pages read: %(read)d, sources cited: %(cited)d, facts: %(learned)d learned, %(confirmed)d confirmed, %(retired)d no longer current."
     ) % {
         "queries": queries,
-        "hits": len(hits),
-        "new": new,
+        "hits": len(found),
+        "new": found.count(Hit.State.NEW),
         "read": read,
         "cited": len(run.report.sources),
-        "learnt": saved.get("facts_new", 0),
+        "learned": saved.get("facts_learned", 0),
         "confirmed": saved.get("facts_confirmed", 0),
         "retired": saved.get("facts_retired", 0),
     }

@@ -113,7 +113,7 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
             _note_affected(work.run, topic)
         Topic.objects.filter(pk=topic.pk).update(run_count=number, last_run_at=at)
         reading.remove_read_pages(topic, work.settings.read_next)
-        result = _result(number, facts, problem)
+        result = _result(work, written, number, facts, problem)
         _finish(work, number, result, written, problem, at)
         _create_follow_ups(work, follow_ups)
         Delivery.objects.create_for_report(work.topic, work.run, is_quiet=report.is_quiet)
@@ -243,7 +243,8 @@ def _facts(work: RunContext, written: _StepOutputs) -> list[FoundFact] | None:
     memory = inputs.known(work)
     # A change that the topic's intent filters out is known after the run as well.
     listed = [change for change in written.changes if change.is_remembered]
-    if memory is not None and not listed and not _confirmed(written.changes):
+    gone = any(change.status == Status.GONE for change in written.changes)
+    if memory is not None and not listed and not gone and not _confirmed(written.changes):
         return None
     sources = {source["n"]: source for source in written.verify["sources"]}
     if memory is None:
@@ -360,26 +361,24 @@ def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
             fact.update(contradicted_at=at)
 
 
-def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
-    new, confirmed, retired = map(len, (facts.new, facts.confirmed, facts.retired))
-    detail = _(
-        "saved as Run #%(number)d (facts: %(new)d new, %(confirmed)d confirmed,"
-        " %(retired)d no longer current)"
-    ) % {"number": number, "new": new, "confirmed": confirmed, "retired": retired}
-    output: SaveOutput = {
-        "number": number,
-        "facts_new": new,
-        "facts_confirmed": confirmed,
-        "facts_retired": retired,
-        "problem": problem,
-    }
+def _result(
+    work: RunContext, written: _StepOutputs, number: int, facts: FactChanges, problem: str
+) -> StepResult:
+    """Count the changes to memory as the run's page does (`presenters.of_run`)."""
+    # Facts that 10 others outrank are learned as well.
+    learned = TopicFact.objects.filter(topic=work.topic, source=work.run.source)
     counts = {
         "number": number,
-        "facts_new": new,
-        "facts_confirmed": confirmed,
-        "facts_retired": retired,
+        "facts_learned": learned.filter(first_run=number).count(),
+        "facts_confirmed": sum(bool(one.previous_id) for one in _confirmed(written.changes)),
+        "facts_retired": len(facts.retired),
     }
-    return StepResult(output, detail=detail, counts=counts, warning=problem)
+    detail = _(
+        "saved as Run #%(number)d (facts: %(facts_learned)d learned,"
+        " %(facts_confirmed)d confirmed, %(facts_retired)d no longer current)"
+    )
+    output: SaveOutput = {**counts, "problem": problem}  # type: ignore[typeddict-item]
+    return StepResult(output, detail=detail % counts, counts=counts, warning=problem)
 
 
 def _finish(

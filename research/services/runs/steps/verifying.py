@@ -30,11 +30,13 @@ from research.services.runs.context.outputs import (
 )
 from research.services.runs.context.run_context import RunContext, StepResult
 from research.services.runs.reporting import report_text
+from research.services.runs.reporting.composing import EXTRACTIVE, EXTRACTIVE_MARKED
 from research.services.runs.reporting.delta import VERSIONS, Status
 
-# What can occur between two words of a sentence, and after it, in the body.
+# What can occur before a sentence, between two of its words, and after it, in the body.
+_BEFORE = r"(?<![^\W_])"
 _BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"
-_AFTER = r"(?:[*_.。!?]|\s*\[\d{1,3}\])*"
+_AFTER = r"(?![^\W_])(?:[*_.。!?]|\s*\[\d{1,3}\])*"
 
 
 def verify(work: RunContext) -> StepResult:
@@ -56,13 +58,16 @@ def verify(work: RunContext) -> StepResult:
         else change
         for change in written["changes"]
     ]
+    body = written["body"]
+    if unsupported:
+        body = body.replace(str(EXTRACTIVE), str(EXTRACTIVE_MARKED))
     warning = _warning(len(unsupported))
     if warning:
         work.run.warn(warning)
     output: VerifyOutput = {
         "findings": checked,
         "changes": changes,
-        "body": _marked(written["body"], unsupported),
+        "body": _marked(body, unsupported),
         "sources": [pages.told_of(source) for source in written["sources"]],
         "checks": checks.made,
     }
@@ -208,7 +213,7 @@ def _marked(body: str, unsupported: list[str]) -> str:
     mark = unsupported_mark()
     for sentence in unsupported:
         words = [re.escape(word) for word in sentence.rstrip(".。!?").split()]
-        found = re.search(_BETWEEN.join(words) + _AFTER, body) if words else None
-        if found:
-            body = body[: found.end()] + mark + body[found.end() :]
+        if words:
+            pattern = _BEFORE + _BETWEEN.join(words) + _AFTER
+            body = re.sub(pattern, lambda found: found[0] + mark, body)
     return body
