@@ -393,8 +393,8 @@ def _fitting(text: str) -> str:
 def _label(text: str, shared: Sequence[str], name: str) -> str:
     """Return the value of an answer: what the others don't share, or what follows the name.
 
-    Of several parts, only one with a number, a date or a version is a value. An answer that shares
-    little with the others is returned whole: a part of it would mean nothing.
+    If several parts differ, only one with a number, date or version is a value. An answer that shares
+    little with the others is returned whole, because a part of it would mean nothing.
     """
     rest = text.removeprefix(name).strip(" :.") if text.startswith(name) else ""
     if not shared:
