@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -398,8 +398,20 @@ _MARK = re.compile(
 _CLOCK = re.compile(r"\d\s?(am|pm|a\.m|p\.m|UTC|GMT|CES?T|[ECMP][SD]T)\b", re.IGNORECASE)
 # The units of measurement that differ in one letter, each with its number.
 _MEASURE = re.compile(
-    r"(\d+(?:[.,]\d+)*)\s?((?:[mkµμncdMGT]i?)?(?:g|m|l|L|s|A|V|W|Wh|Hz|B|Bit|bit|Pa|J|N|mol)|IE|IU)\b"
+    r"(?<!\d)(?<!\d[.,])(\d+(?:[.,]\d+)*)\s?((?:[mkµμncdMGT]i?)?(?:g|m|l|L|s|A|V|W|Wh|Hz|B|Bit|bit|Pa|J|N|mol)|IE|IU)\b"
 )
+_SIGN_WORDS = [
+    (re.compile(rf"\b(?:{words})\s+(?=[\d$€£¥₹])|(?:{wide})(?=\d)", re.IGNORECASE), sign)
+    for sign, words, wide in (
+        ("≥", "at least|mindestens|wenigstens|au moins|al menos|como mínimo", "至少|不少于"),
+        ("≤", "at most|höchstens|au plus|como máximo", "至多|最多"),
+        (
+            "~",
+            r"about|around|approximately|approx\.|circa|ca\.|etwa|rund|environ|unos|unas",
+            "大约|约|約",
+        ),
+    )
+]
 _SAME_MARKS = {"−": "-", "–": "-", "<=": "≤", ">=": "≥", "≈": "~"}
 _LINK = re.compile(r"https?://\S+|\bwww\.\S+")
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
@@ -456,16 +468,34 @@ def identity(text: str) -> tuple[str, tuple[str, ...]]:
 
 def are_other_measures(before: str, after: str) -> bool:
     """Whether numbers have other signs or units: "-5", "<5 mg", "5 µg", "10:00 pm"."""
-    if marks(before) != marks(after):
+    if marks(before) != marks(after) and marks(_signed(before)) != marks(_signed(after)):
         return True
-    clocks = ({found.casefold() for found in _CLOCK.findall(text)} for text in (before, after))
+    clocks = (
+        {found.casefold().replace(".", "") for found in _CLOCK.findall(text)}
+        for text in (before, after)
+    )
     return len({*map(frozenset, clocks)}) > 1 or are_other_units(before, after)
+
+
+def _signed(text: str) -> str:
+    """Return a text with signs in place of words: "at least 20" is "≥20", "about 20" is "~20"."""
+    for words, sign in _SIGN_WORDS:
+        text = words.sub(sign, text)
+    return text
 
 
 def are_other_units(before: str, after: str) -> bool:
     """Whether the same number has another unit of measurement: "5 mg" and "5 µg"."""
-    old, new = (dict(_MEASURE.findall(normal_form(text))) for text in (before, after))
-    return any(unit != old.get(number, unit) for number, unit in new.items())
+    old, new = _units(before), _units(after)
+    return any(number in old and old[number] != units for number, units in new.items())
+
+
+def _units(text: str) -> dict[str, set[str]]:
+    """Return the units of measurement of each number, in one spelling."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for number, unit in _MEASURE.findall(normal_form(text)):
+        found[number].add(unit.replace("L", "l").replace("Bit", "bit").replace("IE", "IU"))
+    return found
 
 
 def typed_values(text: str) -> Counter[tuple[str, str]]:

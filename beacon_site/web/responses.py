@@ -193,6 +193,9 @@ class TakesRefusals(forms.BaseForm):
 
         Returns the context for a page that shows that version beside the form.
         """
+        if newest is None:  # deleted permanently in the meantime
+            self.take(exc)
+            return {}
         field, attribute = self.SEEN
         self.data = {**dict(self.data.items()), field: getattr(newest, attribute)}
         return {"theirs": newest, "why_refused": str(exc)}

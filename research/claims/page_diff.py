@@ -72,6 +72,7 @@ FEW_VERSIONS = 3
 # "1.14.0 - 25 June 2025", "Version 2.1", "Ruff 0.15.0", but not "Update Node.js to 14.0".
 _IDENTIFIER = re.compile(r"(?=[^a-z]*[a-z])[a-z0-9]+(?:[-_.:/][a-z0-9]+)*")
 _VERSION_HEADING = re.compile(r"\W*(?:[^\W\d][\w.-]*\s){0,2}\W*v?(\d+(?:\.\d+)+)")
+_RELEASE_WORD = re.compile(r"\b(?:version|release|v)\s*(?=\d)", re.IGNORECASE)
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _ZEROS = re.compile(r"(?<![\d.,])0+(?=\d)")  # 1.05 isn't 1.5
@@ -242,8 +243,13 @@ class _Unmatched:
     def split_paragraphs(self, language: str, old: Set[int], new: Set[int]) -> None:
         """Replace the unmatched paragraphs by their sentences, and the values of headings by pairs.
 
-        The sets are the ids of these values.
+        The sets are the ids of these values. A heading that has more than a value in one of the
+        versions has none.
         """
+        more_old = {e.path for e in self.old if id(e) not in old}
+        more_new = {e.path for e in self.new if id(e) not in new}
+        old = {id(e) for e in self.old if id(e) in old and e.path not in more_new}
+        new = {id(e) for e in self.new if id(e) in new and e.path not in more_old}
         self.old, self.new = _split(self.old, language, old), _split(self.new, language, new)
 
     def take(
@@ -366,8 +372,13 @@ def _changed_headings(
 
 
 def _is_another_release(was: str, now: str) -> bool:
+    was, now = (_RELEASE_WORD.sub("", each) for each in (was, now))
     version = _VERSION_HEADING.match(now)
-    if version is None or values.typed_values(now) == values.typed_values(was) == Counter():
+    if (
+        version is None
+        or match_key(was) == match_key(now)
+        or values.typed_values(now) == values.typed_values(was) == Counter()
+    ):
         return False
     return unnumbered(was) != unnumbered(now) and (
         _VERSION_HEADING.match(was) is None

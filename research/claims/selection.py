@@ -166,7 +166,7 @@ _MARKUP = re.compile(r"\{\{|\}\}|\{%|:::|<\w[^<>]*=")  # of a template that wasn
 _TEMPLATE = re.compile(r"\{%|\]\(\S|:::|\bmailto:")  # braces are also data in a record
 # Front matter, a heading, a callout, a listing or an image that was read as text, or an aside
 _RAW = re.compile(
-    r"\A(?:\+\+\+|[?!]{3}\+?|#{1,6})\s|\A\(| ---- |\b(?:image|xref)::?\S|(?<![\w$])\{[a-z][a-z-]+\}"
+    r"\A(?:\+\+\+|[?!]{3}\+?|#{1,6})\s|\A\(| ---- |\b(?:image|xref)::?\S|(?<![\w$/])\{[a-z][a-z-]+\}"
     r"|\b(?:slug|kicker|deck|layout|permalink|summary|description): .*\b(?:title|slug|kicker|deck|summary|date|tags): "
     r"|\btitle: .*\b(?:slug|kicker|deck|summary|date|tags|description): "
 )

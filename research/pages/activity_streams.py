@@ -777,6 +777,7 @@ def _number(name: str, n: int) -> str:
     words = {
         "rows": ngettext("%(n)s record", "%(n)s records", n),
         "changes": ngettext("%(n)s change", "%(n)s changes", n),
+        "facts_learned": ngettext("%(n)d fact learned", "%(n)d facts learned", n),
         "facts_new": ngettext("%(n)d new fact", "%(n)d new facts", n),
         "facts_confirmed": _("%(n)d confirmed"),
         "facts_retired": _("%(n)d no longer current"),

@@ -187,7 +187,7 @@ def test_the_work_of_a_run_is_one_line_despite_other_lines_between(
     Revision.record_first([note], by=alice.actor)
     observe(alice, 2, run.source, first=50)
     make_call(run)
-    saved = {"number": run.number, "facts_new": 8, "facts_retired": 4, "facts_confirmed": 0}
+    saved = {"number": run.number, "facts_learned": 8, "facts_retired": 4, "facts_confirmed": 0}
     Activity.log(alice, RESEARCH, "run-saved", subject=run, **saved)
 
     found = list(browser.get(LIST).context["entries"])
@@ -195,7 +195,7 @@ def test_the_work_of_a_run_is_one_line_despite_other_lines_between(
 
     assert (work.run, work.run_url, work.goes_on) == (run, address_of(run), False)
     assert work.done == [
-        ("", "8 new facts, 4 no longer current"), ("created", "5 observations"), ("made", "1 model call"),
+        ("", "8 facts learned, 4 no longer current"), ("created", "5 observations"), ("made", "1 model call"),
     ]  # fmt: skip
     assert [one.name for one in work.entries] == ["log", "call", "group", "run"]
     assert next(one.label for one in found if one.name == "change") == "Words"

@@ -26,24 +26,31 @@ class Providers:
         self.model: FakeLanguageModel | None = None
 
 
-@contextmanager
-def scripted_providers() -> Iterator[Providers]:
+def _script(patch: pytest.MonkeyPatch) -> Providers:
     """Use scripted search, pages and model instead of the site's; no pauses between attempts."""
     scripted = Providers()
+    patch.setattr(connections, "search_services", lambda names=(): ["fake"])
+    patch.setattr(searching, "search_provider", lambda name, *, owner: scripted.search)
+    patch.setattr(connections, "language_model", lambda: scripted.model)
+    patch.setattr(reading, "get_fetcher", lambda: scripted.pages)
+    patch.setattr(searching, "PAUSES", (0.0, 0.0))
+    return scripted
+
+
+@contextmanager
+def scripted_providers() -> Iterator[Providers]:
+    """Scripted services for a fixture of another scope than a test's."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connections, "search_services", lambda names=(): ["fake"])
-        patch.setattr(searching, "search_provider", lambda name, *, owner: scripted.search)
-        patch.setattr(connections, "language_model", lambda: scripted.model)
-        patch.setattr(reading, "get_fetcher", lambda: scripted.pages)
-        patch.setattr(searching, "PAUSES", (0.0, 0.0))
-        yield scripted
+        yield _script(patch)
 
 
 @pytest.fixture
-def providers() -> Iterator[Providers]:
-    """Scripted services for one test."""
-    with scripted_providers() as scripted:
-        yield scripted
+def providers(monkeypatch: pytest.MonkeyPatch) -> Providers:
+    """Scripted services for one test.
+
+    The test's own patches are undone by the same `monkeypatch`, or they would bring these back.
+    """
+    return _script(monkeypatch)
 
 
 @pytest.fixture

@@ -154,7 +154,8 @@ def _trash_missing(
 def _list(root: Path) -> tuple[dict[str, os.stat_result], int, list[str]]:
     """Return the readable files below `root` by path, sorted by name.
 
-    Also return the number of unsupported files, and the paths of unreadable folders.
+    Also return the number of unsupported files, and how the paths begin that couldn't be read: "" is
+    the beginning of all of them.
     """
     files: dict[str, os.stat_result] = {}
     closed: list[str] = []
@@ -165,7 +166,7 @@ def _list(root: Path) -> tuple[dict[str, os.stat_result], int, list[str]]:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as exc:
             logger.warning("library folder can't be read", folder=str(folder), why=exc.strerror)
-            closed.append(f"{folder.relative_to(root).as_posix()}/")
+            closed.append("" if folder == root else f"{folder.relative_to(root).as_posix()}/")
             continue
         inner: list[Path] = []
         for entry in entries:
@@ -175,20 +176,28 @@ def _list(root: Path) -> tuple[dict[str, os.stat_result], int, list[str]]:
                 inner.append(Path(entry.path))
             elif len(files) < MOST_FILES:
                 path = Path(entry.path).relative_to(root).as_posix()
-                if stat := _stat_of(root, entry, path):
+                try:
+                    stat = _stat_of(root, entry, path)
+                except OSError as exc:
+                    logger.warning("library file can't be read", file=path, why=exc.strerror)
+                    closed.append(path)
+                    continue
+                if stat:
                     files[path] = stat
                 else:
                     skipped += 1
         folders.extend(reversed(inner))
+    if len(files) >= MOST_FILES:
+        closed.append("")  # the other files weren't looked for
     return files, skipped, closed
 
 
 def _stat_of(root: Path, entry: os.DirEntry[str], path: str) -> os.stat_result | None:
-    """Return the status of a file that can be read as a document, else None."""
+    """Return the status of a file that can be read as a document, else None. Raises OSError."""
     try:
         inside = not entry.is_symlink() or Path(entry.path).resolve().is_relative_to(root)
         stat = entry.stat() if inside else None
-    except (OSError, RuntimeError):  # deleted in the meantime, or a circular link
+    except (FileNotFoundError, RuntimeError):  # deleted in the meantime, or a circular link
         stat = None
     storable = clean(path)[0] == path  # a name that isn't UTF-8 can't be stored
     is_readable = stat and S_ISREG(stat.st_mode) and storable and media_type_of(path)

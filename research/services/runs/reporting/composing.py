@@ -505,10 +505,13 @@ def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
 def _deleted_with_document(
     work: RunContext, facts: Sequence[KnownFact], pages: Sequence[PageText], changes: list[Change]
 ) -> list[KnownFact]:
-    """Return the facts whose document was deleted and that no other page states."""
+    """Return the facts whose document was deleted and that no other page states.
+
+    Kept facts stay current, so they'd be reported by each run.
+    """
     spoken_of = {change.previous_id for change in changes}
     urls = known_pages.deleted_documents(work, facts)
-    left = [fact for fact in facts if fact.url in urls and fact.id not in spoken_of]
+    left = [f for f in facts if f.url in urls and f.id not in spoken_of and not f.is_kept]
     return [fact for fact in left if not any(states(page, fact) for page in pages)]
 
 

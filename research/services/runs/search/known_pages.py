@@ -91,12 +91,23 @@ def _documents(topic: Topic, found: Iterable[str]) -> Iterable[LibraryDocument]:
 
 
 def deleted_documents(work: RunContext, facts: Sequence[KnownFact]) -> set[str]:
-    """Return the URLs of the facts whose document was deleted, if the run uses the library."""
-    if LIBRARY not in connections.search_services(work.settings.services):
+    """Return the URLs of the facts whose document was deleted, if the run uses the library.
+
+    A renamed file is another document with the same content. It may not have been read yet.
+    """
+    if work.is_stopping or LIBRARY not in connections.search_services(work.settings.services):
         return set()
-    urls = {fact.url for fact in facts if ADDRESS.fullmatch(fact.url)}
+    urls = {fact.url: named.group(1) for fact in facts if (named := ADDRESS.fullmatch(fact.url))}
     there = {page_of(one.address) for one in _documents(work.topic, urls)}
-    return {url for url in urls if page_of(url) not in there}
+    gone = {url: key for url, key in urls.items() if page_of(url) not in there}
+    documents = LibraryDocument.objects.readable_by(work.topic.owner).exclude(digest="")
+    digests = {
+        str(pk): digest
+        for pk, digest in documents.filter(pk__in=gone.values()).values_list("pk", "digest")
+    }
+    renamed = documents.live().filter(digest__in=digests.values())
+    still = set(renamed.values_list("digest", flat=True))
+    return {url for url, key in gone.items() if digests.get(key) not in still}
 
 
 def add_pages(work: RunContext) -> set[str]:

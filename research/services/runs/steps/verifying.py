@@ -36,7 +36,8 @@ from research.services.runs.reporting.delta import VERSIONS, Status
 # What can occur before a sentence, between two of its words, and after it, in the body.
 _BEFORE = r"(?<![^\W_])"
 _BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"
-_AFTER = r"(?![^\W_])(?:[*_.。!?]|\s*\[\d{1,3}\])*"
+# Its end: the words can also begin another sentence, or a number.
+_AFTER = r"(?=[*_]*(?:\s*\[\d|[.。!?](?!\d)|\s*$))(?:[*_.。!?]|\s*\[\d{1,3}\])*"
 
 
 def verify(work: RunContext) -> StepResult:
@@ -215,5 +216,5 @@ def _marked(body: str, unsupported: list[str]) -> str:
         words = [re.escape(word) for word in sentence.rstrip(".。!?").split()]
         if words:
             pattern = _BEFORE + _BETWEEN.join(words) + _AFTER
-            body = re.sub(pattern, lambda found: found[0] + mark, body)
+            body = re.sub(pattern, lambda found: found[0] + mark, body, flags=re.MULTILINE)
     return body
