@@ -16,6 +16,7 @@ from beacon_site.providers.search.base import SearchOptions
 from memory.models import LibraryDocument, LibraryFolder, Revision
 from memory.models.actors import Actor
 from memory.services.library import documents as library_services
+from memory.services.library import folder as library_folder
 from memory.services.library.folder import scan_folder
 from memory.tasks import scan_library_folder
 
@@ -139,8 +140,9 @@ def test_what_is_no_text_or_too_large_is_listed_with_its_problem(folder: Path, a
     assert "5 MiB" in problems["large.md"]
 
 
+@pytest.mark.parametrize("unreadable", ["inner", ""])
 def test_a_folder_that_is_closed_for_a_while_trashes_nothing(
-    folder: Path, admin: Any, monkeypatch: pytest.MonkeyPatch
+    folder: Path, admin: Any, monkeypatch: pytest.MonkeyPatch, unreadable: str
 ) -> None:
     (folder / "inner").mkdir()
     (folder / "inner" / "a.md").write_text("unicorn")
@@ -148,11 +150,27 @@ def test_a_folder_that_is_closed_for_a_while_trashes_nothing(
     scandir = os.scandir
 
     def closed(path: Path) -> Any:
-        if path.name == "inner":  # chmod would not do: root reads everything
+        if path == folder / unreadable:  # chmod would not do: root reads everything
             raise PermissionError(13, "Permission denied")
         return scandir(path)
 
     monkeypatch.setattr("memory.services.library.folder.os.scandir", closed)
+    assert scan_folder(admin, folder)["gone"] == 0
+
+
+def test_a_file_that_cannot_be_read_for_a_while_stays(
+    folder: Path, admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "b.md").write_text("unicorn")
+    scan_folder(admin, folder)
+    stat_of = library_folder._stat_of
+
+    def failing(root: Path, entry: Any, path: str) -> Any:
+        if path == "b.md":
+            raise OSError(5, "Input/output error")
+        return stat_of(root, entry, path)
+
+    monkeypatch.setattr(library_folder, "_stat_of", failing)
     assert scan_folder(admin, folder)["gone"] == 0
 
 

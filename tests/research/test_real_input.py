@@ -11,6 +11,7 @@ import pytest
 
 from beacon_site.text.cleaning import one_line
 from memory.models import ContentItem, LibraryDocument, Topic, TopicFact
+from memory.services import topic_memory
 from memory.services.library import folder as library_folder
 from research.models import DeltaItem, Report, Run
 from research.services.runs.execution.starting import create_topic
@@ -149,6 +150,18 @@ def test_the_facts_of_a_deleted_document_are_gone(watched: Topic, tmp_path: Path
     assert _facts(watched) == {STOPS} and not _told(third)
 
 
+def test_a_kept_fact_of_a_deleted_document_stays_and_is_reported_by_no_run(
+    watched: Topic, tmp_path: Path, run_of: RunOf
+):
+    fact = TopicFact.objects.get(topic=watched, text=FARES)
+    fact.change(by=watched.owner.actor, pinned=True)
+    (tmp_path / "fares.md").unlink()
+    library_folder.scan_if_due(every=0)
+
+    assert [_told(run_of(watched)) for _run in range(2)] == [[], []]
+    assert _facts(watched) == {STOPS, FARES}
+
+
 def test_when_all_documents_are_deleted_all_facts_are_gone(
     watched: Topic, tmp_path: Path, run_of: RunOf
 ):
@@ -165,6 +178,22 @@ def test_the_facts_of_a_renamed_document_stay(watched: Topic, tmp_path: Path, ru
 
     assert [_told(run_of(watched)) for _run in range(2)] == [[], []]
     assert _facts(watched) == {STOPS, FARES}
+
+
+def test_a_renamed_document_that_a_run_does_not_read_is_not_deleted(
+    watched: Topic, tmp_path: Path, run_of: RunOf
+):
+    facts = topic_memory.load(watched).memory.facts
+    (tmp_path / "fares.md").rename(tmp_path / "prices.md")
+    (tmp_path / "stops.md").unlink()
+    library_folder.scan_if_due(every=0)
+    work: Any = SimpleNamespace(
+        topic=watched, settings=SimpleNamespace(services=["library"]), is_stopping=False
+    )
+
+    gone = known_pages.deleted_documents(work, facts)
+
+    assert [fact.text for fact in facts if fact.url in gone] == [STOPS]
 
 
 @pytest.mark.parametrize(
