@@ -168,7 +168,7 @@ def made_world(owner: User) -> World:
     desk = Desk(owner)
     agent: Actor = desk.agent.actor
     web: dict[str, Any] = {"by": RESEARCH, "trust": Trust.EXTERNAL}
-    words = f"the {SECRET} {OUTSIDE} page"
+    words = f"the {SECRET} {OUTSIDE} harbour page"
     persons_topic = make_topic(owner, "Harbour", settings={"objective": SECRET})
     run = _researched(persons_topic, words)
     persons_failed = make_run(make_topic(owner, "Failed"), saved=False, status=Run.Status.FAILED)
