@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django import forms
 from django.test import Client
 from django.urls import reverse
 
+from beacon_site.web.responses import TakesRefusals
 from memory.models import Note, Observation, Revision
+from memory.models.errors import MemoryRefused
 from memory.services.notes.saving import edit_note, pin
 from memory.services.search.recall import recall
 from tests.pages.record_cast import HTMX, note, observation, text_of
@@ -365,3 +368,15 @@ def test_a_superseded_note_is_not_superseded_again(browser: Client, alice: Any) 
     version = Note.objects.get(pk=one.pk).version
     html = text_of(browser.post(page, {"content": "Again.", "version": version}))
     assert "was already replaced" in html
+
+
+def test_a_record_that_was_deleted_while_it_was_edited_is_a_refusal():
+    class TitleForm(TakesRefusals, forms.Form):
+        title = forms.CharField()
+
+    form = TitleForm({"title": "Kept"})
+    assert form.is_valid()
+
+    assert form.on_newest(None, MemoryRefused("It was deleted.")) == {}
+    assert form.non_field_errors() == ["It was deleted."]
+    assert form["title"].value() == "Kept"

@@ -198,6 +198,8 @@ def test_a_delta_of_unsupported_findings_alone_is_no_delta(
         ("A *b* [1] c [2]. D", "A *b* [1] c [2]. *(unsupported)* D"),
         ("A b c. [1]\n\n- A b c [1]", "A b c. [1] *(unsupported)*\n\n- A b c [1] *(unsupported)*"),
         ("A b cd", "A b cd"),
+        ("A b c.50 euros [2].", "A b c.50 euros [2]."),
+        ("A b c and more [3].", "A b c and more [3]."),
         ("X", "X"),
     ],
 )
