@@ -654,7 +654,8 @@ def _score(candidate: _Candidate) -> float:
     is_about = page.is_news or page.relevance >= RELEVANT
     candidate.is_near = is_about or near >= LEAST_NEAR * whole
     lead = 1 / (1 + entry.order / 4)
-    score = 0.4 * page.relevance + 0.3 * local + 0.06 * lead + _bonus(candidate)
+    lead *= 0.12 if page.is_news else 0.06
+    score = 0.4 * page.relevance + 0.3 * local + lead + _bonus(candidate)
     # On a page about other things too, such as a link round-up, most statements aren't on the topic.
     if not page.is_news:
         score -= OFF_TOPIC * max(0.0, ON_TOPIC - local) * (1 - page.relevance)
@@ -682,9 +683,13 @@ def _bonus(candidate: _Candidate) -> float:
     if not _NUMBER.search(text):
         value -= SHORT_WEIGHT * max(0, SHORT - entry.words)
     if entry.kind == SENTENCE:
-        value -= 0.12 * bool(_PERSONAL.search(text)) + 0.2 * (not _is_whole(candidate))
-        count = min(ENOUGH_WORDS, entry.words)
-        value += LENGTH_WEIGHT * math.log(max(count, SHORT) / SHORT) - 0.2 * (count < FEW_WORDS)
+        value -= 0.12 * bool(_PERSONAL.search(text))
+        if candidate.page.is_news:
+            value -= 0.08 * (not _is_whole(candidate))
+        else:
+            count = min(ENOUGH_WORDS, entry.words)
+            value += LENGTH_WEIGHT * math.log(max(count, SHORT) / SHORT)
+            value -= 0.2 * (not _is_whole(candidate)) + 0.2 * (count < FEW_WORDS)
         value -= 0.15 * (page_news.share_of(entry) < 1.0)
     else:
         value += 0.03 * (len(entry.fields) > 1) - 0.05 * (not entry.subject)
