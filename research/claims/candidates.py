@@ -76,7 +76,7 @@ _POINTS_BACK = re.compile(
     r"|\s(?:of|in|inside|with|to|for|by|from|on)\s(?:it|them)\.$",
     re.IGNORECASE,
 )
-# Other words that show it, for first reports. Comparing two versions of a page depends on the openings above.
+# More such openings, for first reports. Comparing two versions of a page uses only those above.
 _WORDING = tomllib.loads(Path(__file__).with_name("wording.toml").read_text(encoding="utf-8"))
 _MORE_OPENINGS = {
     code: re.compile(

@@ -736,7 +736,7 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         or values.are_other_measures(before, after)
         or _are_other_periods(before, after)
         or _are_other_bounds(before, after)
-        or _is_another_choice_of_all(before, after)
+        or _swaps_and_for_or(before, after)
     ):
         weight = 0.6
     elif _is_new_beside(_left_out(after, before), before):
@@ -762,7 +762,7 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
     )  # fmt: skip
 
 
-def _is_another_choice_of_all(before: str, after: str) -> bool:
+def _swaps_and_for_or(before: str, after: str) -> bool:
     """Whether only an "and" became an "or", or the other way round."""
     old, new = (text.casefold().split() for text in (before, after))
     if len(old) != len(new):

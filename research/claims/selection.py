@@ -521,7 +521,7 @@ def _is_sentence(entry: Entry) -> bool:
 
 
 def _joined(before: Entry, entry: Entry, page: _Page) -> Entry | None:
-    """Return two sentences as one statement if the second one needs the first, which needs none."""
+    """Return a sentence and the next one as one statement if only the next one needs the other."""
     if before.kind != SENTENCE or entry.kind != SENTENCE:
         return None
     if before.words + entry.words > LONGEST_PAIR:

@@ -98,7 +98,7 @@ def _assert_quotes_stand_in_the_documents(run: Run, site: str) -> None:
     found = run.steps.get(name="write").output["findings"]
     cited = [links[finding["citations"][0]] for finding in found]
     assert run.status == Run.Status.SUCCEEDED
-    # How many there are hangs on which packages are installed beside.
+    # Their number depends on which packages are installed.
     assert len(found) >= 3 and len(set(cited)) >= 2
     assert f"]({site}/library/" in run.report.as_markdown()
     assert all(one_line(f["quote"]) in pages[link] for f, link in zip(found, cited, strict=True))

@@ -518,3 +518,18 @@ def test_statements_without_a_word_of_the_topic_are_left_out():
 
     assert len(told) == 4
     assert not [one for one in told if "museum" in one]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_raw"),
+    [
+        ("Send a request to /users/{id} to read one user.", False),
+        ("The price is ${amount} for each member.", False),
+        ("Move from an {open-source-name} cluster to another one.", True),
+        ('slug: plain-language title: "Plain language" summary: "How to write."', True),
+        ("Review the xref:upgrade.adoc#guarantees[guarantees] before you upgrade.", True),
+        ("The summary: all lines are free on Sundays.", False),
+    ],
+)
+def test_raw_front_matter_attributes_and_references_are_no_statements(text: str, is_raw: bool):
+    assert bool(selection._RAW.search(text)) is is_raw

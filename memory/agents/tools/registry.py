@@ -211,7 +211,7 @@ def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
 
 
 def _problem(name: str, error: ErrorDetails) -> str:
-    """Return what is wrong with an argument. Pydantic says it like a program if a text is empty."""
+    """Return what is wrong with an argument. Pydantic's own message for an empty text is technical."""
     if error["type"] == "string_too_short" and error["ctx"]["min_length"] == 1:
         return _("“%(name)s” can’t be empty") % {"name": name}
     return f"{name}: {error['msg']}"
