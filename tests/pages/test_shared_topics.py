@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -87,9 +88,13 @@ def test_a_fact_is_found_until_a_run_confirms_it(
 ):
     found = TopicFact.objects.filter(topic=run.topic).current()
     found.update(first_run=1, confirmed_run=confirmed_run, confirmed_at=timezone.now())
+    # A person who resolves a conflict confirms a fact without a run.
+    found.update(created=timezone.now() - timedelta(days=400))
+    day = f"{timezone.now() - timedelta(days=400):%Y-%m-%d}"
 
     shown = text_of(reader.get(shared(run.topic, "facts/")))
 
+    assert (f'datetime="{day}' in shown) is (words != "last confirmed")
     assert shown.count(f"<span>{words} <time") == shown.count('class="fact"') > 0
 
 
