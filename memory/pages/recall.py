@@ -62,6 +62,13 @@ MODE_WORDS = {
     "lexical": gettext_lazy("lexical: words, authors, tags, topic"),
     "exact": gettext_lazy("exact: keyword match (BM25)"),
 }
+_KIND_WORDS = {
+    "finding": gettext_lazy("finding"), "insight": gettext_lazy("insight"), "lesson": gettext_lazy("lesson"),
+    "log": gettext_lazy("log"), "summary": gettext_lazy("summary"), "rule": gettext_lazy("rule"),
+    "soul": gettext_lazy("soul"), "agent": gettext_lazy("persona"), "user": gettext_lazy("Profile"),
+    "fact": gettext_lazy("fact"), "report": gettext_lazy("report"),
+    "section": gettext_lazy("file"), "file": gettext_lazy("file"),
+}  # fmt: skip
 LANE_WORDS = {"words": gettext_lazy("words"), "meaning": gettext_lazy("meaning")}
 # The filters of the chips: label, and arguments of recall.
 SHOWS: dict[str, tuple[str | Promise, RecallOptions]] = {
@@ -166,15 +173,8 @@ class MemoryRow:
     @property
     def kind(self) -> str:
         """Return the kind of record for people."""
-        named = {
-            "finding": _("finding"), "insight": _("insight"), "lesson": _("lesson"),
-            "log": _("log"), "summary": _("summary"), "rule": _("rule"),
-            "soul": _("soul"), "agent": _("persona"), "user": _("Profile"),
-            "fact": _("fact"), "report": _("report"),
-            "section": _("file"), "file": _("file"),
-        }  # fmt: skip
         name = self.category or self.type
-        return named.get(name, name)
+        return str(_KIND_WORDS.get(name, name))
 
     @property
     def state(self) -> tuple[str, str] | None:
@@ -569,6 +569,7 @@ def recall(request: BeaconRequest) -> HttpResponse:
             request.user, results, is_first=not cursor, is_searched=wanted.is_asked
         ),
         "next_cursor": results.next_cursor,
+        "explains": wanted.is_asked and bool(request.GET.get("why")),
         "bar": bar,
         "filters": bar.state,
         "here": request.get_full_path(),

@@ -474,7 +474,8 @@ def _alike(one: StreamRow) -> _Alike | None:
 # --- one page ---
 
 PAGE = 30  # entries; a group counts as one; describing the lines takes most of the time
-_READ = 300  # rows; a run can write many similar ones
+# Rows that are read for it. A run can write many similar ones, so more are read if these make too few entries.
+_READ = (100, 300)
 
 
 def activity_page(
@@ -484,10 +485,15 @@ def activity_page(
 
     An invalid cursor gives the first page.
     """
-    found = happened(user, wanted, zone=zone, after=read_cursor(cursor), most=_READ + 1)
     fold_work = not wanted.words and wanted.kind in ("", "changes")
-    gatherings = gathered(found[:_READ], fold_work=fold_work)
-    shown = min(len(found), _READ)
+    found: list[StreamRow] = []
+    for most in _READ:
+        after = found[-1].place if found else read_cursor(cursor)
+        found += happened(user, wanted, zone=zone, after=after, most=most + 1 - len(found))
+        gatherings = gathered(found[:most], fold_work=fold_work)
+        if len(gatherings) > PAGE or len(found) <= most:
+            break
+    shown = min(len(found), most)
     if len(gatherings) > PAGE:  # older rows of the groups are on the next page
         shown = found.index(gatherings[PAGE].rows[0])
         gatherings = gathered(found[:shown], fold_work=fold_work)

@@ -99,8 +99,7 @@ class Walk:
         """Step 6: search memory."""
         by_meaning = self.page.locator(".memory-score", has_text="meaning").first
         for _ in range(30):  # the upkeep makes the vectors, in its own time
-            self.visitor.goto("/memory/?q=when+does+support+end")
-            self.page.locator(".memory-why > summary").click()
+            self.visitor.goto("/memory/?q=when+does+support+end&why=1")
             if by_meaning.is_visible():
                 break
             self.page.wait_for_timeout(2_000)

@@ -73,8 +73,12 @@ def hits(browser: Client, **asked: str) -> list[Any]:
 @pytest.mark.requirement("R80")
 def test_a_hit_shows_category_score_content_and_why(browser: Client, note: Note):
     html = browser.get(RECALL, {"q": "pilot lines"}).content.decode()
+    assert '<a class="memory-why" id="memory-why" href="?q=pilot+lines&amp;why=1"' in html
+    assert "memory-score" not in html
+    html = browser.get(RECALL, {"q": "pilot lines", "why": "1"}).content.decode()
+    assert 'href="?q=pilot+lines" hx-get' in html
+    assert "memory-score" in html
     assert '<span class="memory-kind">Log</span>' in html
-    assert "Why these?" in html
     assert "<mark>pilot</mark> <mark>line</mark>" in html
     assert "Matched word stems:" in html
     assert reverse("memory:note", args=[note.pk]) in html
@@ -159,7 +163,8 @@ def test_a_persons_looking_is_no_use(browser: Client, note: Note):
 
 def test_uses_are_told(browser: Client, note: Note, alice: User):
     Use.objects.create(owner=alice, record_type="note", record_id=note.pk, place="run:1")
-    assert "used in 1 prompt" in browser.get(RECALL, {"q": "pilot"}).content.decode()
+    html = browser.get(RECALL, {"q": "pilot", "why": "1"}).content.decode()
+    assert "used in 1 prompt" in html
 
 
 def test_a_strangers_question_finds_nothing_of_it(

@@ -201,6 +201,11 @@ def _topics(user: User, text: str) -> dict[str, str]:
 SOON = timedelta(days=3)  # an expiry that a row shows in any list
 LINE, BEGINNING = 280, 4_000  # characters of a record in its row, and in which they are found
 
+_IDENTITY_WORDS = {
+    Note.Kind.AGENT: gettext_lazy("Persona"),
+    Note.Kind.USER: gettext_lazy("Profile"),
+}
+
 
 @dataclass
 class Row:
@@ -239,12 +244,12 @@ class Row:
         short = passage(text, words, LINE, self.language)
         return marked(short, words, self.language)
 
-    @property
+    @cached_property
     def when(self) -> Any:
         """Return the time by which the list is sorted: created or changed."""
         return self.record.updated if self.wanted.sort == CHANGED else self.record.created
 
-    @property
+    @cached_property
     def mark(self) -> Mark:
         """Return who it's from: the person, an agent, or the web."""
         return mark_of(self.record, getattr(self.record, "writer", None) or "")
@@ -300,13 +305,12 @@ class Row:
         """Return the URL of the near-duplicate observation."""
         return self._page_of(self.record.near_duplicate_of_id)
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Return the label of the note's kind or the observation's category."""
         field = "kind" if self.wanted.listed is NOTES else "category"
-        identity = {Note.Kind.AGENT: _("Persona"), Note.Kind.USER: _("Profile")}
-        if self.wanted.listed is NOTES and self.record.kind in identity:
-            return identity[self.record.kind]
+        if self.wanted.listed is NOTES and self.record.kind in _IDENTITY_WORDS:
+            return str(_IDENTITY_WORDS[self.record.kind])
         return _word(self.record._meta.label, field, getattr(self.record, field), get_language())
 
     @property
@@ -324,7 +328,7 @@ class Row:
         """Return the topic's title, shortened to fit a row."""
         return _clipped(self.record.topic.title, 40)
 
-    @property
+    @cached_property
     def day(self) -> str:
         """Return the heading of its day, if the list is sorted by time."""
         is_by_day = self.wanted.sort in (NEWEST, OLDEST, CHANGED) and not self.wanted.is_trash

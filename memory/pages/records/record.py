@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from django.http import Http404
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
@@ -118,11 +120,16 @@ class Mark:
     words: str
 
     def __str__(self) -> str:
-        """Return it as HTML, on one line since lists have one in each row."""
-        icon = f"#i-{self.look}"
-        shown = self.letter or format_html('<svg class="icon"><use href="{}"></use></svg>', icon)
-        span = '<span class="memory-mark {}" title="{}" aria-hidden="true">{}</span>'
-        return format_html(span, self.look, self.words, shown)
+        return _mark_html(self)
+
+
+@lru_cache(200)
+def _mark_html(mark: Mark) -> SafeString:
+    """Return the mark on one line, since lists have one in each row."""
+    icon = f"#i-{mark.look}"
+    shown = mark.letter or format_html('<svg class="icon"><use href="{}"></use></svg>', icon)
+    span = '<span class="memory-mark {}" title="{}" aria-hidden="true">{}</span>'
+    return format_html(span, mark.look, mark.words, shown)
 
 
 def mark_of(record: Any, writer: str = "") -> Mark:
