@@ -26,7 +26,8 @@ class Weight:
     """One page as a browser got it that had nothing of it."""
 
     name: str
-    kilobytes: float
+    kilobytes: float  # without its fonts, which every page shares
+    fonts: float
     shift: float
 
     @property
@@ -61,18 +62,25 @@ def _one(browser: Any, base: str, session: str, path: str) -> Weight:
     wire = context.new_cdp_session(page)
     wire.send("Network.enable")
     wire.send("Network.setCacheDisabled", {"cacheDisabled": True})
-    took = [0.0]
-    wire.on(
-        "Network.loadingFinished",
-        lambda event: took.__setitem__(0, took[0] + event["encodedDataLength"]),
-    )
+    fonts: set[str] = set()
+    took = {True: 0.0, False: 0.0}  # kilobytes, by whether it is a font
+
+    def asked(event: Any) -> None:
+        if event["type"] == "Font":
+            fonts.add(event["requestId"])
+
+    def loaded(event: Any) -> None:
+        took[event["requestId"] in fonts] += event["encodedDataLength"] / 1000
+
+    wire.on("Network.responseReceived", asked)
+    wire.on("Network.loadingFinished", loaded)
     answer = page.goto(base + path, wait_until="networkidle")
     assert answer is not None
     if answer.status != 200:
         print(f"  {path}: HTTP {answer.status}, left out", flush=True)
-        weight = Weight(path, 0, 0)
+        weight = Weight(path, 0, 0, 0)
     else:
-        weight = Weight(path, took[0] / 1000, float(page.evaluate("window.__shift")))
+        weight = Weight(path, took[False], took[True], float(page.evaluate("window.__shift")))
         if weight.shift:
             moved = page.evaluate("window.__moved.slice(0, 6).join(', ')")
             print(f"  {path}: moved by {weight.shift:.4f}: {moved}", flush=True)

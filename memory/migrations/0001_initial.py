@@ -1399,6 +1399,12 @@ class Migration(InitialMigration):
                         condition=models.Q(("version__gt", 1)),
                         name="revision_of_change",
                     ),
+                    models.Index(
+                        fields=["owner", "created"],
+                        include=["actor", "record_type"],
+                        condition=models.Q(("version", 1)),
+                        name="revision_of_start",
+                    ),
                 ],
             },
         ),
@@ -3150,6 +3156,7 @@ class Migration(InitialMigration):
                 ("record_id", models.UUIDField()),
                 ("place", models.CharField(max_length=200)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("used_at", models.DateTimeField(default=django.utils.timezone.now)),
                 (
                     "owner",
                     models.ForeignKey(
@@ -3161,7 +3168,10 @@ class Migration(InitialMigration):
             ],
             options={
                 "ordering": ("-id",),
-                "indexes": [models.Index(fields=["owner", "-id"], name="use_of_owner")],
+                "indexes": [
+                    models.Index(fields=["owner", "-id"], name="use_of_owner"),
+                    models.Index(fields=["owner", "-used_at"], name="use_by_time"),
+                ],
                 "constraints": [
                     models.UniqueConstraint(fields=("record_id", "place"), name="use_once_a_place")
                 ],

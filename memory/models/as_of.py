@@ -57,6 +57,12 @@ LISTS = dict.fromkeys(
     ("memory_revision", "memory_activity", "memory_use", "memory_modelcall"), "created < {at}"
 )
 
+# Their columns, if one of them has another value at an earlier date.
+_LIST_COLUMNS = {
+    "memory_use": "id, owner_id, record_type, record_id, place, created, "
+    "CASE WHEN used_at < {at} THEN used_at ELSE created END AS used_at"
+}
+
 AS_OF_WORDS = "Read everything as it was at an earlier time: a date (2026-03-01 means the end of that day, in the person's time zone) or a date and time (2026-03-01T09:30Z). Permanently deleted text isn't included. Leave empty to read the current state."
 
 LONGEST = 40  # characters of a date-time
@@ -240,9 +246,10 @@ class Past:
             if name in _records():
                 parts.append(f'"{name}" AS NOT MATERIALIZED ({self._rows(name)})')
             elif name in LISTS:
+                columns = _LIST_COLUMNS.get(name, "*").format(at=self._at)
                 there = LISTS[name].format(at=self._at)
                 parts.append(
-                    f'"{name}" AS NOT MATERIALIZED (SELECT * FROM public."{name}" AS {name} WHERE {there})'  # nosec B608
+                    f'"{name}" AS NOT MATERIALIZED (SELECT {columns} FROM public."{name}" AS {name} WHERE {there})'  # nosec B608
                 )
             elif name == "memory_section":
                 parts.append(f'"{name}" AS NOT MATERIALIZED ({_SECTIONS.format(later=_LATER)})')

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import pgtrigger
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import models
+from django.db import connection, models
 from django.db.models import F, Func, Value
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -112,6 +112,13 @@ class Revision(models.Model):
                 include=["record_type", "record_id"],
                 condition=models.Q(version__gt=1),
                 name="revision_of_change",
+            ),
+            # for what was written by day, on Home
+            models.Index(
+                fields=["owner", "created"],
+                include=["actor", "record_type"],
+                condition=models.Q(version=1),
+                name="revision_of_start",
             ),
         ]
         triggers = [
@@ -393,6 +400,9 @@ class ModelCall(models.Model):
         return str(dict(cls.Purpose.choices).get(purpose, purpose))
 
 
+SAME_USE = timedelta(hours=1)
+
+
 class Use(models.Model):
     """The use of a record in a prompt or an answer: where and when."""
 
@@ -401,7 +411,10 @@ class Use(models.Model):
     record_type = models.CharField(max_length=40)
     record_id = models.UUIDField()
     place = models.CharField(max_length=200)
-    created = models.DateTimeField(default=timezone.now)
+    created = models.DateTimeField(default=timezone.now)  # the first use
+    used_at = models.DateTimeField(
+        default=timezone.now
+    )  # the last use, at most an hour later than this
 
     objects: ClassVar[models.Manager[Use]] = OwnedQuerySet.as_manager()
 
@@ -410,20 +423,33 @@ class Use(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["record_id", "place"], name="use_once_a_place")
         ]
-        indexes = [models.Index(fields=["owner", "-id"], name="use_of_owner")]
+        indexes = [
+            models.Index(fields=["owner", "-id"], name="use_of_owner"),
+            models.Index(fields=["owner", "-used_at"], name="use_by_time"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.record_type} in {self.place}"
 
     @classmethod
     def note(cls, owner: Any, used: Iterable[tuple[str, Any]], place: str) -> None:
-        cls.objects.bulk_create(
-            [
-                cls(owner=owner, record_type=record_type, record_id=key, place=place[:200])
-                for record_type, key in used
-            ],
-            ignore_conflicts=True,
-        )
+        """Record the first and the last use of the records there: two queries."""
+        place, now = place[:200], timezone.now()
+        uses = [
+            cls(owner=owner, record_type=kind, record_id=key, place=place, created=now, used_at=now)
+            for kind, key in used
+        ]
+        if not uses:
+            return
+        cls.objects.bulk_create(uses, ignore_conflicts=True)
+        with connection.cursor() as cursor:
+            # An agent that reads the same records all the time doesn't rewrite their rows each time.
+            # Another request that does so at the same moment is as good.
+            cursor.execute(
+                "UPDATE memory_use SET used_at = %s WHERE id IN (SELECT id FROM memory_use "
+                "WHERE record_id = ANY(%s) AND place = %s AND used_at < %s FOR UPDATE SKIP LOCKED)",
+                [now, [one.record_id for one in uses], place, now - SAME_USE],
+            )
 
     @classmethod
     def note_records(cls, owner: Any, records: Iterable[Any], place: str) -> None:

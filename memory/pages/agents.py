@@ -468,7 +468,7 @@ def uses_of(user: User, writer: str) -> QuerySet[Use]:
 def week_of(user: User, writer: str) -> dict[str, int]:
     """Return what a writer did with memory in the last 7 days: three queries."""
     since, kind = timezone.now() - WEEK, writer.partition(":")[0]
-    used = uses_of(user, writer).filter(created__gt=since)
+    used = uses_of(user, writer).filter(used_at__gt=since)
     written = Revision.objects.of(user).annotate(by=actor_kind()).filter(by=kind, actor=writer)
     proposed = Proposal.objects.of(user).filter(actor=writer, created__gt=since)
     is_rejected = Q(state=Proposal.State.REJECTED)

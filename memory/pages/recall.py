@@ -600,7 +600,11 @@ def memory_panel(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         page = record_page.page_of(row)
         context = {"page": page, "record": row, "in_panel": True, "here": list_of(request)}
         return render(request, "memory/_record_panel.html", context)
-    uses = Use.objects.of(request.user).filter(record_id=pk).order_by("-id")[: record_page.FEW_USES]
+    uses = (
+        Use.objects.of(request.user)
+        .filter(record_id=pk)
+        .order_by("-used_at", "-id")[: record_page.FEW_USES]
+    )
     places = origins.of(request.user, [one.place for one in uses])
     text = row.content if type == "file" else KINDS[type].content(row)
     context = {
@@ -608,7 +612,7 @@ def memory_panel(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         "record": row,
         "html": by_direction(render_markdown(text[:WHOLE])),
         "is_cut": len(text) > WHOLE,
-        "uses": [(places[one.place], one.created) for one in uses],
+        "uses": [(places[one.place], one.used_at) for one in uses],
         "pairs": record_page.pairs_of(row) if type == "fact" else [],
         "here": list_of(request),
     }

@@ -7,12 +7,12 @@ import heapq
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Sum, Window
+from django.db.models import CharField, Count, Exists, F, OuterRef, Q, Subquery, Sum, Value, Window
 from django.db.models.functions import Coalesce, JSONObject, TruncDate
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -30,7 +30,18 @@ from beacon_site.text.cleaning import ended
 from beacon_site.text.messages import from_column, grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import signed_in
-from memory.models import ApiToken, ModelCall, Note, Observation, Topic, User
+from memory.models import (
+    ApiToken,
+    ModelCall,
+    Note,
+    Observation,
+    Proposal,
+    Revision,
+    Topic,
+    Use,
+    User,
+)
+from memory.models.history import actor_kind
 from memory.pages.review import proposals
 from memory.services.llm import connections
 from memory.services.review import risks
@@ -98,6 +109,7 @@ MOST_UNREAD = 12
 MOST_RUNNING = 8
 MOST_FAILED = 5
 MOST_BESIDE = 6
+MOST_AGENTS = 3
 SOON = timedelta(days=7)
 WIDTH, HEIGHT = 240, 36
 _OF_A_STEP = ("name", "part", "position", "detail", "warning", "counts")
@@ -340,6 +352,67 @@ def _chart_words(by_day: Mapping[int, Decimal], month: str, *, is_money: bool) -
     return words % {"month": month, "most": int(top), "day": day}
 
 
+DAYS = 30
+OWN, RUNS = ("human", "agent", "session"), ("research", "reflector")  # kinds of actors who write
+
+
+def written_by_day(user: User) -> dict[str, Any]:
+    """Return how many records you and your agents, and runs, wrote on each of the last 30 days: one query.
+
+    The bars are of a 240 by 36 drawing, from the bottom; those of runs are on top of the others.
+    """
+    today = timezone.localdate()
+    first = timezone.localtime() - timedelta(days=DAYS - 1)
+    rows: Any = Revision.objects.of(user).filter(
+        version=1, created__gte=first.replace(hour=0, minute=0, second=0, microsecond=0)
+    )
+    by_day: dict[tuple[date, bool], int] = defaultdict(int)
+    days = rows.order_by().annotate(day=TruncDate("created"), by=actor_kind())
+    days = days.filter(by__in=OWN + RUNS).exclude(record_type=Topic.record_type())
+    for day, by, number in days.values_list("day", "by").annotate(n=Count("pk")):
+        by_day[day, by in OWN] += number
+    own = [by_day.get((today - timedelta(days=ago), True), 0) for ago in reversed(range(DAYS))]
+    others = [by_day.get((today - timedelta(days=ago), False), 0) for ago in reversed(range(DAYS))]
+    most = max(map(sum, zip(own, others, strict=True)))
+    bars = []
+    for n, (mine, theirs) in enumerate(zip(own, others, strict=True)):
+        low, high = (_height(number, most) for number in (mine, mine + theirs))
+        bars.append((n * WIDTH // DAYS, HEIGHT - low, low, HEIGHT - high, high - low))
+    return {"bars": bars if most else [], "own": sum(own), "others": sum(others)}
+
+
+def _height(number: int, most: int) -> int:
+    """Return the height of a bar. A single record among thousands can still be seen."""
+    return max(2, round(HEIGHT * number / most)) if number else 0
+
+
+def agents_week(user: User) -> list[dict[str, Any]]:
+    """Return what each agent read and wrote in the last 7 days, and what is pending: one query."""
+    since = timezone.now() - timedelta(days=7)
+    read: Any = Use.objects.of(user).filter(used_at__gt=since, place__startswith="agent:")
+    written: Any = Revision.objects.of(user).annotate(by=actor_kind()).filter(by="agent")
+    waiting: Any = Proposal.objects.of(user).waiting().filter(actor__startswith="agent:")
+    counted = [
+        rows.order_by()
+        .values(agent=F(by), what=Value(what, output_field=CharField()))
+        .annotate(n=Count(counts, distinct=True))
+        .values_list("agent", "what", "n")
+        for what, by, counts, rows in (
+            ("read", "place", "record_id", read),
+            ("written", "actor", "pk", written.filter(created__gt=since)),
+            ("waiting", "actor", "pk", waiting),
+        )
+    ]
+    agents: dict[str, dict[str, Any]] = {}
+    for actor, what, number in counted[0].union(*counted[1:], all=True):
+        name = actor.removeprefix("agent:")
+        agents.setdefault(actor, {"actor": actor, "name": name})[what] = number
+    most_active = sorted(
+        agents.values(), key=lambda one: -one.get("read", 0) - one.get("written", 0)
+    )
+    return most_active[:MOST_AGENTS]
+
+
 def _month_begins() -> datetime:
     return timezone.localtime().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
@@ -412,6 +485,8 @@ def context(user: User) -> dict[str, Any]:
     beside = {
         "expiring": expiring_soon(user),
         "notes_expiring": notes,
+        "memory": written_by_day(user),
+        "agents": agents_week(user),
         "month": month_of(user, runs),
         "first_steps": steps,
         "steps_done": sum(step["done"] for step in steps),

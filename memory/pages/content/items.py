@@ -312,7 +312,9 @@ def content_page(item: Any) -> dict[str, Any]:
     changes = record_history.history_of(item, size=FEW_CHANGES).rows
     first = _first_of(item, changes)
     uses = list(
-        Use.objects.of(item.owner).filter(record_id=item.pk).order_by("-id")[: FEW_USES + 100]
+        Use.objects.of(item.owner)
+        .filter(record_id=item.pk)
+        .order_by("-used_at", "-id")[: FEW_USES + 100]
     )
     run, _slash, step = item.kept_with.partition("/")
     actor = first.actor if first else ""
@@ -335,7 +337,7 @@ def content_page(item: Any) -> dict[str, Any]:
         "kept_with": _kept_with(places.get(run), step),
         "kept": _kept(item),
         "changes": changes,
-        "uses": [(places[use.place], use.created) for use in uses[:FEW_USES]],
+        "uses": [(places[use.place], use.used_at) for use in uses[:FEW_USES]],
         "more_uses": max(0, len(uses) - FEW_USES),
         "used_in": [usage for told in USED_IN for usage in told(item)],
         "names": _neighbours(item.related_to),

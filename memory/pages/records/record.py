@@ -215,7 +215,7 @@ def page_of(record: Any) -> dict[str, Any]:
         "has_expired": is_note and record.has_expired(),
         "is_identity": is_note and record.kind in Note.IDENTITY,
         "changes": history.rows,
-        "uses": [(places[use.place], use.created) for use in uses[:FEW_USES]],
+        "uses": [(places[use.place], use.used_at) for use in uses[:FEW_USES]],
         "more_uses": max(0, len(uses) - FEW_USES),
         "near": _near(record),
         "chain": chain,
@@ -242,7 +242,7 @@ def _chain(record: Any) -> list[Note]:
 def _uses_of(record: Remembered) -> list[Use]:
     """Return where the record entered a prompt or an answer, latest first."""
     uses = Use.objects.of(record.owner).filter(record_id=record.pk)
-    return list(uses.order_by("-id")[: FEW_USES + 100])
+    return list(uses.order_by("-used_at", "-id")[: FEW_USES + 100])
 
 
 def _near(record: Any) -> list[Any]:

@@ -152,9 +152,9 @@ class Trail:
     @cached_property
     def uses(self) -> list[tuple[origins.Origin, datetime]]:
         """Return the latest prompts and answers that used it, and when."""
-        latest = list(self._uses.order_by("-id")[:MOST_SHOWN])
+        latest = list(self._uses.order_by("-used_at", "-id")[:MOST_SHOWN])
         places = origins.of(self.fact.owner, {use.place for use in latest})
-        return [(places[use.place], use.created) for use in latest if use.place in places]
+        return [(places[use.place], use.used_at) for use in latest if use.place in places]
 
     @cached_property
     def reports(self) -> list[DeltaItem]:
