@@ -119,7 +119,7 @@ _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
 _FOOTNOTE = re.compile(r"(?<=\S)\[\^[^\[\]\s]{1,60}\](?!:)")
 # Comments of MDX, ids of headings, and attributes: `{/* #moodle-50 */}`, `{#moodle-50}`,
 # `{: #moodle-50 }`, `{ref="rules"}`.
-_STRUCK = re.compile(r"(?<!~)~~(?=[^\s~])[^~\n]{1,400}?(?<=\S)~~(?!~)")
+_STRUCK = re.compile(r"(?<!~)~~(?=[^\s~])(?:[^~\n]|\n(?!\s*\n)){1,400}?(?<=\S)~~(?!~)")
 _ATTRIBUTES = re.compile(
     r"\{/\*.{0,200}?\*/\}|\{:?[ ]?#[\w-]{1,100}[ ]?\}|\{(?:[\w-]{1,40}=\"[^\"]{0,200}\"\s*)+\}"
 )
@@ -173,8 +173,8 @@ class Entry:
 
     @cached_property
     def match(self) -> str:
-        """The whole statement in normalized form, for comparing."""
-        return match_key(self.text)
+        """The whole statement in normalized form, for comparing. A paragraph has its markup."""
+        return match_key(without_struck(self.text))
 
     @cached_property
     def signs(self) -> tuple[tuple[str, str], ...]:
@@ -345,6 +345,22 @@ def _prose(text: str, language: str, keep_paragraphs: bool) -> list[Entry]:
             _add_sentences(reader, " ".join(block))
             block = []
     return reader.entries
+
+
+def code_of(text: str) -> list[Entry]:
+    """Return the lines of code blocks in order, each as a value without a name."""
+    reader, lines, place = _Reader(""), text.split("\n"), 0
+    found: list[Entry] = []
+    while place < len(lines) and len(found) < MOST_ENTRIES:
+        if fence := _FENCE.match(lines[place]):
+            begins, place = place + 1, _behind_fence(lines, place, fence.group(1))
+            for number, line in enumerate(lines[begins : place - 1], begins):
+                if said := one_line(line)[:LONGEST_CELL]:
+                    order = MOST_ENTRIES + number  # after the statements of the page
+                    found.append(Entry(PAIR, reader.headings, "", (("", said),), said, order))
+        else:
+            place = _read_heading(reader, lines, place) or place + 1
+    return found
 
 
 def without_front_matter(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from datetime import date
@@ -241,6 +242,18 @@ def test_what_cannot_be_sent_now_is_kept(browser: Client, session: Session, alic
     assert "still answering" in text_of(response) and "On Tuesdays, too?" in text_of(response)
 
 
+def test_an_answer_that_has_come_removes_the_word_that_beacon_is_still_answering(
+    browser: Client, session: Session, alice: User
+):
+    answer = ask(session, "And on Mondays?", by=alice.actor)
+    page = text_of(browser.post(at("session-say", session), {"content": "On Tuesdays, too?"}))
+    assert re.search(r'<div id="ask-problem">\s*<div class="form-errors"', page)
+
+    assert "ask-problem" not in text_of(poll(browser, answer))
+    Message.objects.filter(pk=answer.pk).update(state="done", content="At nine.")
+    assert '<div id="ask-problem" hx-swap-oob="true"></div>' in text_of(poll(browser, answer))
+
+
 def test_a_message_of_more_than_64_kib_is_refused_with_its_size_and_kept(
     browser: Client, session: Session
 ):
@@ -274,6 +287,13 @@ def test_what_is_noted_is_said_and_can_be_forgotten_at_once(
     note = Note.objects.of(alice).get(content__contains="prefer tea")
     assert "Saved as a log for 30 days." in html
     assert reverse("memory:record-trash", args=["note", note.pk]) in html
+
+
+def test_what_is_noted_until_a_day_says_so(browser: Client, session: Session, alice: User):
+    ask(session, "Remember that I am away until 9 December 2099.", by=alice.actor)
+    html = text_of(browser.get(at("session", session)))
+    assert "Saved as a log until 9 Dec 2099." in html
+    assert "for 30 days" not in html.partition("ask-form")[0]
 
 
 @pytest.mark.parametrize("name", ["session", "session-rename", "session-left"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime, time, timedelta
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
@@ -12,16 +13,19 @@ from django.urls import reverse
 from django.utils import timezone
 
 from beacon_site.text.dates import until_of
-from memory.models import Conflict, Note, Observation, TopicFact, User
+from memory.models import Conflict, Note, Observation, Section, TopicFact, User
 from memory.pages.remember import guess
+from memory.services.files.reading import read_file
 from memory.services.files.saving import append_to, save_file
 from memory.services.notes.saving import write_note
+from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions
 from tests.memory.conflict_cast import topic_of
 
 HTMX = {"HX-Request": "true"}
 REMEMBER, KNOWN = reverse("memory:remember"), reverse("memory:also-known")
 OLD, NEW = "Billing runs PostgreSQL 13.", "Billing still runs PostgreSQL 12.22."
+AUCKLAND = ZoneInfo("Pacific/Auckland")
 THURSDAY = date(2026, 11, 26)
 
 
@@ -105,11 +109,13 @@ def test_the_chosen_kind_wins_over_the_guess(browser: Client, alice: User) -> No
 
 
 def test_until_a_day_expires_unless_it_is_kept(browser: Client, alice: User) -> None:
+    User.objects.filter(pk=alice.pk).update(time_zone=AUCKLAND.key)
     browser.post(REMEMBER, {"text": "Anna is away for the next two weeks"})
     browser.post(REMEMBER, {"text": "Ben is away for the next two weeks", "keep": "1"})
     anna, ben = Note.objects.of(alice).filter(content__contains="away").order_by("content")
-    left = anna.expires_at - timezone.now()
-    assert 14 <= left.days <= 15
+    tomorrow = timezone.localdate(timezone=AUCKLAND) + timedelta(days=1)
+    end = datetime.combine(tomorrow + timedelta(days=14), time(), AUCKLAND)
+    assert anna.expires_at == end
     assert ben.expires_at is None
 
 
@@ -211,6 +217,28 @@ def test_replace_it_moves_the_older_one_to_trash(browser: Client, alice: User, k
     assert not Conflict.objects.of(alice).open().exists()
 
 
+@pytest.mark.requirement("R251")
+def test_replace_it_removes_the_line_of_a_file_and_is_undone(browser: Client, alice: User) -> None:
+    kept = "# Memory\n\n- The port is Kobe.\n"
+    save_file(alice, "facts/memory.md", f"{kept}- {OLD}\n", by=alice.actor)
+    section = Section.objects.of(alice).get(file__path="facts/memory.md", content__contains=OLD)
+    assert f'name="known-{section.pk}"' in browser.post(KNOWN, {"text": NEW}).content.decode()
+
+    browser.post(REMEMBER, {"text": NEW, f"known-{section.pk}": "replace"})
+
+    assert written(alice) == [("finding", NEW)]
+    content = read_file(alice, "facts/memory.md").content
+    assert OLD not in content and "The port is Kobe." in content
+    conflict_services.undo_change(Conflict.objects.of(alice).get(), by=alice.actor)
+    assert OLD in read_file(alice, "facts/memory.md").content
+
+
+def test_a_quoted_line_of_a_file_is_named_but_not_replaced(browser: Client, alice: User) -> None:
+    save_file(alice, "facts/memory.md", f"# Memory\n\n> {OLD}\n", by=alice.actor)
+    html = browser.post(KNOWN, {"text": NEW}).content.decode()
+    assert OLD in html and 'name="known-' not in html
+
+
 def test_both_are_right_is_remembered(browser: Client, alice: User, known: Note) -> None:
     browser.post(REMEMBER, {"text": NEW, f"known-{known.pk}": "both"})
     assert len(written(alice)) == 2
@@ -229,11 +257,11 @@ def test_undecided_it_waits_in_the_inbox_and_on_its_page(
     assert OLD in browser.get(reverse("research:inbox")).content.decode()
 
 
-def test_a_fact_that_was_replaced_is_marked_as_wrong(browser: Client, alice: User) -> None:
+def test_a_fact_that_was_replaced_is_in_the_timeline(browser: Client, alice: User) -> None:
     fact = TopicFact.objects.add(topic_of(alice), OLD, by=alice.actor)
     browser.post(REMEMBER, {"text": NEW, f"known-{fact.pk}": "replace"})
     fact.refresh_from_db()
-    assert fact.state == "struck"
+    assert (fact.state, fact.retired_as) == ("retired", "replaced")
 
 
 # --- deciding ---
