@@ -233,12 +233,15 @@ def _page(
     *,
     has_runs: bool = False,
 ) -> HttpResponse:
-    facts = fact_rows.facts_of(topic)
-    topic.fact_count = len(facts.current)  # counted before the action
+    current, struck = fact_rows.facts_of(topic)
+    topic.fact_count = len(current)  # counted before the action
     context = {
         "topic": topic,
         "tab": "facts",
-        "facts": facts,
+        "current": current,
+        "struck": struck,
+        "kept": sum(row.fact.is_kept for row in current),
+        "stale": sum(bool(row.stale) for row in current),
         "form": form or FactForm(),
         "most": TopicFact.MOST_CURRENT,
         "most_kept": TopicFact.MOST_BY_PEOPLE,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
@@ -281,16 +280,11 @@ def merge_changes(base: str, mine: str, theirs: str) -> Merge:
 _MARK = "\ufeff"
 
 
-@dataclass(frozen=True, slots=True)
-class CleanedText:
-    """A text that can be stored, and warnings about what was changed in it."""
+def cleaned(text: str) -> tuple[str, list[str]]:
+    """Return the text without what can't be stored, and warnings about what was removed.
 
-    text: str
-    warnings: tuple[str, ...] = ()
-
-
-def cleaned(text: str) -> CleanedText:
-    """Return the text without what can't be stored.  Changed line ends give no warning."""
+    Changed line ends give no warning.
+    """
     warnings = []
     if text.startswith(_MARK):
         text = text.removeprefix(_MARK)
@@ -300,7 +294,7 @@ def cleaned(text: str) -> CleanedText:
         warnings.append(
             _("Characters that can’t be stored (NUL, control characters) were removed.")
         )
-    return CleanedText(text, tuple(warnings))
+    return text, warnings
 
 
 # --- appending an entry ---
