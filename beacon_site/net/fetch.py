@@ -37,7 +37,7 @@ from beacon_site.net.extract import (
     get_extractor,
 )
 from beacon_site.net.guarded_http import exchange, fields_of
-from beacon_site.net.http import refusal
+from beacon_site.net.http import Reply, refusal
 from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
@@ -92,16 +92,6 @@ class WebPage:
 
 class NeedsJavaScript(NoText):
     """Only scripts show the page's text, and there is no Chromium."""
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedBytes:
-    """A complete response, decompressed; header names are in lower case."""
-
-    status: int
-    headers: dict[str, str]
-    content: bytes
-    final_url: str
 
 
 class PageFetcher(Protocol):
@@ -192,7 +182,7 @@ class GuardedFetcher:
             last_modified=named.get("last-modified", ""),
         )
 
-    def _read(self, answer: FetchedBytes, part: PagePart | None) -> tuple[Extracted, str, bool]:
+    def _read(self, answer: Reply, part: PagePart | None) -> tuple[Extracted, str, bool]:
         """Return the text of a response, its URL in the browser, and whether the text is whole.
 
         The browser is asked if only scripts show the text. If it fails, a short text without them
@@ -239,7 +229,7 @@ class GuardedFetcher:
         *,
         headers: Mapping[str, str] | None = None,
         max_bytes: int = WIRE_BYTES,
-    ) -> FetchedBytes:
+    ) -> Reply:
         """Return the raw response, for feeds and similar; 304 is returned, other statuses raise.
 
         `max_bytes` limits the decompressed content.  The caller's headers are sent with our own,
@@ -262,7 +252,7 @@ class GuardedFetcher:
         max_content: int,
         *,
         only_text: bool = False,
-    ) -> FetchedBytes:
+    ) -> Reply:
         """Follow redirects to the final response, each through the same guard."""
         allowed = self._allow_hosts
         if allowed is None:
@@ -277,7 +267,7 @@ class GuardedFetcher:
                     _check_answer(response.status, fields, target, self._limits, only_text)
                     content = _body(response, fields, meter, max_content)
                     final_url = str(target.copy_with(fragment=None))
-                    return FetchedBytes(response.status, fields, content, final_url)
+                    return Reply(response.status, fields, content, final_url)
             following = _redirected(target, fields, allowed)
             if _origin(following) != _origin(target):
                 headers = {k: v for k, v in headers.items() if k.lower() in HARMLESS}

@@ -189,7 +189,7 @@ def _shown(request: BeaconRequest, topic: Any) -> HttpResponse:
 def _over_time(request: BeaconRequest, topic: Any, runs: Sequence[SavedRun]) -> HttpResponse:
     when = request.date.when
     page = number_of(request.GET.get("page", "")) or 1
-    shown = facts_over_time.over_time(topic, runs, when.until if when else None, page=page)
+    shown = facts_over_time.over_time(topic, runs, when, page=page)
     head = topic_list.head_of(topic)
     context: dict[str, Any] = {"topic": topic, "tab": "facts", "shown": shown, "head": head}
     with at(request.user, when):

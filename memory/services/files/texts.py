@@ -44,7 +44,6 @@ from memory.models.file_format import (
     telling,
     with_summary,
 )
-from memory.models.history import Change
 
 
 class NoSuchFile(MemoryRefused):
@@ -576,7 +575,7 @@ def follow_removed(file: MemoryFile, before: str, *, by: Actor, why: str, source
     now = timezone.now()
     entries = [_entry(file, one, now) for one in gone]
     FileEntry.objects.bulk_create(entries)
-    changes = [Change(entry, {"trashed_at": None}, {"trashed_at": now}, 1) for entry in entries]
+    changes = [(entry, {"trashed_at": None}, {"trashed_at": now}, 1) for entry in entries]
     said = why or _("moved to Trash")
     Revision.record_many(changes, by=by, why=said, source=source)
 
