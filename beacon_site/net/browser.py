@@ -19,7 +19,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any
@@ -172,14 +171,6 @@ def _busy() -> BrowserBusy:
     return BrowserBusy(_("Too many pages are waiting for the browser, so this one was skipped."))
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """A page after its scripts ran: its HTML, and the URL that it led to."""
-
-    html: str
-    url: str
-
-
 def is_set_up() -> bool:
     """Return whether pages that need JavaScript can be read (BEACON_CHROMIUM)."""
     return bool(settings.BEACON_CHROMIUM)
@@ -191,8 +182,8 @@ def render(
     allow_hosts: frozenset[str] = frozenset(),
     resolver: Resolver = resolve,
     limits: Limits = LIMITS,
-) -> Rendered:
-    """Open a page in Chromium and return it after its scripts ran.
+) -> tuple[str, str]:
+    """Open a page in Chromium, and return its HTML after its scripts ran, and the URL it led to.
 
     Its scripts reach a host of `allow_hosts` only if the page itself is there.  Raises
     ProviderRejected (forbidden address, too large, scripts that don't end) or ProviderUnavailable
@@ -218,7 +209,7 @@ def render(
     logger.info(
         "page rendered", host=target.host, bytes=meter.wire_bytes, refused=proxy.refused, ms=ms
     )
-    return Rendered(html, final)
+    return html, final
 
 
 # --- the process ---

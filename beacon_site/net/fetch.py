@@ -26,7 +26,7 @@ from django.conf import settings
 from beacon_site.net import browser
 from beacon_site.net.address_guard import ForbiddenAddress, Resolver, check_url, resolve
 from beacon_site.net.bounded import WIRE_BYTES, Limits, Meter, too_large, unpacker_for
-from beacon_site.net.browser import BrowserBusy, Rendered
+from beacon_site.net.browser import BrowserBusy
 from beacon_site.net.errors import ProviderError, ProviderRejected, ms_since
 from beacon_site.net.extract import (
     Extracted,
@@ -37,7 +37,7 @@ from beacon_site.net.extract import (
     get_extractor,
 )
 from beacon_site.net.guarded_http import exchange, fields_of
-from beacon_site.net.http import refusal
+from beacon_site.net.http import Reply, refusal
 from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
@@ -92,16 +92,6 @@ class WebPage:
 
 class NeedsJavaScript(NoText):
     """Only scripts show the page's text, and there is no Chromium."""
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedBytes:
-    """A complete response, decompressed; header names are in lower case."""
-
-    status: int
-    headers: dict[str, str]
-    content: bytes
-    final_url: str
 
 
 class PageFetcher(Protocol):
@@ -173,17 +163,17 @@ class GuardedFetcher:
                 return None
             if not answer.content:
                 raise ProviderRejected(_("The page is empty. The server sent no content."))
-            found, rendered, is_whole = self._read(answer, part)
+            found, rendered_url, is_whole = self._read(answer, part)
         except ProviderError as exc:
             logger.info("page not read", host=_host(url), why=str(exc), ms=ms_since(started))
             raise
         logger.info("page read", host=_host(url), bytes=meter.wire_bytes, ms=ms_since(started))
         # The version that the server names is that of the HTML, not of what its scripts show. If the
         # browser failed, the page is read again the next time.
-        named = {} if rendered or not is_whole else answer.headers
+        named = {} if rendered_url or not is_whole else answer.headers
         return WebPage(
             url=url,
-            final_url=rendered.url if rendered else answer.final_url,
+            final_url=rendered_url or answer.final_url,
             title=found.title,
             text=found.text,
             published_at=found.published_at,
@@ -192,10 +182,8 @@ class GuardedFetcher:
             last_modified=named.get("last-modified", ""),
         )
 
-    def _read(
-        self, answer: FetchedBytes, part: PagePart | None
-    ) -> tuple[Extracted, Rendered | None, bool]:
-        """Return the text of a response, the page in the browser, and whether the text is whole.
+    def _read(self, answer: Reply, part: PagePart | None) -> tuple[Extracted, str, bool]:
+        """Return the text of a response, its URL in the browser, and whether the text is whole.
 
         The browser is asked if only scripts show the text. If it fails, a short text without them
         is returned, unless the browser was only busy.
@@ -210,29 +198,26 @@ class GuardedFetcher:
         except NoText as exc:
             failure = exc
         if found is not None and not (found.has_scripts and browser.is_set_up()):
-            return found, None, True
+            return found, "", True
         if failure is not None and not failure.has_scripts:
             raise failure
         if failure is not None and not browser.is_set_up():
             raise _without_browser(failure) from failure
         try:
-            rendered = self._rendered(answer.final_url)
+            html, url = self._rendered(answer.final_url)
             text = self._reader().extract(
-                rendered.html.encode("utf-8", "replace"),
-                content_type=HTML,
-                url=rendered.url,
-                part=part,
+                html.encode("utf-8", "replace"), content_type=HTML, url=url, part=part
             )
         except ProviderError as exc:
             if found is None or isinstance(exc, BrowserBusy):
                 raise
             logger.info("page not rendered", host=_host(answer.final_url), why=str(exc))
-            return found, None, False
+            return found, "", False
         if found is not None and len(text.text) <= len(found.text):
-            return found, None, True
-        return text, rendered, True
+            return found, "", True
+        return text, url, True
 
-    def _rendered(self, url: str) -> Rendered:
+    def _rendered(self, url: str) -> tuple[str, str]:
         allowed = self._allow_hosts
         if allowed is None:
             allowed = settings.BEACON_FETCH_ALLOW_HOSTS
@@ -244,7 +229,7 @@ class GuardedFetcher:
         *,
         headers: Mapping[str, str] | None = None,
         max_bytes: int = WIRE_BYTES,
-    ) -> FetchedBytes:
+    ) -> Reply:
         """Return the raw response, for feeds and similar; 304 is returned, other statuses raise.
 
         `max_bytes` limits the decompressed content.  The caller's headers are sent with our own,
@@ -267,7 +252,7 @@ class GuardedFetcher:
         max_content: int,
         *,
         only_text: bool = False,
-    ) -> FetchedBytes:
+    ) -> Reply:
         """Follow redirects to the final response, each through the same guard."""
         allowed = self._allow_hosts
         if allowed is None:
@@ -282,7 +267,7 @@ class GuardedFetcher:
                     _check_answer(response.status, fields, target, self._limits, only_text)
                     content = _body(response, fields, meter, max_content)
                     final_url = str(target.copy_with(fragment=None))
-                    return FetchedBytes(response.status, fields, content, final_url)
+                    return Reply(response.status, fields, content, final_url)
             following = _redirected(target, fields, allowed)
             if _origin(following) != _origin(target):
                 headers = {k: v for k, v in headers.items() if k.lower() in HARMLESS}

@@ -52,6 +52,7 @@ class Reply:
     status: int
     headers: dict[str, str]
     content: bytes
+    final_url: str = ""  # after redirects, where they are followed
 
 
 def user_agent(contact: str = "") -> str:

@@ -107,15 +107,6 @@ _Value = tuple[str, str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """Two statements that contradict each other, and the kind of value in which they differ."""
-
-    old: str
-    new: str
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Statement:
     """A parsed statement: what it's about, and its values as `(kind, unit, value)`."""
 
@@ -147,14 +138,14 @@ def plain(line: str) -> str:
     return one_line(_MARKUP.sub("", _ITEM.sub("", line)))
 
 
-def differences(old_text: str, new_text: str) -> Iterator[Difference]:
-    """Yield how the statements of two texts contradict each other, each pair once."""
+def differences(old_text: str, new_text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each old statement that a new one contradicts, the kind of value that differs, and the new one."""
     new = [(one, _parsed(one)) for one in statements(new_text)]
     for old in statements(old_text):
-        for said, parsed in new:
+        for statement, parsed in new:
             found = _difference(_parsed(old), parsed)
             if found:
-                yield Difference(old, said, found)
+                yield old, found, statement
 
 
 def _difference(old: _Statement | None, new: _Statement | None) -> str:

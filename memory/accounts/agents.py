@@ -159,21 +159,17 @@ def setups(
     return [*_by_address(words), _by_pipe(words, with_paths=with_paths), _by_compose(words)]
 
 
-@dataclass(frozen=True, slots=True)
-class App:
-    """An app, with how a person signs in from it, and how it uses a token."""
+def apps(
+    token: str = "", *, with_paths: bool = False
+) -> list[tuple[str, Setup | None, Setup | None]]:  # nosec B107
+    """Return each app's name, how a person signs in from it, and how it uses a token.
 
-    name: str
-    sign_in: Setup | None
-    by_token: Setup | None
-
-
-def apps(token: str = "", *, with_paths: bool = False) -> list[App]:  # nosec B107
-    """Return each app once, with its setups. Those that a person can sign in from come first."""
+    Those that a person can sign in from come first.
+    """
     by_sign_in = {one.name: one for one in sign_in_setups()}
     by_token = {one.name: one for one in setups(token, with_paths=with_paths)}
     names = dict.fromkeys([*by_sign_in, *by_token])
-    return [App(name, by_sign_in.get(name), by_token.get(name)) for name in names]
+    return [(name, by_sign_in.get(name), by_token.get(name)) for name in names]
 
 
 def _by_address(token: str) -> list[Setup]:

@@ -416,8 +416,8 @@ class AboutOut(BaseModel):
         if found.beside:  # the names come from records that aren't all listed
             shows(trust=lowest_trust([Trust.OWNER, *found.trusts]))
         told: dict[str, Any] = {
-            "name": found.group.name,
-            "aliases": list(found.group.names[1:]),
+            "name": found.names[0],
+            "aliases": found.names[1:],
             "months": [MonthOut(month=month, records=n) for month, n in found.months],
             "beside": [BesideOut(name=name, records=n) for name, _key, n in found.beside],
             "items": [MentionOut.of(one) for one in found.mentions],

@@ -31,7 +31,6 @@ from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.services.context.layers import EXTERNAL_WORDS, build_context, context_data
 from memory.services.notes.saving import lowest_trust
 from memory.services.observations.consolidation import (
-    Turn,
     keep_lines,
     lines_in,
     source_of,
@@ -201,7 +200,7 @@ def consolidate_session(
     """
     caller = request.auth
     session = _stored(caller, session_id)
-    turns = [Turn(one.role, one.content) for one in transcript.messages]
+    turns = [(one.role, one.content) for one in transcript.messages]
     answers: str = Trust.EXTERNAL if transcript.read_outside else Trust.AGENT
     if not turns and session is not None:
         turns = turns_of(session)

@@ -72,26 +72,8 @@ class ReadOnlyAtDate(MemoryRefused):
     """Something was about to be changed in `at()`."""
 
 
-@dataclass(frozen=True, slots=True)
-class AsOf:
-    """The date that was asked for: what was typed, and the moment at which it ends."""
-
-    text: str
-    until: datetime
-
-    @property
-    def day(self) -> datetime:
-        """Return the last moment of it in the current time zone."""
-        return timezone.localtime(self.until - timedelta(microseconds=1))
-
-    @property
-    def is_day(self) -> bool:
-        """Whether it is a whole day, without a time."""
-        return day_of(self.text) is not None
-
-
-def as_of(text: str, zone: Any, *, now: datetime | None = None) -> AsOf | None:
-    """Return the moment for `2026-03-01` (the end of the day in `zone`) or a date-time. None for "".
+def as_of(text: str, zone: Any, *, now: datetime | None = None) -> datetime | None:
+    """Return the end of `2026-03-01` (the end of the day in `zone`) or a date-time. None for "".
 
     Today is the present, so it is None, too. Raises InvalidValue for anything else, and for the future.
     """
@@ -122,7 +104,7 @@ def as_of(text: str, zone: Any, *, now: datetime | None = None) -> AsOf | None:
         problem = _("%(text)s is in the future. Choose today or an earlier date.")
         problem %= {"text": text[:40]}
         raise InvalidValue(problem, errors={"as_of": [problem]})
-    return AsOf(text, until)
+    return until
 
 
 def first_day(owner: Any) -> datetime | None:
@@ -140,9 +122,7 @@ def current() -> Past | None:
 
 
 @contextmanager
-def at(
-    owner: Any, when: AsOf | datetime | None, *, for_agent: bool = False
-) -> Iterator[Past | None]:
+def at(owner: Any, when: datetime | None, *, for_agent: bool = False) -> Iterator[Past | None]:
     """Read the owner's records as they were. None is the present, and changes nothing.
 
     `for_agent` leaves out what an agent must not read, such as records that are in Trash today.
@@ -151,7 +131,7 @@ def at(
     if when is None:
         yield None
         return
-    past = Past(owner, when.until if isinstance(when, AsOf) else when, for_agent)
+    past = Past(owner, when, for_agent)
     token = _now.set(past)
     try:
         with connection.execute_wrapper(past.execute):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, Protocol, Self
@@ -64,14 +63,8 @@ class Versioned(Protocol):
     def snapshot(self, *names: str) -> dict[str, Any]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The change of one of many records that are changed together."""
-
-    record: Versioned
-    before: dict[str, Any]
-    after: dict[str, Any]
-    version: int
+# One of many changes: the record, its changed fields before and after, and its new version.
+Change = tuple[Versioned, dict[str, Any], dict[str, Any], int]
 
 
 class Revision(models.Model):
@@ -159,18 +152,18 @@ class Revision(models.Model):
         """Store one change for each of many records, in one statement."""
         cls.objects.bulk_create(
             cls(
-                owner_id=one.record.owner_id,
-                record_type=one.record.record_type(),
-                record_id=one.record.pk,
-                label=str(one.record)[:200],
-                version=one.version,
+                owner_id=record.owner_id,
+                record_type=record.record_type(),
+                record_id=record.pk,
+                label=str(record)[:200],
+                version=version,
                 actor=str(by),
                 reason=why,
                 source=source,
-                before=as_json(one.before),
-                after=as_json(one.after),
+                before=as_json(before),
+                after=as_json(after),
             )
-            for one in changes
+            for record, before, after, version in changes
         )
 
     @classmethod

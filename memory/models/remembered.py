@@ -275,7 +275,7 @@ class Remembered(models.Model):
         """
         now = timezone.now()
         groups: dict[str, tuple[dict[str, Any], list[Any]]] = {}
-        changes = []
+        changes: list[Change] = []
         for record, fields in wanted:
             record.check_may_change(by)
             before = record.snapshot(*fields)
@@ -285,7 +285,7 @@ class Remembered(models.Model):
             key = json.dumps(as_json(after), sort_keys=True)
             groups.setdefault(key, (after, []))[1].append(record.pk)
             record.version += 1
-            changes.append(Change(record, before, fields, record.version))
+            changes.append((record, before, fields, record.version))
             for name, value in (after | {"updated": now}).items():
                 setattr(record, name, value)
         for after, keys in groups.values():

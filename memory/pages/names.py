@@ -78,9 +78,7 @@ def about_page(request: BeaconRequest) -> HttpResponse:
     ]
     above = {one.id for one in found.facts}
     shown = [*found.facts, *(one for one in found.mentions if one.id not in above)]
-    rows = rows_of(
-        request.user, [(one.type, one.record) for one in shown], " ".join(found.group.names)
-    )
+    rows = rows_of(request.user, [(one.type, one.record) for one in shown], " ".join(found.names))
     facts, others = rows[: len(found.facts)], rows[len(found.facts) :]
     context = {
         "found": found,
@@ -89,8 +87,8 @@ def about_page(request: BeaconRequest) -> HttpResponse:
         if len(facts) < found.counts.get("fact", 0)
         else "",
         "since": found.months[0][0] if found.months else None,
-        "name": found.group.name,
-        "aliases": found.group.names[1:],
+        "name": found.names[0],
+        "aliases": found.names[1:],
         "tabs": _tabs(found, types),
         "type": types[0] if types else "",
         "groups": _by_writer(others),
@@ -118,7 +116,7 @@ def _by_writer(rows: Iterable[MemoryRow]) -> list[dict[str, Any]]:
 
 def _tabs(found: About, types: Sequence[str]) -> list[tuple[str, int, str, bool]]:
     """Return each type's label, number of records and URL, and whether it's selected."""
-    name = found.group.name
+    name = found.names[0]
     tabs = [(_("All"), found.total, about_url(name), not types)]
     for type, number in found.counts.items():
         label = str(TYPES.get(type, type))

@@ -43,7 +43,7 @@ from memory.pages.records.listing import PAGES, day_of
 from memory.pages.records.record import Mark, list_of, mark_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
-from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, first_day
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, Query, first_day
 from memory.services import topic_memory
 from memory.services.search import related
 from memory.services.search.bm25_sql import language_of
@@ -83,48 +83,36 @@ SHOWS: dict[str, tuple[str | Promise, RecallOptions]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SearchParams:
-    """The page's search from its URL; invalid values are ignored."""
+def _words(query: Query) -> str:
+    # One more than recall accepts, so that recall itself reports the cut.
+    return query.get("q", "").strip()[: MOST_TEXT + 1]
 
-    words: str = ""
-    mode: str = "auto"
-    show: str = ""
-    topic: str = ""
-    first: date | None = None
-    last: date | None = None
-    limit: int = STEP
 
-    @classmethod
-    def of(cls, query: Any) -> SearchParams:
-        """Read it from a query string."""
-        return cls(
-            # One more than recall accepts, so that recall itself reports the cut.
-            words=query.get("q", "").strip()[: MOST_TEXT + 1],
-            mode=choice_sent(query, "mode", MODES, "auto"),
-            show=choice_sent(query, "show", SHOWS),
-            topic=words_sent(query, "topic", 100),
-            first=first_day(query),
-            last=first_day(query, "to"),
-            limit=_limit(query.get("limit", "")),
-        )
+def _mode(query: Query) -> str:
+    return choice_sent(query, "mode", MODES, "auto")
 
-    @property
-    def is_asked(self) -> bool:
-        return bool(self.words or self.topic or self.first or self.last or self.show)
 
-    def how(self, limit: int) -> RecallOptions:
-        """Return the arguments of recall, including the number of results."""
-        how = RecallOptions(**SHOWS[self.show][1]) if self.show else RecallOptions()
-        how["limit"] = limit
-        if self.topic:
-            how["topic"] = self.topic
-        zone = timezone.get_current_timezone()
-        if self.first:
-            how["after"] = datetime.combine(self.first, time(), zone)
-        if self.last and self.last < date.max:
-            how["before"] = datetime.combine(self.last + timedelta(days=1), time(), zone)
-        return how
+def is_asked(query: Query) -> bool:
+    """Whether the page's URL has words or a filter."""
+    days = first_day(query), first_day(query, "to")
+    return bool(_words(query) or words_sent(query, "topic") or any(days)) or (
+        query.get("show") in SHOWS
+    )
+
+
+def _how(query: Query, limit: int) -> RecallOptions:
+    """Return the arguments of recall, including the number of results."""
+    show = choice_sent(query, "show", SHOWS)
+    how = RecallOptions(**SHOWS[show][1]) if show else RecallOptions()
+    how["limit"] = limit
+    if topic := words_sent(query, "topic", 100):
+        how["topic"] = topic
+    zone = timezone.get_current_timezone()
+    if first := first_day(query):
+        how["after"] = datetime.combine(first, time(), zone)
+    if (last := first_day(query, "to")) and last < date.max:
+        how["before"] = datetime.combine(last + timedelta(days=1), time(), zone)
+    return how
 
 
 def _limit(text: str) -> int:
@@ -223,18 +211,17 @@ class SearchResults:
     is_semantic: bool = False  # whether similarity in meaning counts
 
 
-def found(user: User, wanted: SearchParams) -> SearchResults:
+def found(user: User, query: Query) -> SearchResults:
     """Return the results as rows; a rejected query becomes a notice, never an error."""
+    mode, limit = _mode(query), _limit(query.get("limit", ""))
     try:
-        page = recall_page(
-            user, wanted.words, wanted.mode, **wanted.how(min(wanted.limit + 1, MOST))
-        )
+        page = recall_page(user, _words(query), mode, **_how(query, min(limit + 1, MOST)))
     except InvalidValue as exc:
         return SearchResults([], [str(exc)], 0, ())
-    hits = page.hits[: wanted.limit]
-    more = min(wanted.limit + STEP, MOST) if len(page.hits) > wanted.limit else 0
+    hits = page.hits[:limit]
+    more = min(limit + STEP, MOST) if len(page.hits) > limit else 0
     return SearchResults(
-        _found_rows(user, hits, page, wanted.mode),
+        _found_rows(user, hits, page, mode),
         page.notices,
         round(page.milliseconds),
         page.stems,
@@ -509,9 +496,9 @@ FILES = {
 }
 
 
-def hits_of(user: User, wanted: SearchParams) -> list[RecallHit]:
+def hits_of(user: User, query: Query) -> list[RecallHit]:
     """Return all results that a file contains.  Raises InvalidValue if recall rejects the query."""
-    return recall_page(user, wanted.words, wanted.mode, **wanted.how(MOST)).hits
+    return recall_page(user, _words(query), _mode(query), **_how(query, MOST)).hits
 
 
 # --- pages ---
@@ -552,29 +539,27 @@ def recall(request: BeaconRequest) -> HttpResponse:
     """List everything that is remembered, or search it; a person's search doesn't count as a use."""
     facets = _facets(request.user)
     query = filter_bar.read(request.GET, facets)
-    wanted = SearchParams.of(query)
+    is_search = is_asked(query)
     cursor = request.GET.get("cursor", "")
-    results = found(request.user, wanted) if wanted.is_asked else everything(request.user, cursor)
+    results = found(request.user, query) if is_search else everything(request.user, cursor)
     bar = FilterBar(
         reverse("memory:recall"), "recall", query,
         label=_("Search memory"), placeholder=_("Search memory"),
         facets=facets, sorts={}, views_page="recall", has_operators=True, most=MOST_TEXT,
         views=saved_views.views_of(request.user, "recall", query.urlencode()),
-        count=_counted(results) if wanted.is_asked else "",
+        count=_counted(results) if is_search else "",
     )  # fmt: skip
     context: dict[str, Any] = {
-        "wanted": wanted,
+        "is_asked": is_search,
         "found": results,
-        "groups": groups_of(
-            request.user, results, is_first=not cursor, is_searched=wanted.is_asked
-        ),
+        "groups": groups_of(request.user, results, is_first=not cursor, is_searched=is_search),
         "next_cursor": results.next_cursor,
-        "explains": wanted.is_asked and bool(request.GET.get("why")),
+        "explains": is_search and bool(request.GET.get("why")),
         "bar": bar,
         "filters": bar.state,
         "here": request.get_full_path(),
         # The files of facts, and the soul, agent and user notes, exist from the beginning.
-        "is_fresh": not wanted.is_asked
+        "is_fresh": not is_search
         and not cursor
         and all(row.type == "file" or row.category in Note.IDENTITY for row in results.rows),
     }
@@ -651,7 +636,7 @@ def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
         said = why % {"kinds": ", ".join(FILES)}
         return render(request, "404.html", {"why": said}, status=404)
     media_type, write = FILES[kind]
-    hits = hits_of(request.user, SearchParams.of(request.GET))
+    hits = hits_of(request.user, request.GET)
     answer = HttpResponse(write(hits), content_type=media_type)
     answer["Content-Disposition"] = f'attachment; filename="beacon-recall-{kind}"'
     return answer

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from typing import Any
@@ -21,7 +20,6 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -75,35 +73,22 @@ _INSIGHT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Guess:
-    """What a text is, and until when it's valid."""
+def guess(text: str, today: date | None = None) -> tuple[str, date | None]:
+    """Guess which kind of memory a text is, and until when it's valid.
 
-    kind: str
-    until: date | None = None
-
-    @property
-    def label(self) -> str:
-        return str(KINDS[self.kind])
-
-    @property
-    def until_words(self) -> str:
-        return date_format(self.until, "j M Y") if self.until else ""
-
-
-def guess(text: str, today: date | None = None) -> Guess:
-    """Guess which kind of memory a text is.  One that ends on a day is a log, which can expire."""
+    One that ends on a day is a log, which can expire.
+    """
     text = " ".join(text[:2_000].split())
     until = until_of(text, today or timezone.localdate())
     if _PREFERENCE.search(text):
-        return Guess("preference", until)
+        return "preference", until
     if _RULE.search(text):
-        return Guess("rule", until)
+        return "rule", until
     if until is not None:
-        return Guess("log", until)
+        return "log", until
     if _LESSON.search(text):
-        return Guess("lesson")
-    return Guess("insight" if _INSIGHT.search(text) else "finding")
+        return "lesson", None
+    return "insight" if _INSIGHT.search(text) else "finding", None
 
 
 def remember(user: User, text: str, kind: str, until: date | None) -> Note | Observation:
@@ -133,12 +118,12 @@ def remember_page(request: BeaconRequest) -> HttpResponse:
     text, kind = data.get("text", "").replace("\r\n", "\n"), choice_sent(data, "kind", KINDS)
     context = _context(text, kind) | {"next": next_of(request), "keep": "keep" in data}
     if request.method == "POST":
-        guessed = guess(text)
-        until = None if "keep" in data else guessed.until
+        guessed, until = guess(text)
+        until = None if "keep" in data else until
         question = "" if data.get(KEEP_SECRETS) else question_about_secrets(text)
         try:
             if not question:
-                record = remember(request.user, text, kind or guessed.kind, until)
+                record = remember(request.user, text, kind or guessed, until)
                 return _remembered(request, record)
             context["errors"] = [question]
         except InvalidValue as exc:
@@ -152,11 +137,13 @@ def _context(text: str, kind: str) -> dict[str, Any]:
         name: f"{reverse(url)}?{urlencode({'text': text} if text else {})}"
         for name, url in (("note", "memory:note-new"), ("observation", "memory:observation-new"))
     }
+    guessed, until = guess(text) if text.strip() else ("", None)
     return {
         "text": text,
         "kind": kind,
         "kinds": list(KINDS.items()),
-        "guess": guess(text) if text.strip() else None,
+        "guessed": KINDS.get(guessed, ""),
+        "until": until,
         "most": MOST_CONTENT,
         "more": more | {"back": reverse("memory:recall")},
     }
@@ -279,54 +266,47 @@ def warn_of(request: BeaconRequest, text: str, *, but: Any = None) -> None:
 
 
 MOST_FOUND = 3 * MOST_LINES  # of all categories
+Items = list[dict[str, Any]]
 
 
-@dataclass(slots=True)
-class Item:
-    """One observation that would be stored. `known` says almost the same and is stored already."""
-
-    content: str
-    category: str
-    is_kept: bool = True
-    known: Observation | None = None
-
-
-def found_in(user: User, text: str, topic: Topic | None) -> tuple[list[Item], str, str]:
+def found_in(user: User, text: str, topic: Topic | None) -> tuple[Items, str, str]:
     """Return what would be stored from the text, who found it, and a warning. Stores nothing.
 
-    What is known already isn't selected.
+    What is `known` already isn't selected.
     """
     found = extract_observations(
         user, text, source=str(user.actor), topic=topic, meter=MonthMeter(user)
     )
     known = nearest(user, [line.content for line in found.lines])
     items = [
-        Item(line.content, line.category, one is None, one)
+        {"content": line.content, "category": line.category, "is_kept": one is None, "known": one}
         for line, one in zip(found.lines, known, strict=True)
     ]
     return items, found.by, found.warning
 
 
-def items_of(data: Mapping[str, Any]) -> list[Item]:
+def items_of(data: Mapping[str, Any]) -> Items:
     """Return the items as the form sent them."""
     return [
-        Item(
-            data.get(f"content-{n}", "").strip(), data.get(f"category-{n}", ""), f"keep-{n}" in data
-        )
+        {
+            "content": data.get(f"content-{n}", "").strip(),
+            "category": data.get(f"category-{n}", ""),
+            "is_kept": f"keep-{n}" in data,
+        }
         for n in range(MOST_FOUND)
         if f"content-{n}" in data
     ]
 
 
-def save(user: User, items: Sequence[Item], topic: Topic | None) -> tuple[int, list[Observation]]:
+def save(user: User, items: Items, topic: Topic | None) -> tuple[int, list[Observation]]:
     """Store the selected items; return their number, and those that weren't there before.
 
     Raises InvalidValue with the reason, and then stores nothing.
     """
-    kept = [one for one in items if one.is_kept]
+    kept = [one for one in items if one["is_kept"]]
     if not kept:
         raise InvalidValue(_("Nothing was saved. Select at least one observation."))
-    lines = [Line(one.category, one.content) for one in kept]
+    lines = [Line(one["category"], one["content"]) for one in kept]
     stored = remember_lines(user, lines, by=user.actor, topic=topic)
     return len(kept), stored.new
 
@@ -348,8 +328,8 @@ def extract_page(request: BeaconRequest) -> HttpResponse:
         "items": items_of(data),
     }
     if data.get("do") == "save":
-        items: list[Item] = context["items"]
-        kept = "\n".join(one.content for one in items if one.is_kept)
+        items: Items = context["items"]
+        kept = "\n".join(one["content"] for one in items if one["is_kept"])
         question = "" if data.get(KEEP_SECRETS) else question_about_secrets(kept)
         try:
             if not question:

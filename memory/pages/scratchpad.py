@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -37,7 +36,7 @@ from memory.models.content import MOST_KEY
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.remembered import OWNER_SCOPE
 from memory.pages.shared import filter_bar
-from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, Query
 from memory.pages.shared.undo import toast_with_undo
 from memory.services import scratchpad
 
@@ -90,46 +89,31 @@ BEGINNING = 1_200  # characters of a value in the list
 MOST_CHIPS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """The list's filters from its URL; invalid ones are ignored."""
+def _prefix_of(query: Query) -> str:
+    return query.get("prefix", "").replace("\x00", "")[:200]
 
-    words: str = ""
-    prefix: str = ""
-    scope: str = OWNER_SCOPE
 
-    @classmethod
-    def of(cls, query: Any) -> Filters:
-        """Read them from a query string."""
-        scope = query.get("scope", "")
-        try:
-            scope = scratchpad.checked_scope(scope)
-        except InvalidValue:
-            scope = OWNER_SCOPE
-        return cls(
-            words=words_sent(query),
-            prefix=query.get("prefix", "").replace("\x00", "")[:200],
-            scope=scope,
-        )
+def _scope_of(query: Query) -> str:
+    """Return the scope that the list is filtered by. An invalid one is ignored."""
+    try:
+        return scratchpad.checked_scope(query.get("scope", ""))
+    except InvalidValue:
+        return OWNER_SCOPE
 
-    @property
-    def is_narrowed(self) -> bool:
-        """Whether filters can hide entries."""
-        return bool(self.words or self.prefix)
 
-    def address(self, prefix: str) -> str:
-        """Return the query string of the same scope with another prefix."""
-        asked = {"scope": self.scope if self.scope != OWNER_SCOPE else "", "prefix": prefix}
-        return urlencode({name: value for name, value in asked.items() if value})
+def _query_of(scope: str, prefix: str = "") -> str:
+    """Return the query string of a scope's keys that begin with a prefix."""
+    asked = {"scope": scope if scope != OWNER_SCOPE else "", "prefix": prefix}
+    return urlencode({name: value for name, value in asked.items() if value})
 
-    @property
-    def trail(self) -> list[tuple[str, str]]:
-        """Return the prefix part by part, each with its query string."""
-        found, at = [], ""
-        for part in _parts(self.prefix):
-            at += part
-            found.append((part, self.address(at)))
-        return found
+
+def _trail(scope: str, prefix: str) -> list[tuple[str, str]]:
+    """Return the prefix part by part, each with its query string."""
+    found, at = [], ""
+    for part in _parts(prefix):
+        at += part
+        found.append((part, _query_of(scope, at)))
+    return found
 
 
 def _parts(prefix: str) -> list[str]:
@@ -144,18 +128,19 @@ def _parts(prefix: str) -> list[str]:
 SEPARATORS = "/:."
 
 
-def entries_wanted(user: User, wanted: Filters) -> QuerySet[Any]:
+def entries_wanted(user: User, query: Query) -> QuerySet[Any]:
     """Return the matching entries, unordered."""
-    rows = scratchpad.entries(user, wanted.prefix, scope=wanted.scope)
-    if wanted.words:
-        found = scratchpad.search(user, wanted.words, scope=wanted.scope)
+    scope = _scope_of(query)
+    rows = scratchpad.entries(user, _prefix_of(query), scope=scope)
+    if words := words_sent(query):
+        found = scratchpad.search(user, words, scope=scope)
         rows = rows.filter(pk__in=found.order_by().values("pk"))
     return rows.order_by()
 
 
-def page(user: User, wanted: Filters, *, cursor: str = "") -> Page:
+def page(user: User, query: Query, *, cursor: str = "") -> Page:
     """Return one page of rows: two queries."""
-    rows = entries_wanted(user, wanted).defer("value")
+    rows = entries_wanted(user, query).defer("value")
     rows = rows.annotate(
         beginning=Left("value", BEGINNING),
         size=Func("value", function="octet_length", output_field=IntegerField()),
@@ -202,29 +187,29 @@ def _last_actors(ids: Iterable[Any]) -> dict[Any, str]:
     return dict(changes.distinct("record_id").values_list("record_id", "actor"))
 
 
-def chips(user: User, wanted: Filters) -> list[dict[str, Any]]:
+def chips(user: User, scope: str, prefix: str) -> list[dict[str, Any]]:
     """Return the next parts of the keys under the prefix, up to a separator: one query.
 
     Each has the number of its keys, and the query string that lists them.
     """
-    rest = Substr(F("key"), len(wanted.prefix) + 1)
+    rest = Substr(F("key"), len(prefix) + 1)
     part = Func(
         rest,
         Value(f"^[^{SEPARATORS}]*[{SEPARATORS}]"),
         function="substring",
         output_field=TextField(),
     )
-    rows = scratchpad.entries(user, wanted.prefix, scope=wanted.scope).order_by()
+    rows = scratchpad.entries(user, prefix, scope=scope).order_by()
     parted = rows.annotate(part=part).exclude(part=None).values("part")
     several = parted.annotate(number=Count("pk")).filter(number__gt=1)  # one is in the list anyway
     found = several.order_by("part")[:MOST_CHIPS]
-    return [one | {"address": wanted.address(wanted.prefix + one["part"])} for one in found]
+    return [one | {"address": _query_of(scope, prefix + one["part"])} for one in found]
 
 
-def scopes(user: User, wanted: Filters) -> list[str]:
+def scopes(user: User, scope: str) -> list[str]:
     """Return the scopes with entries, the owner's own first: one query."""
     used = ScratchpadEntry.objects.of(user).live().order_by()
-    names = set(used.values_list("scope", flat=True).distinct()[:200]) | {wanted.scope}
+    names = set(used.values_list("scope", flat=True).distinct()[:200]) | {scope}
     return [OWNER_SCOPE, *sorted(names - {OWNER_SCOPE})]
 
 
@@ -235,12 +220,14 @@ def scopes(user: User, wanted: Filters) -> list[str]:
 @vary_on_headers("HX-Request")
 def scratchpad_list(request: BeaconRequest) -> HttpResponse:
     """List the entries of a scope, by prefix or words; over htmx only the list."""
-    facets = _facets(request.user, Filters.of(request.GET))
+    facets = _facets(request.user, request.GET)
     query = filter_bar.read(request.GET, facets)
-    wanted = Filters.of(query)
-    listing = page(request.user, wanted, cursor=request.GET.get("cursor", ""))
+    scope, prefix = _scope_of(query), _prefix_of(query)
+    listing = page(request.user, query, cursor=request.GET.get("cursor", ""))
     context: dict[str, Any] = {
-        "wanted": wanted,
+        "scope": scope,
+        "prefix": prefix,
+        "trail": _trail(scope, prefix),
         "bar": FilterBar(
             reverse("memory:scratchpad"), "scratchpad", query,
             label=_("Search keys and values"), placeholder=_("Search keys and values"),
@@ -248,20 +235,20 @@ def scratchpad_list(request: BeaconRequest) -> HttpResponse:
         ),
         "rows": listing.rows,
         "next_cursor": listing.next_cursor,
-        "chips": chips(request.user, wanted),
-        "kept": scratchpad.kept_in_words(wanted.scope),
+        "chips": chips(request.user, scope, prefix),
+        "kept": scratchpad.kept_in_words(scope),
     }  # fmt: skip
     over_htmx = request.htmx and request.htmx.target == "scratchpad"
     return render(request, f"memory/{'_scratchpad' if over_htmx else 'scratchpad'}.html", context)
 
 
-def _facets(user: User, wanted: Filters) -> list[Facet]:
+def _facets(user: User, query: Query) -> list[Facet]:
     """Return the scopes that have entries, and the chosen start of keys as a removable chip."""
     everywhere = _("owner: everywhere")
-    found = [Choice(one, one) for one in scopes(user, wanted) if one != OWNER_SCOPE]
+    found = [Choice(one, one) for one in scopes(user, _scope_of(query)) if one != OWNER_SCOPE]
     listed = [Facet("scope", _("Scope"), found, any_label=everywhere)]
-    if wanted.prefix:
-        begins = [Choice(wanted.prefix, wanted.prefix)]
+    if prefix := _prefix_of(query):
+        begins = [Choice(prefix, prefix)]
         listed.append(Facet("prefix", _("Begins with"), begins))
     return listed
 
@@ -299,8 +286,7 @@ def _saved(request: BeaconRequest, entry: ScratchpadEntry, form: Any) -> HttpRes
     words = _("“%(key)s” saved.") % {"key": entry}
     toast_with_undo(request, entry, words, seen=form.cleaned_data.get("version"))
     report_cleaned(request, cleaned_of(form))
-    wanted = Filters(scope=entry.scope)
-    here = f"{reverse('memory:scratchpad')}?{wanted.address('')}".rstrip("?")
+    here = f"{reverse('memory:scratchpad')}?{_query_of(entry.scope)}".rstrip("?")
     return redirect_to(request, next_of(request, here))
 
 

@@ -49,12 +49,12 @@ from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models.origins import HEURISTIC
 from memory.models.remembered import TRASH_DAYS
 from memory.pages.shared import filter_bar
-from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, Query
 from memory.pages.shared.undo import offer, undoes
 from memory.services.records import kinds as record_kinds
 from memory.services.records import trash as trash_listing
 from memory.services.records.kinds import kind_of
-from memory.services.records.trash import Filters, SelectedRecords
+from memory.services.records.trash import PAGE, selected, trashed
 from memory.services.review import acts as review_acts
 
 
@@ -139,7 +139,7 @@ OLDER = (0, 7, 14, 21)  # days: emptying offers to delete what is older
 @vary_on_headers("HX-Request")
 def trash(request: BeaconRequest) -> HttpResponse:
     """List the matching records in Trash, latest first."""
-    counts, nouns = trash_listing.counts(request.user), record_kinds.nouns()
+    counts, nouns = trash_listing.counts(trashed(request.user)), record_kinds.nouns()
     total = sum(counts.values())
     facets = [
         Facet(
@@ -153,10 +153,10 @@ def trash(request: BeaconRequest) -> HttpResponse:
         ),
     ]  # fmt: skip
     query = filter_bar.read(request.GET, facets)
-    wanted = Filters.of(query)
-    page = trash_listing.page(request.user, cursor=request.GET.get("cursor", ""), wanted=wanted)
+    page = trash_listing.page(request.user, cursor=request.GET.get("cursor", ""), query=query)
+    is_narrowed = trash_listing.is_narrowed(query)
     context: dict[str, Any] = {
-        "matching": _matching(request, wanted, page.next_cursor is not None),
+        "matching": _matching(request, query, page.next_cursor is not None),
         "rows": page.rows,
         "next_cursor": page.next_cursor,
         "bar": FilterBar(
@@ -165,26 +165,24 @@ def trash(request: BeaconRequest) -> HttpResponse:
             facets=facets, count=ngettext("%(n)d item", "%(n)d items", total) % {"n": total},
         ),
         "total": total,
-        "along": 0 if wanted.is_narrowed else trash_listing.count_trashed_with(request.user),
-        "wanted": wanted,
-        "record_type": wanted.record_type,
+        "along": 0 if is_narrowed else trash_listing.count_trashed_with(request.user),
         "days": TRASH_DAYS,
     }  # fmt: skip
     over_htmx = request.htmx and request.htmx.target == "trash"
     return render(request, f"memory/{'_trash' if over_htmx else 'trash'}.html", context)
 
 
-def _matching(request: BeaconRequest, wanted: Filters, has_more: bool) -> int:
+def _matching(request: BeaconRequest, query: Query, has_more: bool) -> int:
     """Return how many match in all; 0 if one page shows them."""
     if not has_more and "cursor" not in request.GET:
         return 0
-    return sum(trash_listing.counts(request.user, SelectedRecords(wanted)).values())
+    return sum(trash_listing.counts(trash_listing.found(request.user, query)).values())
 
 
 @signed_in("POST")
 def trash_restore(request: BeaconRequest) -> HttpResponse:
     """Restore the selected records, or all that match, with one Undo."""
-    chosen = SelectedRecords.of(request.POST)
+    chosen = selected(request.user, request.POST)
     if chosen is None:
         messages.info(request, _("Select at least one record to restore."))
         return redirect_back(request, reverse("memory:trash"))
@@ -227,7 +225,7 @@ def _trash_again(request: BeaconRequest, revisions: list[int]) -> str:
 @signed_in("GET", "POST")
 def trash_empty(request: BeaconRequest) -> HttpResponse:
     """Permanently delete all, the selected or the older records in Trash, once the word is typed."""
-    chosen, problem = SelectedRecords.of(request.POST), ""
+    chosen, problem = selected(request.user, request.POST), ""
     asked = request.POST.get("older", "")
     older = int(asked) if asked in map(str, OLDER) else 0
     if "ask" in request.POST and chosen is None:
@@ -237,25 +235,27 @@ def trash_empty(request: BeaconRequest) -> HttpResponse:
         typed = request.POST.get("word", "")
         try:
             done = trash_listing.empty(
-                request.user, typed=typed, by=request.actor, older_than=older, chosen=chosen
+                chosen or trashed(request.user), typed=typed, by=request.actor, older_than=older
             )
         except InvalidValue as exc:
             problem = str(exc)
         else:
             _say(request, done)
             return redirect_to(request, reverse("memory:trash"))
-    context = _emptying(request, chosen) | {"problem": problem, "older": older}
+    context = _emptying(request) | {"problem": problem, "older": older}
     template = "_trash_empty" if request.htmx else "trash_empty"
     return render(request, f"memory/{template}.html", context)
 
 
-def _emptying(request: BeaconRequest, chosen: SelectedRecords | None) -> dict[str, Any]:
+def _emptying(request: BeaconRequest) -> dict[str, Any]:
     """Return the page's summary of what would be deleted."""
-    counts, nouns = trash_listing.counts(request.user, chosen), record_kinds.nouns()
+    chosen, nouns = selected(request.user, request.POST), record_kinds.nouns()
+    counts = trash_listing.counts(chosen or trashed(request.user))
     return {
         "kinds": [(nouns[name], number) for name, number in counts.items()],
         "total": sum(counts.values()),
-        "chosen": chosen,
+        "is_chosen": chosen is not None,
+        "keys": [] if "all" in request.POST else request.POST.getlist("record")[:PAGE],
         "word": trash_listing.word(),
         "typed": request.POST.get("word", ""),
         "ages": OLDER,

@@ -231,15 +231,17 @@ def edited_code(old: Sequence[Entry], new: Sequence[Entry]) -> list[Difference]:
     Lines that only came or went are part of a longer edit, which says nothing line by line. Other
     quotes or brackets are no edit.
     """
-    before, after = defaultdict(list), defaultdict(list)
+    before: dict[Hashable, list[Entry]] = defaultdict(list)
+    after: dict[Hashable, list[Entry]] = defaultdict(list)
     for entries, found in ((old, before), (new, after)):
         for entry in entries:
             found[entry.path].append(entry)
     pairs: list[tuple[Entry, Entry]] = []
     for path in before.keys() & after.keys():
         ours, theirs = before[path][:MOST_ALIKE], after[path][:MOST_ALIKE]
-        texts = [[entry.quote for entry in entries] for entries in (ours, theirs)]
-        for kind, a, b, c, d in SequenceMatcher(None, *texts, autojunk=False).get_opcodes():
+        old_lines, new_lines = [one.quote for one in ours], [one.quote for one in theirs]
+        edits = SequenceMatcher(None, old_lines, new_lines, autojunk=False).get_opcodes()
+        for kind, a, b, c, d in edits:
             if kind == "replace" and b - a == d - c <= MOST_CODE:
                 pairs += zip(ours[a:b], theirs[c:d], strict=True)
     return [

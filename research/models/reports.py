@@ -26,7 +26,7 @@ from beacon_site.providers.search import sample
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.markdown import as_words, by_direction, link, render
 from beacon_site.text.placeholders import alone
-from memory.models import Conflict, Observation, Recalled, Topic, TopicFact, Trust
+from memory.models import Conflict, Note, Observation, Recalled, Section, Topic, TopicFact, Trust
 from memory.models.actors import Actor
 from memory.models.history import OwnedQuerySet
 from memory.models.library import ADDRESS
@@ -578,8 +578,21 @@ class AffectedLine(models.Model):
             )
         ]
 
+    # Where it is now; `research.services.facts.affected.shown` looks it up.
+    record: Note | Section
+    text: str
+
     def __str__(self) -> str:
         return f"{self.record_type} {self.record_id}"
+
+    @property
+    def url(self) -> str:
+        return self.record.get_absolute_url()
+
+    @property
+    def place(self) -> str:
+        """Return where it is: a file's path, or "" for a note."""
+        return self.record.file.path if isinstance(self.record, Section) else ""
 
 
 # --- remarks on sentences ---

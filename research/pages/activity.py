@@ -26,7 +26,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import decoded, encoded
-from beacon_site.text.cleaning import cell, csv_line, in_brief, plain, uuids_of
+from beacon_site.text.cleaning import cell, csv_line, in_brief, plain, uuids_of, words_sent
 from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import diff, folded
 from beacon_site.text.messages import grouped
@@ -41,7 +41,7 @@ from memory.pages.records import saved_views
 from memory.pages.records.listing import day_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
-from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, Query
 from memory.pages.shared.undo import toast_with_undo
 from memory.services.records import history as record_history
 from memory.services.records.history import record_of
@@ -54,12 +54,12 @@ from research.pages.activity_streams import (
     MOST_LOOKED_AT,
     QUIET,
     STREAMS,
-    Filters,
     Line,
     StreamPosition,
     StreamRow,
     address_of,
     fields_in_words,
+    kind_sent,
 )
 
 MOST_ROWS = 400  # lines of a diff on the page
@@ -479,17 +479,17 @@ _READ = (100, 300)
 
 
 def activity_page(
-    user: User, wanted: Filters, *, zone: tzinfo, cursor: str = ""
+    user: User, query: Query, *, zone: tzinfo, cursor: str = ""
 ) -> tuple[list[Entry], str | None]:
     """Return a page of lines, some in groups, and the cursor of the next page (None on the last).
 
     An invalid cursor gives the first page.
     """
-    fold_work = not wanted.words and wanted.kind in ("", "changes")
+    fold_work = not words_sent(query) and kind_sent(query) in ("", "changes")
     found: list[StreamRow] = []
     for most in _READ:
         after = found[-1].place if found else read_cursor(cursor)
-        found += happened(user, wanted, zone=zone, after=after, most=most + 1 - len(found))
+        found += happened(user, query, zone=zone, after=after, most=most + 1 - len(found))
         gatherings = gathered(found[:most], fold_work=fold_work)
         if len(gatherings) > PAGE or len(found) <= most:
             break
@@ -509,13 +509,13 @@ def activity_page(
 
 
 def happened(
-    user: User, wanted: Filters, *, zone: tzinfo, after: StreamPosition | None, most: int
+    user: User, query: Query, *, zone: tzinfo, after: StreamPosition | None, most: int
 ) -> list[StreamRow]:
     """Return at most `most` rows of all streams older than `after`, newest first."""
     pages = [
         [
             StreamRow(StreamPosition(row.created, stream.rank, row.pk), row)
-            for row in stream.page(user, wanted, zone, after, most)
+            for row in stream.page(user, query, zone, after, most)
         ]
         for stream in STREAMS
     ]
@@ -530,12 +530,12 @@ def _order(one: StreamRow) -> tuple[float, int, int]:
     return (-moment, place.rank, -place.key)
 
 
-def everything(user: User, wanted: Filters, *, zone: tzinfo) -> Iterator[Line]:
+def everything(user: User, query: Query, *, zone: tzinfo) -> Iterator[Line]:
     """Yield all matching lines, loading 500 at a time."""
     size = 500
     after: StreamPosition | None = None
     while True:
-        found = happened(user, wanted, zone=zone, after=after, most=size)
+        found = happened(user, query, zone=zone, after=after, most=size)
         yield from in_words(user, found)
         if len(found) < size:
             return
@@ -769,12 +769,11 @@ def _activity_page(
     request: BeaconRequest, list_url: str, facets: list[Facet], *, is_agents: bool = False
 ) -> HttpResponse:
     query = filter_bar.read(request.GET, facets)
-    wanted = Filters.of(query)
-    if is_agents and wanted.actor_kind != "agent":
-        wanted = replace(wanted, actor="agent")
+    if is_agents and query.get("actor", "").partition(":")[0] != "agent":
+        query["actor"] = "agent"
     entries, next_cursor = activity_page(
         request.user,
-        wanted,
+        query,
         zone=timezone.get_current_timezone(),
         cursor=request.GET.get("cursor", ""),
     )
@@ -785,7 +784,7 @@ def _activity_page(
         list_url, "activity", query,
         label=_("Search activity"), placeholder=_("Search names and reasons"),
         facets=facets,
-        hint=hint % {"n": grouped(MOST_LOOKED_AT)} if wanted.words else "",
+        hint=hint % {"n": grouped(MOST_LOOKED_AT)} if words_sent(query) else "",
         views_page="" if is_agents else "activity",
     )  # fmt: skip
     if not is_agents:
@@ -795,17 +794,13 @@ def _activity_page(
     _link_actors(lines, query)
     for above, below in pairwise(newest(entry) for entry in entries):
         below.is_by_same = above.actor == below.actor and day_of(above.at) == day_of(below.at)
-    exported = query.copy()
-    if is_agents:
-        exported["actor"] = wanted.actor
     context: dict[str, Any] = {
         "bar": bar,
-        "wanted": wanted,
         "entries": entries,
         "days": [(day, list(some)) for day, some in groupby(entries, lambda one: day_of(one.at))],
         "lines": lines,
         "next_cursor": next_cursor,
-        "filters": exported.urlencode() if is_agents else bar.state,
+        "filters": bar.state,
         "list_url": list_url,
         "is_agents": is_agents,
     }
@@ -893,7 +888,7 @@ def activity_file(request: BeaconRequest, kind: str) -> HttpResponse | Streaming
         return render(request, "404.html", {"why": said}, status=404)
     media_type, write = EXPORTS[kind]
     zone = timezone.get_current_timezone()
-    lines = everything(request.user, Filters.of(request.GET), zone=zone)
+    lines = everything(request.user, request.GET, zone=zone)
     answer = StreamingHttpResponse(write(lines), content_type=media_type)
     answer["Content-Disposition"] = f'attachment; filename="beacon-{kind}"'
     return answer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from memory.models import Activity, Membership, ModelCall, Revision, User, origi
 from memory.models.history import actor_kind
 from memory.models.remembered import record_models
 from memory.pages.chat import call_in_words
-from memory.pages.shared.filter_bar import first_day, in_days
+from memory.pages.shared.filter_bar import Query, first_day, in_days
 from memory.services.llm.spending import dollars, tokens_in_words
 from memory.services.records.history import field_words
 from memory.services.records.kinds import kind_of, number_in_words
@@ -75,43 +75,6 @@ TOOL_CALLED = "tool-called"
 _TOLD = ("topic-made", "topic-trashed", "topic-restored", "memory-ended", "memory-revived")
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """The filters in the page's URL, without invalid ones."""
-
-    words: str = ""
-    actor: str = ""
-    kind: str = ""
-    type: str = ""
-    first: date | None = None
-    last: date | None = None
-    warnings: bool = False
-
-    @classmethod
-    def of(cls, query: Any) -> Filters:
-        """Read it from a URL's query."""
-        return cls(
-            words=words_sent(query),
-            actor=words_sent(query, "actor"),
-            kind=choice_sent(query, "kind", KINDS),
-            type=choice_sent(query, "type", {*record_models(), "run"}),
-            first=first_day(query),
-            last=first_day(query, "to"),
-            warnings=bool(query.get("warnings")),
-        )
-
-    @property
-    def is_narrowed(self) -> bool:
-        """Whether a filter may hide some lines."""
-        return self != Filters()
-
-    @property
-    def actor_kind(self) -> str:
-        """Return the kind of actor in the filter, even if the filter names a single one."""
-        first = self.actor.partition(":")[0]
-        return "person" if first == "human" else first
-
-
 class StreamPosition(NamedTuple):
     """A place in the merged stream: a time, then the stream's rank, then the row."""
 
@@ -140,19 +103,19 @@ class Stream:
 
     name: str
     rank: int
-    rows: Callable[[User, Filters], QuerySet[Any] | None]
+    rows: Callable[[User, Query], QuerySet[Any] | None]
     said_in: tuple[str, ...]
 
     def page(
-        self, user: User, wanted: Filters, zone: tzinfo, after: StreamPosition | None, most: int
+        self, user: User, query: Query, zone: tzinfo, after: StreamPosition | None, most: int
     ) -> list[Any]:
         """Return at most `most` rows older than `after`, newest first."""
-        rows = self.rows(user, wanted)
+        rows = self.rows(user, query)
         if rows is None:
             return []
-        rows = in_days(rows, wanted.first, wanted.last, zone)
-        if wanted.words:
-            rows = with_words(_newest(rows), wanted.words, *self.said_in)
+        rows = in_days(rows, first_day(query), first_day(query, "to"), zone)
+        if words := words_sent(query):
+            rows = with_words(_newest(rows), words, *self.said_in)
         if after is not None:
             rows = rows.filter(self._behind(after))
         return list(rows.order_by("-created", "-id")[:most])
@@ -168,14 +131,24 @@ class Stream:
         return Q(created__lte=place.at) & beyond
 
 
-def _by(rows: QuerySet[Any], wanted: Filters) -> QuerySet[Any]:
+def kind_sent(query: Query) -> str:
+    """Return the kind of event that the list is filtered by."""
+    return choice_sent(query, "kind", KINDS)
+
+
+def _type_sent(query: Query) -> str:
+    return choice_sent(query, "type", {*record_models(), "run"})
+
+
+def _by(rows: QuerySet[Any], query: Query) -> QuerySet[Any]:
     """Keep the rows of the requested actor."""
-    if not wanted.actor:
+    actor = words_sent(query, "actor")
+    if not actor:
         return rows
     named: QuerySet[Any] = rows.annotate(by=actor_kind())
-    if wanted.actor in ACTORS:
-        return named.filter(by__in=ACTORS[wanted.actor][1])
-    return named.filter(by=wanted.actor.partition(":")[0], actor=wanted.actor)
+    if actor in ACTORS:
+        return named.filter(by__in=ACTORS[actor][1])
+    return named.filter(by=actor.partition(":")[0], actor=actor)
 
 
 def _newest(rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -185,13 +158,14 @@ def _newest(rows: QuerySet[Any]) -> QuerySet[Any]:
     return rows.filter(created__gte=Coalesce(edge, Value(datetime.min.replace(tzinfo=UTC))))
 
 
-def changes(user: User, wanted: Filters) -> QuerySet[Any] | None:
+def changes(user: User, query: Query) -> QuerySet[Any] | None:
     """Return revisions with the names of their fields, but without texts, which can be long."""
-    if wanted.kind not in ("", "changes") or wanted.warnings or wanted.type == "run":
+    kind, of_type = kind_sent(query), _type_sent(query)
+    if kind not in ("", "changes") or query.get("warnings") or of_type == "run":
         return None
-    rows = _by(Revision.objects.of(user), wanted)
-    if wanted.type:
-        rows = rows.filter(record_type=wanted.type)
+    rows = _by(Revision.objects.of(user), query)
+    if of_type:
+        rows = rows.filter(record_type=of_type)
     told: QuerySet[Any] = rows.defer("before", "after").annotate(
         names=_KeysOf("after"),
         had=_KeysOf("before"),
@@ -206,48 +180,50 @@ class _KeysOf(Func):
     output_field = ArrayField(TextField())
 
 
-def log(user: User, wanted: Filters) -> QuerySet[Any] | None:
+def log(user: User, query: Query) -> QuerySet[Any] | None:
     """Return lines of the activity log, except those that repeat a revision."""
-    if wanted.kind in ("changes", "calls"):
+    kind = kind_sent(query)
+    if kind in ("changes", "calls"):
         return None
-    rows = _by(Activity.objects.of(user).exclude(kind__in=_TOLD), wanted)
-    if wanted.kind == "runs":
+    rows = _by(Activity.objects.of(user).exclude(kind__in=_TOLD), query)
+    if kind == "runs":
         rows = rows.filter(subject_type="run")
-    elif wanted.kind == "sign-ins":
+    elif kind == "sign-ins":
         rows = rows.filter(kind__in=SIGN_INS)
-    elif wanted.kind == "tools":
+    elif kind == "tools":
         rows = rows.filter(kind=TOOL_CALLED)
-    elif not wanted.kind:  # the proposal has its own line
+    elif not kind:  # the proposal has its own line
         rows = rows.exclude(kind=TOOL_CALLED, detail__outcome="held")
-    elif wanted.kind == "acts":
+    elif kind == "acts":
         rows = rows.exclude(subject_type="run").exclude(kind__in=(*SIGN_INS, TOOL_CALLED))
-    if wanted.type:
-        rows = rows.filter(subject_type=wanted.type)
-    if wanted.warnings:
+    if of_type := _type_sent(query):
+        rows = rows.filter(subject_type=of_type)
+    if query.get("warnings"):
         rows = rows.filter(is_warning=True)
     return rows
 
 
-def runs(user: User, wanted: Filters) -> QuerySet[Any] | None:
+def runs(user: User, query: Query) -> QuerySet[Any] | None:
     """Return runs by when they were started. The log has a line about how each ended."""
-    if wanted.kind not in ("", "runs") or wanted.warnings or wanted.type not in ("", "run"):
+    kind, of_type = kind_sent(query), _type_sent(query)
+    if kind not in ("", "runs") or query.get("warnings") or of_type not in ("", "run"):
         return None
     rows = Run.objects.of(user).filter(topic__trashed_at=None)
-    return _by(rows, wanted).select_related("topic").defer("manifest", "settings", "warnings")
+    return _by(rows, query).select_related("topic").defer("manifest", "settings", "warnings")
 
 
-def calls(user: User, wanted: Filters) -> QuerySet[Any] | None:
+def calls(user: User, query: Query) -> QuerySet[Any] | None:
     """Return model calls, without prompts and answers."""
-    if wanted.kind not in ("", "calls") or wanted.type:
+    if kind_sent(query) not in ("", "calls") or _type_sent(query):
         return None
     rows: QuerySet[Any] = ModelCall.objects.of(user)
-    if wanted.actor:
-        if wanted.actor not in ACTORS:
+    if actor := words_sent(query, "actor"):
+        if actor not in ACTORS:
             return None
-        beginnings = _CALLED_FOR.get(wanted.actor, (wanted.actor,))
+        beginnings = _CALLED_FOR.get(actor, (actor,))
         rows = rows.annotate(by=actor_kind("source"))
         rows = rows.filter(by__in=beginnings)
-    if wanted.warnings:
+    if query.get("warnings"):
         rows = rows.exclude(failure="")
     return rows.defer("prompt", "answer")
 

@@ -189,7 +189,7 @@ def _shown(request: BeaconRequest, topic: Any) -> HttpResponse:
 def _over_time(request: BeaconRequest, topic: Any, runs: Sequence[SavedRun]) -> HttpResponse:
     when = request.date.when
     page = number_of(request.GET.get("page", "")) or 1
-    shown = facts_over_time.over_time(topic, runs, when.until if when else None, page=page)
+    shown = facts_over_time.over_time(topic, runs, when, page=page)
     head = topic_list.head_of(topic)
     context: dict[str, Any] = {"topic": topic, "tab": "facts", "shown": shown, "head": head}
     with at(request.user, when):
@@ -233,12 +233,15 @@ def _page(
     *,
     has_runs: bool = False,
 ) -> HttpResponse:
-    facts = fact_rows.facts_of(topic)
-    topic.fact_count = len(facts.current)  # counted before the action
+    current, struck = fact_rows.facts_of(topic)
+    topic.fact_count = len(current)  # counted before the action
     context = {
         "topic": topic,
         "tab": "facts",
-        "facts": facts,
+        "current": current,
+        "struck": struck,
+        "kept": sum(row.fact.is_kept for row in current),
+        "stale": sum(bool(row.stale) for row in current),
         "form": form or FactForm(),
         "most": TopicFact.MOST_CURRENT,
         "most_kept": TopicFact.MOST_BY_PEOPLE,

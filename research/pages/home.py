@@ -45,7 +45,7 @@ from memory.models.history import actor_kind
 from memory.pages.review import proposals
 from memory.services.llm import connections
 from memory.services.review import risks
-from research.models import DeltaItem, Report, Run, Schedule, Step
+from research.models import AffectedLine, DeltaItem, Report, Run, Schedule, Step
 from research.services.facts import affected
 from research.services.reports import since_read
 from research.services.reports.since_read import TopicSummary
@@ -125,7 +125,7 @@ class Unread:
     report: Report
     news: TopicSummary
     last_read_at: datetime | None = None  # when the person last read any report
-    affects: list[affected.Shown] = field(default_factory=list)  # their own lines that changes meet
+    affects: list[AffectedLine] = field(default_factory=list)  # their own lines that changes meet
 
     @property
     def is_several(self) -> bool:

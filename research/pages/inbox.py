@@ -173,8 +173,7 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     if state == "decided":
         rows = rows.exclude(state=Proposal.State.WAITING, expires_at__gt=timezone.now())
     elif state in proposal_pages.STATES:
-        asked = proposal_pages.Filters(state=state)
-        rows = proposal_pages.rows_of(user, asked)
+        rows = proposal_pages.rows_of(user, state)
     else:
         return []
     rows = rows.filter(actor=wanted.by) if wanted.by else rows

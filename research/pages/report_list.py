@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +25,7 @@ from memory.models import Topic, User
 from memory.models.errors import InvalidValue
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
-from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, Query
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from research.models import DeltaItem, Report, Run
 from research.models.reports import UNREAD_FIRST, ReportQuerySet
@@ -36,35 +35,22 @@ from research.services.runs.presenters import bare
 PAGE_SIZE = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    words: str = ""
-    is_unread: bool = False
-    topic: str = ""
-
-    @classmethod
-    def of(cls, query: Any) -> Filters:
-        """Read the filters from a URL's query and ignore invalid ones."""
-        is_unread = query.get("show") == "unread"
-        return cls(words_sent(query), is_unread, words_sent(query, "topic", 100))
-
-
-def found(user: User, wanted: Filters) -> ReportQuerySet:
-    """Return the user's reports that match `wanted`, of topics outside Trash."""
+def found(user: User, query: Query) -> ReportQuerySet:
+    """Return the user's reports that match the filters in `query`, of topics outside Trash."""
     mine: ReportQuerySet = Report.objects.of(user).live()
     rows = mine.exclude(run__number=None).filter(run__topic__trashed_at=None)
-    if wanted.is_unread:
+    if query.get("show") == "unread":
         rows = rows.filter(read_at=None)
-    if wanted.topic:
-        rows = rows.filter(run__topic__slug=wanted.topic)
-    return with_words(rows, wanted.words, "title", "body", "delta")
+    if slug := words_sent(query, "topic", 100):
+        rows = rows.filter(run__topic__slug=slug)
+    return with_words(rows, words_sent(query), "title", "body", "delta")
 
 
 def page_of_reports(
-    user: User, wanted: Filters, cursor: str = ""
+    user: User, query: Query, cursor: str = ""
 ) -> tuple[list[dict[str, Any]], Page]:
     """Return a page of the list, unread first, then newest first: two queries."""
-    rows = found(user, wanted).annotate(place=UNREAD_FIRST).select_related("run__topic")
+    rows = found(user, query).annotate(place=UNREAD_FIRST).select_related("run__topic")
     shown = page_of(
         rows.defer("body", "delta", "sources"),
         by="place",
@@ -97,9 +83,6 @@ def counts_of(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
         list,
         {run: [(s.value, by[s]) for s in order if s in by] for run, by in by_run.items()},
     )
-
-
-# the largest run number the database can store
 
 
 @signed_in("POST")
@@ -180,7 +163,7 @@ def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpRespons
 
 def _facets(user: User) -> tuple[list[Facet], int]:
     """Return what reports can be filtered by, and the number of all of them: one query."""
-    rows = found(user, Filters()).order_by().values("run__topic__slug", "run__topic__title")
+    rows = found(user, {}).order_by().values("run__topic__slug", "run__topic__title")
     topics = rows.annotate(n=Count("pk"), unread=Count("pk", filter=Q(read_at=None)))
     listed = sorted(topics, key=lambda row: str(row["run__topic__title"]).casefold())
     unread = Choice("unread", _("Unread"), sum(row["unread"] for row in listed))
@@ -199,10 +182,9 @@ def reports(request: BeaconRequest) -> HttpResponse:
     """List reports, unread first. Over htmx only the list."""
     facets, total = _facets(request.user)
     query = filter_bar.read(request.GET, facets)
-    wanted = Filters.of(query)
-    rows, page = page_of_reports(request.user, wanted, request.GET.get("cursor", ""))
-    if wanted != Filters():
-        total = found(request.user, wanted).count()
+    rows, page = page_of_reports(request.user, query, request.GET.get("cursor", ""))
+    if any(query.values()):
+        total = found(request.user, query).count()
     bar = FilterBar(
         reverse("research:reports"), "reports", query,
         label=_("Search reports"), placeholder=_("Search reports"), facets=facets,
@@ -212,7 +194,6 @@ def reports(request: BeaconRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "bar": bar,
         "rows": rows,
-        "wanted": wanted,
         "next_cursor": page.next_cursor,
         "is_first": not request.GET.get("cursor"),
     }
@@ -223,7 +204,7 @@ def reports(request: BeaconRequest) -> HttpResponse:
 @signed_in("POST")
 def reports_mark(request: BeaconRequest) -> HttpResponse:
     """Mark the selected reports, or all that match the filter, as read or unread."""
-    rows = found(request.user, Filters.of(request.POST))
+    rows = found(request.user, request.POST)
     if "all" not in request.POST:
         rows = rows.filter(pk__in=uuids_of(request.POST.getlist("report")))
     if request.POST.get("as") == "unread":

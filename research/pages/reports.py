@@ -37,7 +37,6 @@ from research.services.facts.correcting import MOST_WORDS, SeenFact
 from research.services.reports import compare as comparing
 from research.services.reports import exporting
 from research.services.reports import page as report_page
-from research.services.reports.compare import CompareParams
 from research.services.reports.delta_rows import Quote
 from research.services.reports.page import sources_of
 from research.services.runs.reporting import sentences as report_sentences
@@ -178,7 +177,7 @@ def _pieces(content: str, spans: list[tuple[slice, int]]) -> Iterator[tuple[str,
 def compare(request: BeaconRequest, slug: str) -> HttpResponse:
     """Compare two runs of a topic. Over htmx only the comparison."""
     topic = topic_list.topic_or_404(request, slug)
-    context = comparing.context(topic, CompareParams.of(request.GET))
+    context = comparing.context(topic, request.GET)
     if request.htmx:
         return render(request, "research/_compare.html", context | {"is_swap": True})
     context |= {"tab": "runs", "head": topic_list.head_of(topic)}

@@ -106,16 +106,7 @@ class Day:
         return max(0, len(self.entries) - MOST_A_DAY)
 
 
-@dataclass(slots=True)
-class Week:
-    """Seven days with the cost of their runs."""
-
-    days: list[Day]
-    sum: CostTotal = field(default_factory=CostTotal)
-
-    @property
-    def first(self) -> date:
-        return self.days[0].day
+Week = tuple[list[Day], CostTotal]  # seven days, and the cost of their runs
 
 
 # --- the month ---
@@ -188,8 +179,8 @@ def context(user: User, key: str) -> dict[str, Any]:
         "later": following(first),
         "weeks": weeks,
         "every_day": every_day,
-        "is_sparse": sum(len(day.entries) for week in weeks for day in week.days) < FULL,
-        "days": [day for week in weeks for day in week.days if day.entries and not day.is_other],
+        "is_sparse": sum(len(day.entries) for days, _cost in weeks for day in days) < FULL,
+        "days": [day for days, _cost in weeks for day in days if day.entries and not day.is_other],
         "total": total,
         "is_free": not any(one.has_model for one in forecasts.values()),
         "clashes": _clashes(running, slots),
@@ -237,8 +228,8 @@ def _weeks(
     until: datetime,
 ) -> list[Week]:
     """Return the weeks with their entries and the cost of their runs."""
-    weeks = [Week(list(days[at : at + 7])) for at in range(0, len(days), 7)]
-    by_day = {day.day: (week, day) for week in weeks for day in week.days if not day.is_other}
+    weeks = [(list(days[at : at + 7]), CostTotal()) for at in range(0, len(days), 7)]
+    by_day = {day.day: (cost, day) for some, cost in weeks for day in some if not day.is_other}
     for one in schedules:
         counted: dict[date, list[datetime]] = defaultdict(list)
         for slot in slots.get(one.pk, []):
@@ -246,14 +237,13 @@ def _weeks(
         for day, moments in counted.items():
             if day not in by_day:
                 continue
-            week, cell = by_day[day]
+            cost, cell = by_day[day]
             cell.entries.append({"topic": one.topic, "at": moments[0], "times": len(moments)})
             for _moment in moments:
-                week.sum.add(forecasts[one.pk])
+                cost.add(forecasts[one.pk])
         _add_recheck(one, by_day, since, until)
-    for week in weeks:
-        for cell in week.days:
-            cell.entries.sort(key=lambda entry: (entry["at"], entry["topic"].title))
+    for cell in days:
+        cell.entries.sort(key=lambda entry: (entry["at"], entry["topic"].title))
     return weeks
 
 
@@ -262,7 +252,7 @@ def _taken_out(weeks: Sequence[Week]) -> list[dict[str, Any]]:
 
     On the first day, some of their runs may be over.
     """
-    days = [day for week in weeks for day in week.days if not day.is_other]
+    days = [day for some, _cost in weeks for day in some if not day.is_other]
     kept: dict[Any, list[dict[str, Any]]] = defaultdict(list)
     for day in days[1:]:
         for entry in day.entries:
@@ -278,7 +268,7 @@ def _taken_out(weeks: Sequence[Week]) -> list[dict[str, Any]]:
 
 
 def _add_recheck(
-    schedule: Any, by_day: dict[date, tuple[Week, Day]], since: datetime, until: datetime
+    schedule: Any, by_day: dict[date, tuple[CostTotal, Day]], since: datetime, until: datetime
 ) -> None:
     rests = schedule.paused and schedule.preset != Schedule.Preset.NONE
     if rests or not schedule.topic.settings.recheck:

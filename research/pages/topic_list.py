@@ -42,7 +42,7 @@ from beacon_site.text.cleaning import choice_sent, normal_title, number_of, word
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import Source, Topic, TopicFact, User
-from memory.pages.shared.filter_bar import Choice, Facet
+from memory.pages.shared.filter_bar import Choice, Facet, Query
 from research.models import DeltaItem, Report, Run, TopicSettings
 from research.pages.report_list import counts_of
 from research.services.reports import since_read
@@ -234,42 +234,24 @@ SORTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    words: str = ""
-    show: str = "active"  # active, archived or all
-    label: str = ""
-    sort: str = "recent"
-
-    @classmethod
-    def of(cls, query: Any) -> Filters:
-        """Read it from a URL's query, ignoring invalid values."""
-        return cls(
-            words=words_sent(query),
-            show=choice_sent(query, "show", ("archived", "all"), "active"),
-            label=words_sent(query, "label", 40),
-            sort=choice_sent(query, "sort", SORTS, "recent"),
-        )
-
-    @property
-    def is_narrowed(self) -> bool:
-        """Whether filters may hide some topics."""
-        return bool(self.words or self.label or self.show == "archived")
-
-
-def topics_wanted(user: User, wanted: Filters) -> QuerySet[Any]:
-    """Return the topics that match the URL's filters, unordered and without figures."""
-    topics = Topic.objects.of(user).live().matching(wanted.words)
-    if wanted.show != "all":
-        topics = topics.filter(archived_at__isnull=wanted.show == "active")
-    if wanted.label:
-        topics = topics.filter(labels__contains=[wanted.label])
+def topics_wanted(user: User, query: Query) -> QuerySet[Any]:
+    """Return the topics that match the filters in `query`, unordered and without figures."""
+    topics = Topic.objects.of(user).live().matching(words_sent(query))
+    if (show := shown_of(query)) != "all":
+        topics = topics.filter(archived_at__isnull=show == "active")
+    if label := words_sent(query, "label", 40):
+        topics = topics.filter(labels__contains=[label])
     return topics
 
 
-def page_wanted(user: User, wanted: Filters, *, cursor: str = "") -> Page:
+def shown_of(query: Query) -> str:
+    """Return which topics to list: active, archived or all."""
+    return choice_sent(query, "show", ("archived", "all"), "active")
+
+
+def page_wanted(user: User, query: Query, *, cursor: str = "") -> Page:
     """Return one page of rows, in three queries, plus three if unread counts are stale."""
-    topics = _with_counts(topics_wanted(user, wanted)).select_related("schedule", "news")
+    topics = _with_counts(topics_wanted(user, query)).select_related("schedule", "news")
     topics = topics.annotate(
         # The time that the rows show, also of a run that failed.
         sort_recent=Coalesce(
@@ -286,7 +268,7 @@ def page_wanted(user: User, wanted: Filters, *, cursor: str = "") -> Page:
         sort_next=Coalesce("schedule__next_run_at", Value(_FAR_AWAY)),
         sort_title=Lower("title"),
     )
-    by, falling = SORTS[wanted.sort]
+    by, falling = SORTS[choice_sent(query, "sort", SORTS, "recent")]
     page = page_of(topics, by=by, falling=falling, cursor=cursor)
     return Page(_rows(page.rows, user.time_zone), page.next_cursor)
 

@@ -70,12 +70,11 @@ def topics(request: BeaconRequest) -> HttpResponse:
     """Show the person's topics. Over htmx only the table."""
     facets, counts = _facets(request)
     query = filter_bar.read(request.GET, facets)
-    wanted = topic_list.Filters.of(query)
-    page = topic_list.page_wanted(request.user, wanted, cursor=request.GET.get("cursor", ""))
-    if wanted.words or wanted.label:
-        total = topic_list.topics_wanted(request.user, wanted).count()
+    page = topic_list.page_wanted(request.user, query, cursor=request.GET.get("cursor", ""))
+    if query.get("q") or query.get("label"):
+        total = topic_list.topics_wanted(request.user, query).count()
     else:
-        total = counts[wanted.show]
+        total = counts[topic_list.shown_of(query)]
     bar = filter_bar.FilterBar(
         reverse("research:topics"), "topics", query,
         label=_("Search topics"), placeholder=_("Search topics"),
@@ -86,7 +85,6 @@ def topics(request: BeaconRequest) -> HttpResponse:
     bar = saved_views.with_views(request.user, bar)
     context: dict[str, Any] = {
         "bar": bar,
-        "wanted": wanted,
         "rows": page.rows,
         "next_cursor": page.next_cursor,
         "total": total,
@@ -138,8 +136,7 @@ def topics_bulk(request: BeaconRequest) -> HttpResponse:
 def _chosen(request: BeaconRequest) -> list[Topic]:
     """Return the selected topics, or all that match the URL's filters."""
     if request.POST.get("all"):
-        wanted = topic_list.Filters.of(request.GET)
-        found = topic_list.topics_wanted(request.user, wanted)
+        found = topic_list.topics_wanted(request.user, request.GET)
     else:
         slugs = [slug.replace("\x00", "") for slug in request.POST.getlist("topic")]
         found = Topic.objects.of(request.user).live().filter(slug__in=slugs)

@@ -29,7 +29,7 @@ from memory.models.history import actor_kind
 from memory.services.records.kinds import number_in_words
 from research.models import Run
 from research.pages import activity, activity_streams
-from research.pages.activity_streams import Filters, Line, StreamPosition, StreamRow
+from research.pages.activity_streams import Line, StreamPosition, StreamRow
 from research.services.notifications import digests
 from research.services.reports.delta_rows import in_one
 
@@ -192,7 +192,7 @@ def forgotten_in(user: User, week: Week) -> dict[str, Any]:
 
 
 def _changes(user: User, week: Week) -> QuerySet[Any]:
-    rows: Any = activity_streams.changes(user, Filters())
+    rows: Any = activity_streams.changes(user, {})
     return week.of(rows.exclude(record_type__in=NOT_MEMORY))
 
 

@@ -24,7 +24,6 @@ from memory.models.errors import InvalidValue, NoSuchKey
 from memory.services import scratchpad
 from memory.services.notes.saving import NoteChecks
 from memory.services.observations.consolidation import (
-    Turn,
     keep_lines,
     lines_in,
     source_of,
@@ -162,7 +161,7 @@ class ObservationStore(Protocol):
         """Return the entries with `text` in key or value, ignoring case, sorted by key."""
         ...
 
-    def consolidate_session(self, session_id: str, turns: Sequence[Turn]) -> list[str]:
+    def consolidate_session(self, session_id: str, turns: Sequence[tuple[str, str]]) -> list[str]:
         """Store the observations in the transcript with source `session:<id>`. Return the IDs.
 
         An empty transcript, or the same one again, adds nothing.
@@ -364,7 +363,7 @@ class InMemoryStore(RankedStore):
                 if wanted in _any_case(key) or wanted in _any_case(value)
             ]
 
-    def consolidate_session(self, session_id: str, turns: Sequence[Turn]) -> list[str]:
+    def consolidate_session(self, session_id: str, turns: Sequence[tuple[str, str]]) -> list[str]:
         lines = lines_in(turns, user=Trust.AGENT, assistant=Trust.AGENT)
         with self._held():
             return self._remember(lines, source_of(session_id)) if lines else []
@@ -412,7 +411,9 @@ def _any_case(text: str) -> str:
 # --- the services ---
 
 
-def consolidate(owner: Any, session_id: object, turns: Sequence[Turn], *, by: Actor) -> Remembered:
+def consolidate(
+    owner: Any, session_id: object, turns: Sequence[tuple[str, str]], *, by: Actor
+) -> Remembered:
     """Store the observations from a transcript, whose person's messages have the trust of `by`."""
     user = Trust.OWNER if by.is_person else Trust.AGENT
     lines = lines_in(turns, user=user, assistant=trust_in_answers(user, Trust.AGENT))
@@ -489,7 +490,7 @@ class PostgresStore(RankedStore):
         found = scratchpad.search(self._mine(), text)
         return [ScratchpadHit(entry.key, entry.value) for entry in found]
 
-    def consolidate_session(self, session_id: str, turns: Sequence[Turn]) -> list[str]:
+    def consolidate_session(self, session_id: str, turns: Sequence[tuple[str, str]]) -> list[str]:
         left = consolidate(self._mine(), session_id, turns, by=self._by)
         return [str(one.pk) for one in left.observations]
 

@@ -151,7 +151,7 @@ def test_merged_names_are_one_until_they_are_split(alice: Any, bob: Any) -> None
     assert target == "PostgreSQL"
     for name in ("postgres", "PostgreSQL"):
         found = about(Reader(alice), name)
-        assert (found.group.name, found.total) == ("PostgreSQL", 4)
+        assert (found.names[0], found.total) == ("PostgreSQL", 4)
         assert {one, other} <= {mention.record for mention in found.mentions}
     [listed] = names.frequent(alice)
     assert (listed.name, listed.records, listed.aliases) == ("PostgreSQL", 4, ["Postgres"])
@@ -203,13 +203,13 @@ def test_an_agent_learns_no_alias_that_only_hidden_records_contain(alice: Any) -
     agent = Reader(alice, is_agent=True, scopes=("owner",))
 
     found = about(agent, "Acme")
-    assert (found.group.names, found.total) == (("Acme",), 2)
+    assert (found.names, found.total) == (["Acme"], 2)
     assert [name for name, _key, _number in found.beside] == ["Hetzner"]
-    assert about(agent, "Project Falcon").group.names == ("Project Falcon",)
-    assert about(Reader(alice), "Acme").group.names == ("Acme", "Project Falcon")
+    assert about(agent, "Project Falcon").names == ["Project Falcon"]
+    assert about(Reader(alice), "Acme").names == ["Acme", "Project Falcon"]
 
     note(alice, "Project Falcon is public now.")
-    assert about(agent, "Acme").group.names == ("Acme", "Project Falcon")
+    assert about(agent, "Acme").names == ["Acme", "Project Falcon"]
 
 
 @pytest.mark.parametrize("text", ["", " ", "???", "x" * 61])

@@ -13,7 +13,6 @@ from memory.services.observations import consolidation
 from memory.services.observations.consolidation import (
     LEAST,
     MOST,
-    Turn,
     lines_in,
     turns_of,
 )
@@ -25,7 +24,7 @@ FILLER = "and that is what there was to say about it, all things considered"
 
 
 def lines(*turns: tuple[str, str]) -> Any:
-    return lines_in([Turn(*turn) for turn in turns], user=Trust.OWNER, assistant=Trust.AGENT)
+    return lines_in(turns, user=Trust.OWNER, assistant=Trust.AGENT)
 
 
 def said(text: str, role: str = "user") -> Any:
@@ -157,7 +156,7 @@ def test_an_empty_session_leaves_nothing(alice: Any):
 
 
 def test_what_an_agent_says_the_user_said_is_the_agent_s(alice: Any):
-    left = consolidate(alice, "7", [Turn("user", f"It is important, {FILLER}")], by=AGENT)
+    left = consolidate(alice, "7", [("user", f"It is important, {FILLER}")], by=AGENT)
 
     assert left.observations[0].trust == Trust.AGENT
 
@@ -166,7 +165,7 @@ def test_what_an_agent_says_the_user_said_is_the_agent_s(alice: Any):
 def test_a_failure_is_a_warning_and_not_an_error(alice: Any, monkeypatch: Any):
     monkeypatch.setattr(consolidation, "source_of", lambda session_id: "x" * 300)
 
-    left = consolidate(alice, "7", [Turn("user", f"It is important, {FILLER}")], by=AGENT)
+    left = consolidate(alice, "7", [("user", f"It is important, {FILLER}")], by=AGENT)
 
     assert "at most 200 characters" in left.problem
     warning = Activity.objects.of(alice).get(kind="consolidation-failed")

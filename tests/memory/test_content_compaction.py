@@ -17,8 +17,7 @@ from memory.models import Agent, ContentItem, ModelCall
 from memory.models.actors import Actor
 from memory.services.content import compaction
 from memory.services.content.compaction import (
-    Compactor,
-    CompactParts,
+    Parts,
     citation_line,
     compact_form,
     register_compactor,
@@ -44,9 +43,10 @@ def page(**more: Any) -> ContentItem:
 @pytest.fixture
 def registry() -> Iterator[None]:
     """Compactors that a test registers are gone behind it."""
-    before = list(compaction._REGISTRY)
+    before = dict(compaction._REGISTRY)
     yield
-    compaction._REGISTRY[:] = before
+    compaction._REGISTRY.clear()
+    compaction._REGISTRY.update(before)
 
 
 @pytest.fixture
@@ -137,10 +137,7 @@ def test_a_title_that_gives_orders_does_not_stand_in_a_citation_line():
 @pytest.mark.requirement("R129")
 @pytest.mark.usefixtures("registry")
 def test_an_action_may_have_its_own_compactor_and_the_default_is_there_for_the_others():
-    mine = Compactor(
-        "mine", lambda one: one.action == "weigh", lambda one: CompactParts("Weights", "7", "")
-    )
-    register_compactor(mine)
+    register_compactor("mine", lambda one: one.action == "weigh", lambda _one: ("Weights", "7", ""))
 
     assert compact_form(item("x" * 900, action="weigh")).startswith("Weights\n7\n")
     assert "The first 500 of 900" in compact_form(item("x" * 900, action="other"))
@@ -195,10 +192,10 @@ def test_a_model_that_fails_is_stood_in_for_by_the_plugin(
 def test_a_plugin_that_fails_is_stood_in_for_by_the_model_if_there_is_one(
     alice: Any, model: FakeLanguageModel
 ):
-    def odd(_one: ContentItem) -> CompactParts:
+    def odd(_one: ContentItem) -> Parts:
         raise ValueError("not as expected")
 
-    register_compactor(Compactor("odd", lambda _one: True, odd))
+    register_compactor("odd", lambda _one: True, odd)
 
     assert "Pumps move heat." in compact_form(page(), ask=ask_for(alice))
     assert "The first 500 of 8,600" in compact_form(page())

@@ -26,7 +26,7 @@ def test_the_page_of_the_content_store_tells_of_every_transform_tool_and_compact
     for tool in tools_for(NAMES):
         [row] = [line for line in page.splitlines() if line.startswith(f"| `{tool.name}` |")]
         assert [word for word in tool.parameters["properties"] if f"`{word}`" not in row] == []
-    for compactor in compactors():
-        assert f"| {compactor.name} |" in page
+    for name in compactors():
+        assert f"| {name} |" in page
     for heading in ("## Patterns", "## Switch from full results to the content store"):
         assert heading in page

@@ -188,9 +188,9 @@ def test_a_patch_that_does_not_fit_is_refused_and_says_why(pairs: list[tuple[str
 
 def test_windows_line_ends_and_a_mark_are_mended_and_what_cannot_be_stored_is_said():
     assert cleaned("a\r\nb\rc") == cleaned("a\nb\nc")
-    mended = cleaned("\ufeff# A\0\ud800\n")
-    assert mended.text == "# A\n"
-    assert "byte order mark" in mended.warnings[0] and "NUL" in mended.warnings[1]
+    text, warnings = cleaned("\ufeff# A\0\ud800\n")
+    assert text == "# A\n"
+    assert "byte order mark" in warnings[0] and "NUL" in warnings[1]
 
 
 def test_blame_keeps_the_version_of_lines_that_stay():

@@ -14,7 +14,6 @@ from django.utils import timezone
 
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, NoSuchKey
-from memory.services.observations.consolidation import Turn
 from tests.memory.observation_stores import (
     InMemoryStore,
     ObservationStore,
@@ -193,8 +192,8 @@ def test_the_scratchpad_sets_gets_lists_and_searches(store: ObservationStore):
 @pytest.mark.requirement("R85", "R104", "R108")
 def test_a_transcript_is_consolidated_once(store: ObservationStore):
     turns = [
-        Turn("user", "How should we handle signing in, and what of the old tokens that are there?"),
-        Turn("assistant", "We decided to use OAuth2, because all of the clients know it already."),
+        ("user", "How should we handle signing in, and what of the old tokens that are there?"),
+        ("assistant", "We decided to use OAuth2, because all of the clients know it already."),
     ]
 
     ids = store.consolidate_session("123", turns)
@@ -202,7 +201,7 @@ def test_a_transcript_is_consolidated_once(store: ObservationStore):
     assert store.consolidate_session("124", []) == []
     [one] = [store.retrieve(key) for key in ids]
     assert one is not None
-    assert (one.category, one.source, one.content) == ("insight", "session:123", turns[1].content)
+    assert (one.category, one.source, one.content) == ("insight", "session:123", turns[1][1])
     assert len(store.recall("OAuth2", 50)) == 1
 
 

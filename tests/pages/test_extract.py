@@ -40,7 +40,7 @@ def test_it_shows_what_would_be_stored_and_stores_nothing(browser: Client, alice
     page = browser.post(EXTRACT, {"do": "find", "text": TEXT})
 
     shown = text_of(page)
-    assert [(one.content, one.category, one.is_kept) for one in page.context["items"]] == [
+    assert [(one["content"], one["category"], one["is_kept"]) for one in page.context["items"]] == [
         (FACT, "finding", True),
         (LESSON, "lesson", True),
     ]
@@ -85,7 +85,7 @@ def test_what_is_known_is_named_and_not_selected(browser: Client, alice: User) -
 
     page = browser.post(EXTRACT, {"do": "find", "text": TEXT}, headers=HTMX_HEADERS)
 
-    assert [one.is_kept for one in page.context["items"]] == [False, True]
+    assert [one["is_kept"] for one in page.context["items"]] == [False, True]
     assert f'Already stored: <a href="{known.get_absolute_url()}"' in text_of(page)
     assert "<html" not in text_of(page)
 

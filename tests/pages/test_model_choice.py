@@ -52,7 +52,7 @@ def test_an_admin_adds_a_model_for_some_tasks(staff: Client) -> None:
     assert "Saved" in save(staff, **ONE)
 
     assert connections.other_models() == [
-        connections.OtherModel("careful", ("write",), {"in": "1", "out": "2"})
+        {"model": "careful", "tasks": ["write"], "prices": {"in": "1", "out": "2"}}
     ]
     page = staff.get("/settings/connections/").content.decode()
     assert 'value="careful"' in page

@@ -15,7 +15,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.net.fetch import FetchedBytes, GuardedFetcher
+from beacon_site.net.fetch import GuardedFetcher
+from beacon_site.net.http import Reply
 from memory.accounts import oauth, tokens
 from memory.accounts.tokens import mcp_url
 from memory.models import (
@@ -643,12 +644,12 @@ def published(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     }
     site["type"] = "application/json; charset=utf-8"
 
-    def get_bytes(self: GuardedFetcher, url: str, **more: Any) -> FetchedBytes:
+    def get_bytes(self: GuardedFetcher, url: str, **more: Any) -> Reply:
         site["asked"] += 1
         if site["fails"]:
             raise site["fails"]
         headers = {"content-type": site["type"]}
-        return FetchedBytes(200, headers, json.dumps(site["document"]).encode(), url)
+        return Reply(200, headers, json.dumps(site["document"]).encode(), url)
 
     monkeypatch.setattr(GuardedFetcher, "get_bytes", get_bytes)
     return site

@@ -89,7 +89,7 @@ def test_the_setups_hold_the_token_that_was_just_made_and_this_beacons_address(
 def test_each_app_that_signs_in_has_its_steps_with_this_beacons_address(browser: Client) -> None:
     page = browser.get(PAGE)
     apps = [app for _title, group in page.context["app_groups"] for app in group]
-    steps = {one.name: one.sign_in for one in apps if one.sign_in}
+    steps = {name: sign_in for name, sign_in, _by_token in apps if sign_in}
 
     assert [*steps] == [
         "Claude (web, desktop and mobile)", "ChatGPT", "Claude Code", "Codex", "Cursor", "VS Code",
@@ -104,8 +104,8 @@ def test_each_app_that_signs_in_has_its_steps_with_this_beacons_address(browser:
 
 def test_who_runs_containers_is_told_the_command_in_them(browser: Client, settings: Any) -> None:
     groups = browser.get(PAGE).context["app_groups"]
-    setups = [one.by_token for _title, group in groups for one in group if one.by_token]
-    setup = {one.key: one for one in setups}["compose"]
+    setups = [by_token for _title, group in groups for _name, _sign_in, by_token in group]
+    setup = {one.key: one for one in setups if one}["compose"]
 
     server = json.loads(setup.text)["mcpServers"]["beacon"]
     services = (settings.BASE_DIR / "docker-compose.yml").read_text()

@@ -169,13 +169,15 @@ def test_a_note_that_another_needs_goes_after_it(alice: User):
     old.change(by=alice.actor, superseded_by_id=new.pk)
     for note in (new, old):
         note.trash(by=alice.actor)
-    done = trash_listing.empty(alice, typed="empty", by=alice.actor)
+    done = trash_listing.empty(trash_listing.trashed(alice), typed="empty", by=alice.actor)
     assert (done["gone"], done["kept"]) == (2, 0)
 
 
 def test_what_there_is_no_time_for_waits_and_is_counted(alice: User):
     trashed_note(alice)
-    done = trash_listing.empty(alice, typed="empty", by=alice.actor, seconds=-1)
+    done = trash_listing.empty(
+        trash_listing.trashed(alice), typed="empty", by=alice.actor, seconds=-1
+    )
     assert (done["gone"], done["left"]) == (0, 1)
 
 
@@ -184,7 +186,10 @@ def test_a_file_of_the_watched_folder_is_not_the_persons_to_empty(alice: User, b
     LibraryDocument.objects.add([document], by=alice.actor)
     document.trash(by=alice.actor)
     assert b"A file" not in browser.get(TRASH).content
-    assert trash_listing.empty(alice, typed="empty", by=alice.actor)["gone"] == 0
+    assert (
+        trash_listing.empty(trash_listing.trashed(alice), typed="empty", by=alice.actor)["gone"]
+        == 0
+    )
 
 
 def test_only_what_is_older_goes_when_that_is_chosen(browser: Client, alice: User):

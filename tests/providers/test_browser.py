@@ -187,8 +187,8 @@ def test_every_page_ends_and_leaves_nothing(
         with pytest.raises(ProviderRejected, match=told):
             browser.render(url, allow_hosts=hosts(httpserver), limits=QUICK)
     else:
-        page = browser.render(url, allow_hosts=hosts(httpserver), limits=QUICK)
-        assert page.url == url and "root:" not in page.html
+        html, final = browser.render(url, allow_hosts=hosts(httpserver), limits=QUICK)
+        assert final == url and "root:" not in html
 
     left = [one for one in psutil.Process().children(recursive=True) if one.pid not in before]
     assert [one for one in left if one.status() != psutil.STATUS_ZOMBIE] == []

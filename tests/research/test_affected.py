@@ -144,7 +144,7 @@ def test_a_digest_says_it_without_quoting_sensitive_notes(topic: Topic, alice: U
     [part] = digests.content(digest).parts
 
     assert [one.text for one in part.affects] == [NOTE]
-    assert part.affects[0].found.item.sentence == END
+    assert part.affects[0].item.sentence == END
 
 
 def test_only_the_beginning_of_an_endless_sentence_is_read():

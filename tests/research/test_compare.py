@@ -13,7 +13,7 @@ from memory.models.actors import RESEARCH
 from memory.services.review import conflicts
 from research.models import Report, Run
 from research.services.reports import compare
-from research.services.reports.compare import CompareParams, Entry
+from research.services.reports.compare import Entry
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.factories import (
@@ -137,7 +137,7 @@ def test_a_fact_has_not_gone_quiet_where_nothing_was_read(topic: Topic):
     ran(topic)
 
     assert became(topic, 1, 2)[PRICE].kind == "same"
-    assert compare.context(topic, CompareParams(older="1", newer="2"))["is_alike"]
+    assert compare.context(topic, {"from": "1", "to": "2"})["is_alike"]
 
 
 @pytest.mark.parametrize("status", ["confirmed", "gone quiet"])
@@ -269,7 +269,7 @@ def test_real_runs_are_compared_as_they_were_saved(
 
 
 def pair_of(topic: Topic, **query: str) -> tuple[int, int] | None:
-    pair = compare.chosen(compare.choices_of(topic), CompareParams.of(query))
+    pair = compare.chosen(compare.choices_of(topic), query)
     return (pair.two[0].number, pair.two[1].number) if pair.two else None
 
 

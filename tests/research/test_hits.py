@@ -16,7 +16,7 @@ from research.services.runs.search import gathering
 from research.services.runs.search.searching import QueryResult
 from tests.research import cast
 
-ORDER = gathering.Order.of(["wikipedia", "arxiv", "library"], ["cells", "lines"])
+ORDER = gathering.order_of(["wikipedia", "arxiv", "library"], ["cells", "lines"])
 TOLD = ("link", "title", "snippet", "service", "published_at", "rank")
 DATE = date(2026, 5, 4)
 

@@ -56,7 +56,7 @@ from memory.services.files import texts
 from memory.services.files.saving import facts_budget
 from memory.services.files.texts import carried, cleaned
 from memory.services.review import risks
-from memory.services.review.apply import APPLY
+from memory.services.review.apply import APPLY, CHECKS
 from memory.services.review.risks import Risk
 from memory.services.search import ratings
 from memory.services.search.kinds import KINDS
@@ -227,7 +227,7 @@ def proposal_problem(proposal: Proposal) -> str:
     if not isinstance(results, list) or not all(map(_is_result, results)):
         return _("“%(field)s” isn’t valid") % {"field": "results"}
     try:
-        APPLY[proposal.record_type].check(proposal)
+        CHECKS[proposal.record_type](proposal)
     except MemoryRefused as exc:
         return str(exc)
     except (TypeError, AttributeError, ValueError):
@@ -430,13 +430,13 @@ def entry_problem(entry: FileEntry) -> str:
         return _("it’s %(have)s bytes, but a file can be at most %(most)s") % told
     if not isinstance(entry.heading, list) or not all(isinstance(s, str) for s in entry.heading):
         return _("its heading isn’t a list of strings")
-    if cleaned(entry.content).text != entry.content:
+    if cleaned(entry.content)[0] != entry.content:
         return _("it contains characters that can’t be stored")
     return ""
 
 
 def _with_summary_line(file: MemoryFile) -> str:
-    text = cleaned(file.content).text
+    text = cleaned(file.content)[0]
     return text if summary_of(text) else with_summary(text, by_rule(file.path, text))
 
 

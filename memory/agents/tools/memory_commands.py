@@ -197,7 +197,7 @@ def _create(context: ToolContext, folder: Folder, asked: CommandArguments) -> To
 
 def _str_replace(context: ToolContext, folder: Folder, asked: CommandArguments) -> ToolResult:
     place, file = _file(context, folder, asked, " Please provide a valid path.")
-    text, old = str(file.content), cleaned(str(asked.old_str)).text
+    text, old = str(file.content), cleaned(str(asked.old_str))[0]
     quoted = old if len(old) <= LONGEST_QUOTED else f"{old[:LONGEST_QUOTED]}…"
     at = text.find(old) if old else -1
     if at < 0:
@@ -207,7 +207,7 @@ def _str_replace(context: ToolContext, folder: Folder, asked: CommandArguments) 
         at_lines = ", ".join(map(str, _lines_with(text, old)))
         words = f"No replacement was performed. Multiple occurrences of old_str `{quoted}` in lines: {at_lines}. Please ensure it is unique"
         raise CommandRefused("invalid", words)
-    new = cleaned(asked.new_str).text
+    new = cleaned(asked.new_str)[0]
     after = text[:at] + new + text[at + len(old) :]
     answer = _saved(context, place, file, after)
     first = text.count("\n", 0, at)
@@ -236,7 +236,7 @@ def _insert(context: ToolContext, folder: Folder, asked: CommandArguments) -> To
     if not 0 <= at <= len(lines):
         words = f"Error: Invalid `insert_line` parameter: {asked.insert_line}. It should be within the range of lines of the file: [0, {len(lines)}]"
         raise CommandRefused("invalid", words)
-    fresh = cleaned(str(asked.insert_text)).text.removesuffix("\n")
+    fresh = cleaned(str(asked.insert_text))[0].removesuffix("\n")
     after = "\n".join([*lines[:at], fresh, *lines[at:]]) + "\n"
     answer = _saved(context, place, file, after)
     return _as(answer, f"The file {place.shown} has been edited.")

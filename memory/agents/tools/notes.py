@@ -32,7 +32,6 @@ from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.services.context import identity
 from memory.services.notes.saving import supersede, usual_stability, write_note
 from memory.services.observations.consolidation import (
-    Turn,
     keep_lines,
     lines_in,
     source_of,
@@ -324,7 +323,7 @@ def _stored(stored: Remembered, new: Sequence[Observation]) -> ToolResult:
 
 
 def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResult:
-    turns = [Turn(one.role, one.content) for one in asked.messages]
+    turns = [(one.role, one.content) for one in asked.messages]
     trust = context.write_trust
     lines = lines_in(turns, user=trust, assistant=trust_in_answers(trust))
     if not lines:
@@ -374,12 +373,12 @@ def _claim_session(context: ToolContext, session_id: str) -> None:
         raise InvalidValue(problem, errors={"session_id": [problem]})
 
 
-def _session_id(context: ToolContext, turns: Sequence[Turn]) -> str:
+def _session_id(context: ToolContext, turns: Sequence[tuple[str, str]]) -> str:
     """Return the session's ID; a transcript without one always gets the same ID."""
     kind, _colon, key = context.source.partition(":")
     if kind == "session" and key:
         return key
-    said = "\0".join(f"{turn.role}:{turn.content}" for turn in turns)
+    said = "\0".join(f"{role}:{text}" for role, text in turns)
     return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
 
 

@@ -405,8 +405,8 @@ def _collect_about(context: ToolContext, asked: AboutArguments) -> ToolResult:
     mentions = [one for one in found.mentions if context.may_read(one.record)]
     context.read([one.record for one in mentions])
     data = {
-        "name": found.group.name,
-        "aliases": list(found.group.names[1:]),
+        "name": found.names[0],
+        "aliases": found.names[1:],
         "total": found.total,
         "counts": found.counts,
         "beside": [{"name": name, "records": n} for name, _key, n in found.beside],
@@ -417,7 +417,7 @@ def _collect_about(context: ToolContext, asked: AboutArguments) -> ToolResult:
         return ToolResult(_("No record contains this name. Try recall."), data=data)
     if found.beside:  # the names come from records that aren't all listed
         context.shown(trust=lowest_trust([Trust.OWNER, *found.trusts]))
-    told = {"name": found.group.name, "total": found.total, "n": len(mentions)}
+    told = {"name": found.names[0], "total": found.total, "n": len(mentions)}
     head = ngettext(
         "%(name)s: %(total)d record, newest first (%(n)d shown):",
         "%(name)s: %(total)d records, newest first (%(n)d shown):",
@@ -436,7 +436,7 @@ def _collect_about(context: ToolContext, asked: AboutArguments) -> ToolResult:
 
 def _mention_passage(mention: Mention, found: About) -> str:
     text = KINDS[mention.type].content(mention.record)
-    return one_line(passage(text, " ".join(found.group.names), LONGEST_MENTION))
+    return one_line(passage(text, " ".join(found.names), LONGEST_MENTION))
 
 
 def _mention_line(mention: Mention, found: About) -> str:

@@ -631,8 +631,8 @@ def _tokens_page(
         "made": made,
         "text": text,
         "app_groups": [
-            (_("Sign in from the app"), [app for app in apps if app.sign_in]),
-            (_("Connect with a token"), [app for app in apps if not app.sign_in]),
+            (_("Sign in from the app"), [app for app in apps if app[1]]),
+            (_("Connect with a token"), [app for app in apps if not app[1]]),
         ],
         "mcp_url": tokens.mcp_url(),
         "rest": accounts_agents.rest_example(text),

@@ -669,15 +669,15 @@ class ModelForm(ConnectionForm):
         for name in ("kind", "json_mode", "context_tokens", "embedding_model"):
             self.row.profile[name] = given[name] or None
         self.row.profile["others"] = [
-            connections.OtherModel(
-                given[f"other{number}_model"],
-                tuple(given[f"other{number}_tasks"]),
-                {
+            {
+                "model": given[f"other{number}_model"],
+                "tasks": list(given[f"other{number}_tasks"]),
+                "prices": {
                     side: str(given[f"other{number}_{side}"])
                     for side in ("in", "out")
                     if given[f"other{number}_{side}"] is not None
                 },
-            ).as_json()
+            }
             for number in range(connections.MOST_OTHERS)
             if given[f"other{number}_model"]
         ]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -46,7 +45,15 @@ from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.records import saved_views
 from memory.pages.records.record import LOCK_MEANS, TRUST_MEANS
 from memory.pages.shared import filter_bar
-from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, day_facet, first_day, in_days
+from memory.pages.shared.filter_bar import (
+    Choice,
+    Facet,
+    FilterBar,
+    Query,
+    day_facet,
+    first_day,
+    in_days,
+)
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.content.compaction import citation_line, compact_form
 from memory.services.content.items import USED_IN, change_all, clear, due
@@ -67,87 +74,31 @@ SORTS = {
 MOST_COUNTED = 1_000  # beyond it the list says "more than"
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """The list's filters from its URL; invalid ones are ignored."""
-
-    words: str = ""
-    type: str = ""
-    scope: str = ""
-    source: str = ""
-    tag: str = ""
-    first: date | None = None
-    last: date | None = None
-    sort: str = "newest"
-
-    @classmethod
-    def of(cls, query: Any) -> Filters:
-        """Read them from a query string."""
-        return cls(
-            words=_line(query, "q"),
-            type=choice_sent(query, "type", ContentItem.Type.values),
-            scope=_line(query, "scope"),
-            source=_line(query, "source"),
-            tag=_line(query, "tag"),
-            first=first_day(query),
-            last=first_day(query, "to"),
-            sort=choice_sent(query, "sort", SORTS, "newest"),
-        )
-
-    @property
-    def asked(self) -> dict[str, str]:
-        """Return the filters as values of a query string."""
-        given = {
-            "q": self.words,
-            "type": self.type,
-            "scope": self.scope,
-            "source": self.source,
-            "tag": self.tag,
-            "from": self.first.isoformat() if self.first else "",
-            "to": self.last.isoformat() if self.last else "",
-        }
-        return {name: value for name, value in given.items() if value}
-
-    @property
-    def query(self) -> str:
-        return urlencode(self.asked | ({"sort": self.sort} if self.sort != "newest" else {}))
-
-    @property
-    def is_narrowed(self) -> bool:
-        """Whether filters can hide items."""
-        return bool(self.asked)
-
-    @property
-    def is_one_scope(self) -> bool:
-        return list(self.asked) == ["scope"]
-
-
-def _line(query: Any, name: str) -> str:
+def _line(query: Query, name: str = "q") -> str:
     return one_line(clean(query.get(name, ""))[0])[:200]
 
 
-def items_wanted(user: User, wanted: Filters) -> ContentQuerySet:
+def items_wanted(user: User, query: Query) -> ContentQuerySet:
     """Return the matching items, unordered."""
     rows = ContentItem.objects.of(user).live()
-    if wanted.type:
-        rows = rows.filter(type=wanted.type)
-    if wanted.scope:
-        rows = rows.filter(scope=wanted.scope)
-    if wanted.source:
-        rows = rows.filter(source=wanted.source)
-    if wanted.tag:
-        rows = rows.filter(tags__contains=[wanted.tag])
-    rows = in_days(rows, wanted.first, wanted.last)
+    if chosen := choice_sent(query, "type", ContentItem.Type.values):
+        rows = rows.filter(type=chosen)
+    for name in ("scope", "source"):
+        if value := _line(query, name):
+            rows = rows.filter(**{name: value})
+    if tag := _line(query, "tag"):
+        rows = rows.filter(tags__contains=[tag])
+    rows = in_days(rows, first_day(query), first_day(query, "to"))
     # Contents can be megabytes, so their text is searched on the item's page, by a transform.
-    return with_words(rows, wanted.words, "title", "url", "action")
+    return with_words(rows, _line(query), "title", "url", "action")
 
 
-def listed(user: User, wanted: Filters, *, cursor: str = "") -> Page:
+def listed(user: User, query: Query, *, cursor: str = "") -> Page:
     """Return one page of rows in the requested order."""
-    rows = items_wanted(user, wanted).select_related("topic")
+    rows = items_wanted(user, query).select_related("topic")
     rows = rows.defer("content", "topic__summary")
     rows = rows.annotate(beginning=Left("content", BEGINNING))
-    by, falling, _words = SORTS[wanted.sort]
+    by, falling, _words = SORTS[choice_sent(query, "sort", SORTS, "newest")]
     found = page_of(rows, by=by, falling=falling, cursor=cursor, size=PAGE)
     return Page(_rows(user, found.rows), found.next_cursor)
 
@@ -160,9 +111,9 @@ def _together(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for group in groups.values() for row in group]
 
 
-def count_items(user: User, wanted: Filters) -> int:
+def count_items(user: User, query: Query) -> int:
     """Return how many items there are, at most one more than the limit."""
-    return items_wanted(user, wanted).order_by()[: MOST_COUNTED + 1].count()
+    return items_wanted(user, query).order_by()[: MOST_COUNTED + 1].count()
 
 
 def _rows(user: User, items: Sequence[Any]) -> list[dict[str, Any]]:
@@ -217,7 +168,7 @@ def scopes_of(user: User) -> list[tuple[str, str]]:
     return scopes_in_words(user, names)
 
 
-def facets_of(user: User, query: Mapping[str, Any]) -> list[Facet]:
+def facets_of(user: User, query: Query) -> list[Facet]:
     """Return what the list can be filtered by; chosen values are always listed: three queries."""
     rows = ContentItem.objects.of(user).live().order_by()
     pairs = rows.values_list("scope", "source").distinct()[:MOST_SCOPES]
@@ -260,9 +211,9 @@ def trash_ticked(user: User, keys: Sequence[UUID], *, by: Actor, at: datetime) -
     return change_all(rows, {"trashed_at": at}, by=by, why=_("moved to Trash in bulk"))
 
 
-def trash_matching(user: User, wanted: Filters, *, by: Actor, at: datetime) -> tuple[int, int]:
+def trash_matching(user: User, query: Query, *, by: Actor, at: datetime) -> tuple[int, int]:
     """Move the matching items to Trash, at most the newest 1,000; return how many, and are left."""
-    found = items_wanted(user, wanted).order_by("-created", "-pk").values_list("pk", flat=True)
+    found = items_wanted(user, query).order_by("-created", "-pk").values_list("pk", flat=True)
     keys = list(found[: AT_ONCE + 1])
     number = trash_ticked(user, keys, by=by, at=at) if keys else 0
     return number, found.count() if len(keys) > AT_ONCE else 0
@@ -416,9 +367,8 @@ def content_list_page(request: BeaconRequest) -> HttpResponse:
     """List the matching items, newest first; over htmx only the list."""
     facets = facets_of(request.user, request.GET)
     query = filter_bar.read(request.GET, facets)
-    wanted = Filters.of(query)
-    page = listed(request.user, wanted, cursor=request.GET.get("cursor", ""))
-    number = count_items(request.user, wanted)
+    page = listed(request.user, query, cursor=request.GET.get("cursor", ""))
+    number = count_items(request.user, query)
     bar = FilterBar(
         reverse("memory:content"), "content", query,
         label=_("Search titles and URLs"), placeholder=_("Search titles and URLs"),
@@ -426,9 +376,9 @@ def content_list_page(request: BeaconRequest) -> HttpResponse:
         sorts={name: words for name, (_by, _falling, words) in SORTS.items()},
         count=_counted(number), views_page="content",
     )  # fmt: skip
-    by_source = wanted.sort != "largest" and not wanted.source
+    by_source = bar.sort != "largest" and not query.get("source")
     context: dict[str, Any] = {
-        "wanted": wanted,
+        "scope": _line(query, "scope"),
         "bar": saved_views.with_views(request.user, bar),
         "rows": _together(page.rows) if by_source else page.rows,
         "next_cursor": page.next_cursor,
@@ -495,12 +445,11 @@ def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @signed_in("POST")
 def content_bulk(request: BeaconRequest) -> HttpResponse:
     """Move the selected items, or all that match, to Trash; the list keeps its filters."""
-    wanted = Filters.of(request.GET)
-    back = reverse("memory:content") + (f"?{wanted.query}" if wanted.query else "")
+    back = reverse("memory:content") + (f"?{request.GET.urlencode()}" if request.GET else "")
     at, left = timezone.now(), 0
     try:
         if request.POST.get("all"):
-            number, left = trash_matching(request.user, wanted, by=request.actor, at=at)
+            number, left = trash_matching(request.user, request.GET, by=request.actor, at=at)
         else:
             keys = uuids_of(request.POST.getlist("record"))
             number = trash_ticked(request.user, keys, by=request.actor, at=at)

@@ -86,7 +86,7 @@ def meter_of(file: MemoryFile, text: str, refused: OverBudget | None = None) -> 
 
     `added` bytes come from the save itself: a summary line, or what others wrote since.
     """
-    typed, others = size_of(cleaned(text).text), 0
+    typed, others = size_of(cleaned(text)[0]), 0
     if is_fact(file.path):
         rows = MemoryFile.objects.of(file.owner).live().filter(path__in=FACTS)
         others = sum(rows.exclude(path=file.path).values_list("size", flat=True))
@@ -105,7 +105,7 @@ def meter_of(file: MemoryFile, text: str, refused: OverBudget | None = None) -> 
 
 def preview_of(file: MemoryFile, text: str) -> dict[str, Any]:
     """Return the text's sections as HTML, its problems, and its diff."""
-    text = cleaned(text).text
+    text = cleaned(text)[0]
     problems = (p for one in entries_of(text) for p in one.problems) if month_of(file.path) else ()
     rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
     return {

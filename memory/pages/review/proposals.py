@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text import diff as text_diff
-from beacon_site.text.cleaning import choice_sent, shorten, words_sent
+from beacon_site.text.cleaning import shorten
 from beacon_site.text.diff import Piece, Row
 from beacon_site.text.injection import injection_reason, instruction_spans
 from beacon_site.web.http import BeaconRequest
@@ -266,29 +266,6 @@ _FIELDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """The list's filters from its URL; invalid ones are ignored."""
-
-    state: str = Proposal.State.WAITING.value
-    type: str = ""
-    by: str = ""  # the writer, in the form of actors: agent:claude
-
-    @classmethod
-    def of(cls, query: Any) -> Filters:
-        """Read them from a query string."""
-        return cls(
-            state=choice_sent(query, "state", STATES, Proposal.State.WAITING.value),
-            type=choice_sent(query, "type", TYPES),
-            by=words_sent(query, "by"),
-        )
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether to list pending proposals."""
-        return self.state == Proposal.State.WAITING
-
-
 @dataclass(slots=True)
 class ProposalRow:
     """A proposal as people read it; while pending, with the effect of accepting it now."""
@@ -346,20 +323,16 @@ class ProposalRow:
         return bool(with_newer_texts(self.proposal, self.outdated))
 
 
-def rows_of(owner: User, wanted: Filters) -> QuerySet[Any]:
-    """Return the matching proposals, unordered."""
-    mine = Proposal.objects.of(owner)
-    is_open = Q(state=Proposal.State.WAITING, expires_at__gt=timezone.now())
-    late = Q(state=Proposal.State.WAITING, expires_at__lte=timezone.now())
-    state = Q(state=wanted.state)
-    if wanted.is_waiting:
-        state = is_open
-    elif wanted.state == Proposal.State.EXPIRED:
-        state |= late
-    found: QuerySet[Any] = mine.filter(state)
-    if wanted.by:
-        found = found.filter(actor=wanted.by)
-    return found.filter(record_type=wanted.type) if wanted.type else found
+def rows_of(owner: User, state: str = Proposal.State.WAITING) -> QuerySet[Any]:
+    """Return the proposals in a state, unordered. An overdue one has expired."""
+    waits = Q(state=Proposal.State.WAITING)
+    in_state = Q(state=state)
+    if state == Proposal.State.WAITING:
+        in_state = waits & Q(expires_at__gt=timezone.now())
+    elif state == Proposal.State.EXPIRED:
+        in_state |= waits & Q(expires_at__lte=timezone.now())
+    found: QuerySet[Any] = Proposal.objects.of(owner).filter(in_state)
+    return found
 
 
 def who_of(owner: User, actor: str) -> str:

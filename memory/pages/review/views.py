@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
-from beacon_site.text.cleaning import uuids_of
+from beacon_site.text.cleaning import choice_sent, uuids_of, words_sent
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     KEEP_SECRETS,
@@ -345,9 +345,11 @@ def _undo_decision(request: BeaconRequest, key: datetime) -> str:
 def review_bulk(request: BeaconRequest) -> HttpResponse:
     """Accept or reject the selected proposals, or all pending ones; the list keeps its filters."""
     act = request.POST.get("act", "")
-    asked = review_page.Filters.of(request.GET)
-    wanted = review_page.Filters(type=asked.type, by=asked.by)
-    rows = review_page.rows_of(request.user, wanted).order_by("created", "pk")
+    rows = review_page.rows_of(request.user).order_by("created", "pk")
+    if writer := words_sent(request.GET, "by"):
+        rows = rows.filter(actor=writer)
+    if record_type := choice_sent(request.GET, "type", review_page.TYPES):
+        rows = rows.filter(record_type=record_type)
     ticked = uuids_of(request.POST.getlist("proposal"))
     if not request.POST.get("all"):
         rows = rows.filter(pk__in=ticked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import wraps
 from typing import Any
 from urllib.parse import urlencode
@@ -14,9 +14,9 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from beacon_site.text.dates import day_typed
+from beacon_site.text.dates import day_of, day_typed
 from beacon_site.web.http import BeaconRequest
-from memory.models.as_of import AsOf, as_of, at, first_day
+from memory.models.as_of import as_of, at, first_day
 from memory.models.errors import InvalidValue
 
 View = Callable[..., HttpResponse]
@@ -24,9 +24,9 @@ View = Callable[..., HttpResponse]
 
 @dataclass(frozen=True, slots=True)
 class DateChoice:
-    """A page's date control: the date shown (None: now), and the rest of the page's URL."""
+    """A page's date control: the end of the date shown (None: now), and the rest of the page's URL."""
 
-    when: AsOf | None
+    when: datetime | None
     typed: str
     others: list[tuple[str, str]]  # parameters that the form keeps
     first: datetime | None = None  # of the first record, if the date is before it
@@ -37,9 +37,19 @@ class DateChoice:
         return self.when is not None
 
     @property
+    def last_moment(self) -> datetime | None:
+        """Return the last moment of the date in the current time zone."""
+        return timezone.localtime(self.when - timedelta(microseconds=1)) if self.when else None
+
+    @property
+    def is_day(self) -> bool:
+        """Whether it is a whole day, without a time."""
+        return day_of(self.typed) is not None
+
+    @property
     def day(self) -> str:
         """Return the date for its field, as pages show dates."""
-        return date_format(self.when.day, "j M Y") if self.when else ""
+        return date_format(self.last_moment, "j M Y") if self.last_moment else ""
 
     @property
     def today(self) -> str:
@@ -97,7 +107,7 @@ def date_or_problem(request: BeaconRequest) -> DateChoice | HttpResponse:
     if found.when is None:
         return found
     first = first_day(request.user)
-    if first is None or found.when.until <= first:
+    if first is None or found.when <= first:
         choice = DateChoice(found.when, found.typed, found.others, first)
         return _no_page(request, choice, status=200)
     return found

@@ -25,6 +25,7 @@ from beacon_site.text.dates import day_typed
 from memory.services.search.query import TOKEN, apart, parse, values_of, with_any_of
 
 Text = str | Promise
+Query = Mapping[str, str]  # the filters as they are in the URL; lists ignore invalid ones
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 DAY_FORMAT = "j M Y"
 _STARTS = {

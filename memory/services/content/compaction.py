@@ -11,7 +11,6 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -43,13 +42,8 @@ _ENTRY = re.compile(r"^(?:\[?p?\d{1,4}[\].:)]+|[-*•])\s+\S")
 _RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
 
 
-@dataclass(frozen=True, slots=True)
-class CompactParts:
-    """The parts of a compact form: what the item is, the text, and how much of it that is."""
-
-    about: str
-    text: str
-    shown: str
+# What the item is, a text, and how much of the item that is.
+Parts = tuple[str, str, str]
 
 
 # --- search results ---
@@ -60,11 +54,11 @@ def is_search(item: ContentItem) -> bool:
     return "search" in item.action.casefold() and bool(hits_of(item.content))
 
 
-def search_results(item: ContentItem) -> CompactParts:
+def search_results(item: ContentItem) -> Parts:
     """Return the titles of the first results, and the number of results."""
     hits = hits_of(item.content)
     told = {"shown": grouped(min(len(hits), MOST_HITS)), "of": grouped(len(hits))}
-    return CompactParts(
+    return (
         _("search results"),
         "\n".join(shorten(hit, LONGEST_HIT) for hit in hits[:MOST_HITS]),
         _("%(shown)s of %(of)s results shown, titles only. Total: %(size)s characters.")
@@ -95,14 +89,14 @@ def is_json(item: ContentItem) -> bool:
     return _looks_like_json(item.content)
 
 
-def json_shape(item: ContentItem) -> CompactParts:
+def json_shape(item: ContentItem) -> Parts:
     """Return the keys and the lengths of lists and texts, without the values."""
     value = _loaded(item.content)
     if value is None:
         raise ValueError("the content isn't JSON")
     shape = _shape(value, 0)
     told = {"size": grouped(item.size)}
-    return CompactParts(
+    return (
         _("JSON"),
         shorten(shape, LONGEST_SHAPE),
         _("Only the structure is shown, without values. Total: %(size)s characters.") % told,
@@ -150,7 +144,7 @@ def is_table(item: ContentItem) -> bool:
     return _table(item.content) is not None
 
 
-def table_shape(item: ContentItem) -> CompactParts:
+def table_shape(item: ContentItem) -> Parts:
     """Return the column names, the first row, and the number of rows."""
     table = _table(item.content)
     if table is None:
@@ -160,7 +154,7 @@ def table_shape(item: ContentItem) -> CompactParts:
     listed = ", ".join(names[:MOST_COLUMNS]) + (", …" if len(names) > MOST_COLUMNS else "")
     first = [shorten(row, LONGEST_ROW) for row in first_rows]
     told = {"shown": len(first), "of": grouped(rows), "size": grouped(item.size)}
-    return CompactParts(
+    return (
         _("table"),
         "\n".join([_("Columns: %(names)s") % {"names": listed}, *first]),
         _("%(shown)d of %(of)s rows shown. Total: %(size)s characters.") % told,
@@ -251,26 +245,23 @@ LONGEST_NAME = 40  # characters of an item's name in its citation line
 _FAILURES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
-@dataclass(frozen=True, slots=True)
-class Compactor:
-    """One way to compact items: which items it handles, and how."""
-
-    name: str
-    matches: Callable[[ContentItem], bool]
-    compact: Callable[[ContentItem], CompactParts]
+# Which items it handles, and how.
+Compactor = tuple[Callable[[ContentItem], bool], Callable[[ContentItem], Parts]]
+_REGISTRY: dict[str, Compactor] = {}
 
 
-_REGISTRY: list[Compactor] = []
-
-
-def register_compactor(compactor: Compactor) -> None:
+def register_compactor(
+    name: str, matches: Callable[[ContentItem], bool], compact: Callable[[ContentItem], Parts]
+) -> None:
     """Add a compactor before the others; it replaces one of the same name."""
-    _REGISTRY[:] = [compactor, *(one for one in _REGISTRY if one.name != compactor.name)]
+    others = {known: one for known, one in _REGISTRY.items() if known != name}
+    _REGISTRY.clear()
+    _REGISTRY.update({name: (matches, compact), **others})
 
 
-def compactors() -> tuple[Compactor, ...]:
+def compactors() -> dict[str, Compactor]:
     """Return the compactors in the order in which they are tried; the default is the last."""
-    return (*_REGISTRY, DEFAULT)
+    return {**_REGISTRY, "default": (lambda _item: True, _default)}
 
 
 # --- the forms ---
@@ -298,11 +289,9 @@ def compact_form(
     short = _by_model(item, agent, goal, ask) if by_model else None
     short = short or _by_compactor(item)
     short = short or (None if by_model else _by_model(item, agent, goal, ask))
-    short = short or DEFAULT.compact(item)
+    about, text, said = short or _default(item)
     whole = shown(item, item.content)
-    framed = "\n".join(
-        part for part in (short.about, shown(item, short.text), short.shown, hint(item)) if part
-    )
+    framed = "\n".join(part for part in (about, shown(item, text), said, hint(item)) if part)
     return framed if len(framed) < len(whole) else whole
 
 
@@ -354,22 +343,18 @@ def _name(item: ContentItem) -> str:
 # --- choosing a compactor ---
 
 
-def _by_compactor(item: ContentItem) -> CompactParts | None:
-    for compactor in compactors():
+def _by_compactor(item: ContentItem) -> Parts | None:
+    for name, (matches, compact) in compactors().items():
         try:
-            if compactor.matches(item):
-                return compactor.compact(item)
+            if matches(item):
+                return compact(item)
         except _FAILURES as exc:
-            logger.warning(
-                "compactor failed", compactor=compactor.name, item=str(item.pk), why=repr(exc)
-            )
+            logger.warning("compactor failed", compactor=name, item=str(item.pk), why=repr(exc))
             return None
     return None
 
 
-def _by_model(
-    item: ContentItem, agent: Agent | None, goal: str, ask: Ask | None
-) -> CompactParts | None:
+def _by_model(item: ContentItem, agent: Agent | None, goal: str, ask: Ask | None) -> Parts | None:
     """Return the model's compact form; None without a model or if it fails."""
     if ask is None:
         return None
@@ -383,55 +368,47 @@ def _by_model(
     return _written(item, written) if written is not None else None
 
 
-def _written(item: ContentItem, written: ModelCompaction) -> CompactParts | None:
+def _written(item: ContentItem, written: ModelCompaction) -> Parts | None:
     summary = written.summary.strip()
     facts = [fact.strip() for fact in written.facts if fact.strip()]
     if not summary:
         return None
     told = {"read": grouped(min(item.size, READ_BY_MODEL)), "of": grouped(item.size)}
-    return CompactParts(
+    return (
         _("%(name)s, summarized by a model") % {"name": _name(item)},
         "\n".join([summary, *(f"- {fact}" for fact in facts)]),
         _("Based on the first %(read)s of %(of)s characters.") % told,
     )
 
 
-def _default(item: ContentItem) -> CompactParts:
+def _default(item: ContentItem) -> Parts:
     text = item.content[:EXCERPT]
     told = {"shown": grouped(len(text)), "of": grouped(item.size)}
-    return CompactParts(
-        _name(item), text, _("The first %(shown)s of %(of)s characters are shown.") % told
-    )
+    return (_name(item), text, _("The first %(shown)s of %(of)s characters are shown.") % told)
 
 
-def _web_page(item: ContentItem) -> CompactParts:
+def _web_page(item: ContentItem) -> Parts:
     """Return title, URL, the first 500 characters and the length (R128)."""
-    page = _default(item)
+    _name, text, said = _default(item)
     head = "\n".join(part for part in (item.title, item.url) if part)
-    return CompactParts(_("Web page"), f"{head}\n\n{page.text}" if head else page.text, page.shown)
+    return _("Web page"), f"{head}\n\n{text}" if head else text, said
 
 
 def _is_web_page(item: ContentItem) -> bool:
     return item.type == ContentItem.Type.WEB_CONTENT
 
 
-def _named(about: Callable[[ContentItem], CompactParts]) -> Callable[[ContentItem], CompactParts]:
+def _named(about: Callable[[ContentItem], Parts]) -> Callable[[ContentItem], Parts]:
     """Add the item's name to a form, since the compactor only knows the content."""
 
-    def compact(item: ContentItem) -> CompactParts:
-        short = about(item)
-        return CompactParts(f"{_name(item)}: {short.about}", short.text, short.shown)
+    def compact(item: ContentItem) -> Parts:
+        kind, text, said = about(item)
+        return f"{_name(item)}: {kind}", text, said
 
     return compact
 
 
-DEFAULT = Compactor("default", lambda _item: True, _default)
-
-_BUILT_IN: tuple[tuple[str, Any, Any], ...] = (
-    ("web page", _is_web_page, _web_page),
-    ("search results", is_search, _named(search_results)),
-    ("json", is_json, _named(json_shape)),
-    ("table", is_table, _named(table_shape)),
-)
-for _one in reversed(_BUILT_IN):
-    register_compactor(Compactor(*_one))
+register_compactor("table", is_table, _named(table_shape))
+register_compactor("json", is_json, _named(json_shape))
+register_compactor("search results", is_search, _named(search_results))
+register_compactor("web page", _is_web_page, _web_page)

@@ -32,39 +32,31 @@ MOST_WORDS = 20
 _PARTS = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]|(\S+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A word or phrase to find in a text."""
-
-    words: tuple[str, ...]  # folded
-    pattern: re.Pattern[str]
-
-    def search(self, text: str) -> re.Match[str] | None:
-        return self.pattern.search(text)
+Patterns = dict[str, re.Pattern[str]]  # by the folded word or phrase
 
 
-def patterns_of(q: str) -> list[Words]:
+def patterns_of(q: str) -> Patterns:
     """Return the phrases in quotes and the other words, each once."""
     found = (phrase or word for phrase, word in _PARTS.findall(q))
-    wanted = list(dict.fromkeys(part.strip('"“”„«»') for part in found))
-    return [_pattern(part) for part in wanted if part.strip()][:MOST_WORDS]
+    wanted = [part.strip('"“”„«»') for part in found]
+    parts = list(dict.fromkeys(part for part in wanted if part.strip()))[:MOST_WORDS]
+    return {part.casefold(): _pattern(part) for part in parts}
 
 
-def _pattern(words: str) -> Words:
+def _pattern(words: str) -> re.Pattern[str]:
     said = r"\s+".join(map(re.escape, words.split()))
     first, last = words.strip()[:1], words.strip()[-1:]
     # In scripts without spaces, a word can begin anywhere.
     begins = r"(?<![^\W_])" if first.isalnum() and not is_unspaced(first) else ""
     ends = r"(?!\d)" if last.isdigit() else ""
-    pattern = re.compile(f"{begins}{said}{ends}", re.IGNORECASE)
-    return Words(tuple(words.casefold().split()), pattern)
+    return re.compile(f"{begins}{said}{ends}", re.IGNORECASE)
 
 
 def place_of(text: str, q: str) -> int:
     """Return where the words begin: as a phrase, else in one line, else any of them; -1 if none."""
     patterns, folded_text, at = patterns_of(q), text.casefold(), 0
-    known = [_is_in(folded_text, pattern) for pattern in patterns]
-    if all(known):
+    known = [pattern for words, pattern in patterns.items() if _is_in(folded_text, words)]
+    if len(known) == len(patterns):
         whole = _pattern(q).search(text) if patterns else None
         if whole is not None:
             return whole.start()
@@ -73,8 +65,7 @@ def place_of(text: str, q: str) -> int:
             if firsts:
                 return at + min(firsts)
             at += len(line) + 1
-    some = [pattern for pattern, is_known in zip(patterns, known, strict=True) if is_known]
-    anywhere = [found.start() for pattern in some if (found := pattern.search(text))]
+    anywhere = [found.start() for pattern in known if (found := pattern.search(text))]
     return min(anywhere, default=-1)
 
 
@@ -93,9 +84,9 @@ def filtered(text: str, q: str, n: int, *, in_lines: bool) -> str:
     return "\n".join(kept)
 
 
-def _pieces(text: str, patterns: list[Words]) -> Iterator[str]:
+def _pieces(text: str, patterns: Patterns) -> Iterator[str]:
     folded = text.casefold()
-    if not all(_is_in(folded, pattern) for pattern in patterns):
+    if not all(_is_in(folded, words) for words in patterns):
         return
     for line, folded_line in _lines(text):
         if not _firsts(line, folded_line, patterns):
@@ -110,28 +101,29 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
     return zip(text.split("\n"), text.casefold().split("\n"), strict=True)
 
 
-def _firsts(line: str, folded: str, patterns: list[Words]) -> list[int]:
+def _firsts(line: str, folded: str, patterns: Patterns) -> list[int]:
     """Return the first position of each word in the line, or an empty list unless all occur."""
     # Much faster than a pattern where a word is missing.
-    if not all(_is_in(folded, pattern) for pattern in patterns):
+    if not all(_is_in(folded, words) for words in patterns):
         return []
-    found = [pattern.search(line) for pattern in patterns]
+    found = [pattern.search(line) for pattern in patterns.values()]
     return [one.start() for one in found if one] if all(found) else []
 
 
-def _is_in(folded: str, pattern: Words) -> bool:
-    return all(word in folded for word in pattern.words)
+def _is_in(folded: str, words: str) -> bool:
+    return all(word in folded for word in words.split())
 
 
-def _windows(line: str, patterns: list[Words]) -> Iterator[str]:
+def _windows(line: str, patterns: Patterns) -> Iterator[str]:
     """Yield the text around the first word wherever the others are near it.
 
     A line can have eight million characters and a word occur in it a million times, so most
     positions cost only one comparison.
     """
-    others = [_WordFinder(line, pattern) for pattern in patterns[1:]]
+    first, *rest = patterns.values()
+    others = [_WordFinder(line, pattern) for pattern in rest]
     end = reach = 0
-    for found in patterns[0].pattern.finditer(line):
+    for found in first.finditer(line):
         if found.start() < end or found.end() + ROUND < reach:
             continue  # shown already, or another word is too far ahead
         start = _at_space(line, max(end, found.start() - ROUND))
@@ -148,14 +140,14 @@ class _WordFinder:
     """Finds the next position of words in a line, for increasing start positions."""
 
     line: str
-    words: Words
+    pattern: re.Pattern[str]
     start: int = -1
     end: int = 0
 
     def end_from(self, place: int) -> int:
         """Return the end of the first match at or after `place`; out of reach if there is none."""
         if self.start < place:
-            found = self.words.pattern.search(self.line, place)
+            found = self.pattern.search(self.line, place)
             never = len(self.line) + ROUND + 1
             self.start, self.end = found.span() if found else (never, never)
         return self.end

@@ -383,7 +383,7 @@ def _messages(file: MemoryFile) -> list[Message]:
 def _fit(file: MemoryFile, answer: str) -> str:
     """Return the text of a model's answer. Raises InvalidCondensedText, or what the limits raise."""
     found = _FENCED.match(answer)
-    text = cleaned((found[1] if found else answer).strip() + "\n").text
+    text = cleaned((found[1] if found else answer).strip() + "\n")[0]
     if not is_visible(text):
         raise InvalidCondensedText(_("its answer is empty or was cut off."))
     if file.summary_by == MemoryFile.SummaryBy.PERSON:

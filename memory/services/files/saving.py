@@ -51,7 +51,6 @@ from memory.models.file_format import (
 from memory.services.files import texts
 from memory.services.files.texts import (
     MOST_FACTS,
-    CleanedText,
     EarlierVersion,
     NoSuchFile,
     Pair,
@@ -163,9 +162,10 @@ def new_text(
     owner: User,
     path: str,
     rows: Rows,
-    fresh: CleanedText,
+    text: str,
     act: Act,
     *,
+    warnings: Sequence[str] = (),
     seen: int | None,
     join: bool,
 ) -> NewText:
@@ -174,19 +174,19 @@ def new_text(
     `seen` and `join` are those of `replacing`, and so are the errors.
     """
     # Before a summary line is added, so that line numbers match the writer's.
-    texts.check_lines(fresh.text)
+    texts.check_lines(text)
     check_folder(path, act.by)
     file = rows.get(path)
     if file is None and seen:
         raise NoSuchFile(path, paths_of(owner))
-    text, is_merged = fresh.text, False
+    is_merged = False
     if file is not None:
         file.check_may_change(act.by)
         text, is_merged = joined(file, text, seen=seen, join=join)
         if text == file.content and act.summary is None:
             locks = file.section_locks
             return NewText(
-                owner, path, file, text, file.summary_by, act, locks, is_merged, fresh.warnings
+                owner, path, file, text, file.summary_by, act, locks, is_merged, tuple(warnings)
             )
     offered = one_line(act.summary or "") or summary_of(text)
     text, summary_by = _summed(path, text, act, file)
@@ -195,7 +195,7 @@ def new_text(
     texts.check_size(path, texts.size_of(text), others)
     if agent_of(path):
         _check_own_folder(owner, path, file, texts.size_of(text), act.by)
-    warnings = (*fresh.warnings, *_new_warnings(path, text, file))
+    warnings = (*warnings, *_new_warnings(path, text, file))
     locks = []
     if file is not None:
         is_refused = file.summary_by == PERSON and _writer(act) != PERSON
@@ -306,7 +306,7 @@ def _summed(path: str, text: str, act: Act, file: MemoryFile | None) -> tuple[st
     written, writer = summary_of(text), _writer(act)
     if act.is_exact and written:
         return text, act.summary_by or author
-    given = None if act.summary is None else cleaned(one_line(act.summary)).text
+    given = None if act.summary is None else cleaned(one_line(act.summary))[0]
     if file and author == PERSON:
         if writer != PERSON:
             return (text if written == stored else with_line(text, _line_in(file.content))), author
@@ -462,9 +462,9 @@ def replacing(content: str, *, seen: int | None = None, join: bool = True) -> Ed
     """
 
     def edit(owner: User, path: str, rows: Rows, act: Act) -> NewText:
-        fresh = cleaned(content)
-        check_rough_size(owner, path, fresh.text)
-        return new_text(owner, path, rows, fresh, act, seen=seen, join=join)
+        text, warnings = cleaned(content)
+        check_rough_size(owner, path, text)
+        return new_text(owner, path, rows, text, act, warnings=warnings, seen=seen, join=join)
 
     return edit
 
@@ -477,12 +477,12 @@ def patching(patches: Sequence[Pair], *, seen: int | None = None) -> Edit:
     """
 
     def edit(owner: User, path: str, rows: Rows, act: Act) -> NewText:
-        pairs = [(cleaned(old).text, cleaned(new).text) for old, new in patches]
+        pairs = [(cleaned(old)[0], cleaned(new)[0]) for old, new in patches]
         file = rows.get(path)
         if file is None:
             raise NoSuchFile(path, paths_of(owner))
         known = content_at(file, seen) if seen else None
-        text = CleanedText(patched(path, str(file.content) if known is None else known, pairs))
+        text = patched(path, str(file.content) if known is None else known, pairs)
         based_on = file.version if known is None else seen
         return new_text(owner, path, rows, text, act, seen=based_on, join=True)
 
@@ -497,19 +497,18 @@ def appending(entry: str, *, once: bool = False) -> Edit:
     """
 
     def edit(owner: User, path: str, rows: Rows, act: Act) -> NewText:
-        fresh = cleaned(entry)
-        if not fresh.text.strip():
+        fresh, warnings = cleaned(entry)
+        if not fresh.strip():
             problem = _("There is nothing to append because the entry is empty.")
             raise InvalidValue(problem, errors={"entry": [problem]})
-        check_rough_size(owner, path, fresh.text)
-        check_lines(fresh.text)  # only the entry, so that line numbers match it
+        check_rough_size(owner, path, fresh)
+        check_lines(fresh)  # only the entry, so that line numbers match it
         text = new_file(path)
         if file := rows.get(path):
             text, file.is_appended = str(file.content), True
-        if not (once and file and text.rstrip().endswith(f"\n\n{fresh.text.strip()}")):
-            text = with_entry(path, text, fresh.text, owner.time_zone)
-        whole = CleanedText(text, fresh.warnings)
-        new = new_text(owner, path, rows, whole, act, seen=None, join=True)
+        if not (once and file and text.rstrip().endswith(f"\n\n{fresh.strip()}")):
+            text = with_entry(path, text, fresh, owner.time_zone)
+        new = new_text(owner, path, rows, text, act, warnings=warnings, seen=None, join=True)
         return replace(new, entry=entry)
 
     return edit
@@ -675,7 +674,7 @@ def keep_draft(
 
     Raises DraftTaken if another window has a draft with other text.
     """
-    path, text = checked_path(path), cleaned(content).text
+    path, text = checked_path(path), cleaned(content)[0]
     with transaction.atomic():
         rows = FileDraft.objects.of(owner).select_for_update()
         kept: FileDraft | None = rows.filter(path=path).first()
@@ -689,7 +688,7 @@ def keep_draft(
             return None
         draft = kept or FileDraft(pk=window, owner=owner, path=path)
         draft.content, draft.seen, draft.updated = text, seen, timezone.now()
-        draft.note = shorten(cleaned(note).text, MOST_NOTE)
+        draft.note = shorten(cleaned(note)[0], MOST_NOTE)
         return _stored(draft, is_new=kept is None)
 
 
@@ -724,5 +723,5 @@ def drop_draft(owner: User, path: str, window: UUID) -> None:
 
 def drop_saved_draft(owner: User, path: str, window: UUID, content: str) -> None:
     """Discard drafts that a save made unnecessary: this window's, and another's with the same text."""
-    is_saved = Q(pk=window) | Q(content=cleaned(content).text)
+    is_saved = Q(pk=window) | Q(content=cleaned(content)[0])
     FileDraft.objects.of(owner).filter(is_saved, path=path).delete()

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
@@ -45,7 +44,6 @@ from memory.models.file_format import (
     telling,
     with_summary,
 )
-from memory.models.history import Change
 
 
 class NoSuchFile(MemoryRefused):
@@ -281,16 +279,11 @@ def merge_changes(base: str, mine: str, theirs: str) -> Merge:
 _MARK = "\ufeff"
 
 
-@dataclass(frozen=True, slots=True)
-class CleanedText:
-    """A text that can be stored, and warnings about what was changed in it."""
+def cleaned(text: str) -> tuple[str, list[str]]:
+    """Return the text without what can't be stored, and warnings about what was removed.
 
-    text: str
-    warnings: tuple[str, ...] = ()
-
-
-def cleaned(text: str) -> CleanedText:
-    """Return the text without what can't be stored.  Changed line ends give no warning."""
+    Changed line ends give no warning.
+    """
     warnings = []
     if text.startswith(_MARK):
         text = text.removeprefix(_MARK)
@@ -300,7 +293,7 @@ def cleaned(text: str) -> CleanedText:
         warnings.append(
             _("Characters that can’t be stored (NUL, control characters) were removed.")
         )
-    return CleanedText(text, tuple(warnings))
+    return text, warnings
 
 
 # --- appending an entry ---
@@ -582,7 +575,7 @@ def follow_removed(file: MemoryFile, before: str, *, by: Actor, why: str, source
     now = timezone.now()
     entries = [_entry(file, one, now) for one in gone]
     FileEntry.objects.bulk_create(entries)
-    changes = [Change(entry, {"trashed_at": None}, {"trashed_at": now}, 1) for entry in entries]
+    changes = [(entry, {"trashed_at": None}, {"trashed_at": now}, 1) for entry in entries]
     said = why or _("moved to Trash")
     Revision.record_many(changes, by=by, why=said, source=source)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import urlsplit
@@ -241,7 +241,7 @@ def _profile_for(topic: Topic | None, purpose: str) -> LlmProfile | None:
     wanted = MODEL_OF_TOPIC[-1](topic) if topic is not None else ""
     task = TASK_OF.get(purpose, "")
     for other in others:
-        if other.model == wanted if wanted else task and task in other.tasks:
+        if other["model"] == wanted if wanted else task and task in other["tasks"]:
             return other_profile(row, other)
     return None
 
@@ -270,42 +270,28 @@ MOST_OTHERS = 5
 MODEL_OF_TOPIC: list[Callable[[Topic], str]] = [lambda _topic: ""]
 
 
-@dataclass(frozen=True, slots=True)
-class OtherModel:
-    """Another model of the endpoint: people can choose it for a topic, and admins for tasks."""
+def other_models(row: Connection | None = None) -> list[dict[str, Any]]:
+    """Return the endpoint's other models, as an admin entered them; [] without a default model.
 
-    model: str
-    tasks: tuple[str, ...] = ()
-    prices: dict[str, str] = field(default_factory=dict)  # as Connection.prices
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as stored in the profile of the model's connection."""
-        return {"model": self.model, "tasks": list(self.tasks), "prices": self.prices}
-
-
-def other_models(row: Connection | None = None) -> list[OtherModel]:
-    """Return the endpoint's other models, as an admin entered them; [] without a default model."""
+    People can choose each `model` for a topic, and admins for `tasks`. `prices` are as in
+    `Connection.prices`.
+    """
     row = row or stored(MODEL)
-    if not effective(row, "model"):
-        return []
-    return [
-        OtherModel(one["model"], tuple(one["tasks"]), dict(one["prices"]))
-        for one in row.profile.get("others") or []
-    ]
+    return (row.profile.get("others") or []) if effective(row, "model") else []
 
 
-def other_profile(row: Connection, other: OtherModel) -> LlmProfile | None:
+def other_profile(row: Connection, other: dict[str, Any]) -> LlmProfile | None:
     """Return the default model's profile with another model. What a test found isn't taken over."""
     usual = llm_profile(row)
     if usual is None:
         return None
     bare = LlmProfile(
         base_url=usual.base_url,
-        model=other.model,
+        model=other["model"],
         api_key=usual.api_key,
         kind=usual.kind,
-        price_in=stored_price(other.prices.get("in")),
-        price_out=stored_price(other.prices.get("out")),
+        price_in=stored_price(other["prices"].get("in")),
+        price_out=stored_price(other["prices"].get("out")),
         timeout=usual.timeout,
         embedding_model=usual.embedding_model,
     )
@@ -317,7 +303,7 @@ def names_of_models() -> list[str]:
     """Return the names of all models that can be asked, the default one first."""
     row = stored(MODEL)
     usual = effective(row, "model")
-    return [usual, *(one.model for one in other_models(row))] if usual else []
+    return [usual, *(one["model"] for one in other_models(row))] if usual else []
 
 
 def named_model(name: str, *, owner: User) -> LanguageModel | None:
@@ -326,7 +312,7 @@ def named_model(name: str, *, owner: User) -> LanguageModel | None:
     if model is None:
         return None
     row = stored(MODEL)
-    found = next((one for one in other_models(row) if one.model == name), None)
+    found = next((one for one in other_models(row) if one["model"] == name), None)
     profile = (other_profile(row, found) if found else None) or model.profile
     if key := own_key_for(owner, profile):
         profile = replace(profile, api_key=key)
@@ -343,8 +329,11 @@ def forecast_profiles() -> tuple[LlmProfile | None, dict[str, LlmProfile]]:
         return None, {}
     row = stored(MODEL)
     others = other_models(row)
-    named = {one.model: found for one in others if (found := other_profile(row, one))}
-    used = [usual, *(named[one.model] for one in others if one.tasks and one.model in named)]
+    named = {one["model"]: found for one in others if (found := other_profile(row, one))}
+    used = [
+        usual,
+        *(named[one["model"]] for one in others if one["tasks"] and one["model"] in named),
+    ]
     prices = [(each.price_in, each.price_out) for each in used]
     if any(None in pair for pair in prices):
         return replace(usual, price_in=None, price_out=None), named

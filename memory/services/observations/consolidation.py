@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -44,26 +43,18 @@ _INSIGHT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One message of a transcript. `role` is user or assistant. Other roles are ignored."""
-
-    role: str
-    content: str
-
-
 def source_of(session_id: object) -> str:
     """Return the source of observations from this session (R108)."""
     return f"session:{session_id}"
 
 
-def turns_of(session: Session) -> list[Turn]:
-    """Return a stored session's transcript, in order and without citation marks.
+def turns_of(session: Session) -> list[tuple[str, str]]:
+    """Return the roles and texts of a stored session's transcript, in order and without citation marks.
 
     The list of memory files and failed answers are left out.
     """
     said = session.messages.filter(is_index=False, state=Message.State.DONE).order_by("position")
-    return [Turn(one.role, without_marks(one.content)) for one in said]
+    return [(one.role, without_marks(one.content)) for one in said]
 
 
 def trust_in_answers(user: str, answers: str = Trust.AGENT) -> Trust:
@@ -72,7 +63,7 @@ def trust_in_answers(user: str, answers: str = Trust.AGENT) -> Trust:
 
 
 def lines_in(
-    turns: Sequence[Turn], *, user: Trust, assistant: Trust, is_finished: bool = True
+    turns: Sequence[tuple[str, str]], *, user: Trust, assistant: Trust, is_finished: bool = True
 ) -> list[Line]:
     """Return the observations in a transcript, in order, at most one per message (R105 to R107).
 
@@ -81,7 +72,7 @@ def lines_in(
     `user` and `assistant` are the trust of each role's text. Suspected prompt injection is
     quarantined, unless it is the owner's own text, so that it never reaches a prompt.
     """
-    spoken = [(turn.role, clean(turn.content)[0].strip()) for turn in turns if turn.role in _SPOKEN]
+    spoken = [(role, clean(text)[0].strip()) for role, text in turns if role in _SPOKEN]
     answers = [text for role, text in spoken if role == "assistant" and width(text) > LEAST_SUMMARY]
     summary = cut(answers[-1], MOST) if answers and is_finished else ""
     found: dict[str, Line] = {}

@@ -22,35 +22,32 @@ from memory.services.notes.saving import check_put_back
 Along = Mapping[Any, Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Dependents:
-    """Rows that reference a record by a foreign key, and how to count them in words."""
-
-    model: type[Model]
-    path: str
-    many: Any  # an ngettext_lazy with %(n)s, for which the stubs have no type
+# Rows that reference a record: their model, the foreign key, and an ngettext_lazy with %(n)s that
+# counts them, for which the stubs have no type.
+Dependents = tuple[type[Model], str, Any]
 
 
 def count_dependents(wanted: Iterable[tuple[Dependents, Sequence[Any]]]) -> dict[Any, list[str]]:
     """Return the dependent rows of each record, by ID and in words; one query for all kinds."""
     asked = list(wanted)
     parts = [
-        hanging.model._default_manager.filter(**{f"{hanging.path}__in": ids})
+        model._default_manager.filter(**{f"{path}__in": ids})
         .order_by()
-        .values(hanging.path)
+        .values(path)
         .annotate(
-            on=F(hanging.path),
+            on=F(path),
             place=Value(place, output_field=IntegerField()),
             number=Count("pk"),
         )
         .values("on", "place", "number")
-        for place, (hanging, ids) in enumerate(asked)
+        for place, ((model, path, _many), ids) in enumerate(asked)
     ]
     found: dict[Any, list[str]] = {}
     if parts:
         rows = parts[0].union(*parts[1:], all=True) if parts[1:] else parts[0]
         for row in sorted(rows, key=lambda row: row["place"]):
-            words = str(asked[row["place"]][0].many % {"n": row["number"]})
+            (_model, _path, many), _ids = asked[row["place"]]
+            words = str(many % {"n": row["number"]})
             found.setdefault(row["on"], []).append(words)
     return found
 
@@ -180,14 +177,14 @@ _KINDS: dict[str, RecordKind] = {
     "snapshot": RecordKind(
         _("snapshot"),
         many=ngettext_lazy("%(n)s snapshot", "%(n)s snapshots", "n"),
-        hanging=(Dependents(SnapshotItem, "snapshot", _ITEMS),),
+        hanging=((SnapshotItem, "snapshot", _ITEMS),),
     ),
     "memoryfile": RecordKind(
         _("memory file"),
         restore_state=put_file_back,
         many=ngettext_lazy("%(n)s memory file", "%(n)s memory files", "n"),
         derived=("summary", "summary_by", "size", "blame"),
-        hanging=(Dependents(Section, "file", _SECTIONS),),
+        hanging=((Section, "file", _SECTIONS),),
     ),
     "fileentry": RecordKind(
         _("file entry"),
@@ -199,7 +196,7 @@ _KINDS: dict[str, RecordKind] = {
     "session": RecordKind(
         _("conversation"),
         many=ngettext_lazy("%(n)s conversation", "%(n)s conversations", "n"),
-        hanging=(Dependents(Message, "session", _MESSAGES),),
+        hanging=((Message, "session", _MESSAGES),),
     ),
 }
 

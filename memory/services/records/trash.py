@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -28,6 +28,7 @@ from django.db.models import (
     Value,
 )
 from django.db.models.functions import Cast, Concat
+from django.http import QueryDict
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -63,6 +64,8 @@ _NAMED = ("title", "name", "key", "path", "url")
 _ALONG = ("topicfact", "observation", "note")  # what can go to Trash with a run
 _SAYING = ("content", "text", "body", "value")
 EMPTY_SECONDS = 10.0  # how long a person waits; the next request continues
+Query = Mapping[str, str]  # the page's filters as they are in its URL; invalid ones are ignored
+Kinds = Iterable[tuple[str, QuerySet[Any]]]  # rows of each kind of record, with its name
 
 
 @dataclass(slots=True)
@@ -105,63 +108,46 @@ class TrashRow:
         return reverse("memory:record-purge", args=[self.record_type, self.pk])
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """The page's filters from its URL; invalid ones are ignored."""
-
-    record_type: str = ""
-    words: str = ""
-    who: str = ""
-
-    @classmethod
-    def of(cls, query: Any) -> Filters:
-        """Read them from a query string."""
-        kind = choice_sent(query, "type", record_models())
-        words = one_line(words_sent(query, most=LONGEST_SEARCH))
-        return cls(kind, words, choice_sent(query, "who", WHO))
-
-    @property
-    def is_narrowed(self) -> bool:
-        return bool(self.record_type or self.words or self.who)
+def is_narrowed(query: Query) -> bool:
+    """Whether the page's filters can hide records."""
+    return bool(_type_sent(query) or words_sent(query) or _who_sent(query))
 
 
-def found(user: User, wanted: Filters) -> Iterator[tuple[str, QuerySet[Any]]]:
-    """Yield each kind of record with those of the user's that match."""
-    for name, rows in trashed(user, wanted.record_type):
-        if not wanted.is_narrowed and name in _ALONG:
+def _type_sent(query: Query) -> str:
+    return choice_sent(query, "type", record_models())
+
+
+def _who_sent(query: Query) -> str:
+    return choice_sent(query, "who", WHO)
+
+
+def found(user: User, query: Query) -> Kinds:
+    """Yield each kind of record with those of the user's that match the page's filters."""
+    who = _who_sent(query)
+    for name, rows in trashed(user, _type_sent(query)):
+        if name in _ALONG and not is_narrowed(query):
             rows = rows.exclude(pk__in=_trashed_with_another(user))
-        for word in wanted.words.split():
+        for word in words_sent(query, most=LONGEST_SEARCH).split():
             rows = rows.filter(_says(rows.model, word))
-        yield name, _by_whom(rows, user, wanted.who) if wanted.who else rows
+        yield name, _by_whom(rows, user, who) if who else rows
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedRecords:
-    """The records of a bulk action: the selected ones, else all that match the page's filters."""
+def selected(user: User, form: QueryDict) -> Kinds | None:
+    """Return the records of a bulk action: the selected ones, or all that match the filters.
 
-    wanted: Filters = Filters()
-    keys: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, query: Any) -> SelectedRecords | None:
-        """Read them from a form; None if nothing is selected."""
-        if "all" in query:
-            return cls(Filters.of(query))
-        keys = query.getlist("record")[:PAGE]
-        return cls(keys=keys) if keys else None
-
-    def rows(self, user: User) -> Iterator[tuple[str, QuerySet[Any]]]:
-        if not self.keys:
-            yield from found(user, self.wanted)
-            return
-        ids: dict[str, list[UUID]] = {}
-        for key in self.keys:
-            record_type, _colon, text = key.partition(":")
-            if pk := uuid_of(text):
-                ids.setdefault(record_type, []).append(pk)
-        for name, rows in trashed(user):
-            if name in ids:
-                yield name, rows.filter(pk__in=ids[name])
+    None if nothing is selected.
+    """
+    if "all" in form:
+        return found(user, form)
+    ids: dict[str, list[UUID]] = {}
+    keys = form.getlist("record")[:PAGE]
+    for key in keys:
+        record_type, _colon, text = key.partition(":")
+        if pk := uuid_of(text):
+            ids.setdefault(record_type, []).append(pk)
+    rows_by_name = trashed(user)
+    chosen = ((name, rows.filter(pk__in=ids[name])) for name, rows in rows_by_name if name in ids)
+    return chosen if keys else None
 
 
 def _trashed_with_another(user: User) -> QuerySet[Any]:
@@ -203,9 +189,7 @@ def _by_whom(rows: QuerySet[Any], user: User, who: str) -> QuerySet[Any]:
     return rows.filter(moved_by=own) if who == "you" else rows.exclude(moved_by=own)
 
 
-def trashed(
-    user: User, record_type: str = "", *, scopes: Sequence[str] | None = None
-) -> Iterator[tuple[str, QuerySet[Any]]]:
+def trashed(user: User, record_type: str = "", *, scopes: Sequence[str] | None = None) -> Kinds:
     """Yield each kind of record with the user's records in Trash.
 
     Files of the watched folder aren't among them: they stay on disk.  With `scopes`, only those
@@ -233,16 +217,16 @@ def page(
     cursor: str = "",
     size: int = PAGE,
     scopes: Sequence[str] | None = None,
-    wanted: Filters | None = None,
+    query: Query | None = None,
 ) -> Page:
     """Return one page of Trash, latest first: two queries, and one for what is restored along.
 
-    `scopes` as in `trashed`; `wanted` filters it for a person's page, which shows what is
+    `scopes` as in `trashed`; `query` filters it for a person's page, which shows what is
     restored along.
     """
     fields = ("trashed_at", "id", "record_type")
     parts = []
-    kinds = found(user, wanted) if wanted else trashed(user, record_type, scopes=scopes)
+    kinds = trashed(user, record_type, scopes=scopes) if query is None else found(user, query)
     for name, rows in kinds:
         behind = keyset(rows, by="trashed_at", falling=True, cursor=cursor)
         named = behind.annotate(record_type=Value(name, output_field=CharField()))
@@ -256,7 +240,7 @@ def page(
         rows_found = list(union.order_by("-trashed_at", "-id")[: size + 1])
     rows_shown = [TrashRow(row["record_type"], row["id"], row["trashed_at"]) for row in rows_found]
     _name(user, rows_shown[:size])
-    if wanted:
+    if query is not None:
         _add_restored_with(rows_shown[:size])
     last = rows_shown[size - 1] if len(rows_found) > size else None
     return Page(rows_shown[:size], cursor_of(last.trashed_at, last.pk) if last else None)
@@ -308,17 +292,14 @@ def deletion_summary(record: Remembered) -> list[str]:
     return told
 
 
-def counts(user: User, chosen: SelectedRecords | None = None) -> dict[str, int]:
-    """Return how many records of each kind are in Trash, without empty kinds.
-
-    With `chosen`, only those are counted.
-    """
+def counts(kinds: Kinds) -> dict[str, int]:
+    """Return how many records of each kind there are, without empty kinds."""
     parts = [
         rows.order_by()
         .annotate(record_type=Value(name, output_field=CharField()))
         .values("record_type")
         .annotate(number=Count("pk"))
-        for name, rows in (chosen.rows(user) if chosen else trashed(user))
+        for name, rows in kinds
     ]
     if not parts:
         return {}
@@ -332,16 +313,10 @@ def word() -> str:
 
 
 def empty(
-    user: User,
-    *,
-    typed: str,
-    by: Actor,
-    seconds: float = EMPTY_SECONDS,
-    older_than: int = 0,
-    chosen: SelectedRecords | None = None,
+    kinds: Kinds, *, typed: str, by: Actor, seconds: float = EMPTY_SECONDS, older_than: int = 0
 ) -> Counter[str]:
-    """Permanently delete records in Trash, for at most `seconds`: all, the selected, or the older
-    ones. Return how many are `gone`, had to be `kept`, or are `left` for the next time.
+    """Permanently delete records in Trash, for at most `seconds`: all, or only the older ones.
+    Return how many are `gone`, had to be `kept`, or are `left` for the next time.
 
     `older_than` is in days.  Raises InvalidValue unless `typed` is the word.  Records deleted in
     the meantime stay.
@@ -352,7 +327,7 @@ def empty(
         raise InvalidValue(problem, errors={"word": [problem]})
     until, done = time.monotonic() + seconds, Counter[str]()
     before = timezone.now() - timedelta(days=older_than)
-    for _name_of, rows in chosen.rows(user) if chosen else trashed(user):
+    for _name_of, rows in kinds:
         rows = rows.filter(trashed_at__lte=before)
         # Oldest first: a replaced note goes before the one that replaced it.
         keys = list(rows.order_by("created", "pk").values_list("pk", flat=True))
@@ -390,14 +365,14 @@ MOST = 1_000  # of one request
 SECONDS = 15.0
 
 
-def restore_chosen(user: User, chosen: SelectedRecords) -> record_acts.BulkResult:
+def restore_chosen(user: User, kinds: Kinds) -> record_acts.BulkResult:
     """Restore the selected records one by one, within the time limit of a request.
 
     Newest first: a replacement comes before what it replaced.
     """
     ids = [
         (created, model_name, pk)
-        for model_name, rows in chosen.rows(user)
+        for model_name, rows in kinds
         for created, pk in rows.order_by("-created").values_list("created", "pk")[:MOST]
     ]
     ids.sort(key=lambda one: one[0], reverse=True)

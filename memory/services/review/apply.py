@@ -62,19 +62,7 @@ class MergeConflict(MemoryRefused):
 
 # A proposal, its edited content, who accepts it, and the token of the text they saw ("" is the one that
 # the proposal is based on).
-CarryOut = Callable[[Proposal, Mapping[str, Any], Actor, str], ApplyResult]
-
-
-@dataclass(frozen=True, slots=True)
-class ProposalHandler:
-    """How proposals for one record type are checked and applied.
-
-    `check` raises InvalidValue or LimitReached for what could never be stored, so that the agent learns
-    it immediately; `perform` stores it as the person's own.
-    """
-
-    check: Callable[[Proposal], None]
-    perform: CarryOut
+Perform = Callable[[Proposal, Mapping[str, Any], Actor, str], ApplyResult]
 
 
 def why_of(proposal: Proposal) -> str:
@@ -149,9 +137,6 @@ def _act(proposal: Proposal, content: str, by: Actor) -> Act:
 
 def _applied(saved: SaveResult) -> ApplyResult:
     return ApplyResult(saved.file, saved.merged, saved.warnings)
-
-
-FILES = ProposalHandler(_check, _perform)
 
 
 _MORE = ("stability", "ttl_days", "tags", "confidence", "sensitivity", "evidence", "scope")
@@ -352,8 +337,15 @@ def _remember(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, _seen: s
     return ApplyResult(first, others=tuple(others))
 
 
-APPLY: dict[str, ProposalHandler] = {
-    "memoryfile": FILES,
-    "note": ProposalHandler(_check_note, _write_note),
-    "observation": ProposalHandler(_check_observations, _remember),
+# Store a proposal of each record type, as the person's own.
+APPLY: dict[str, Perform] = {
+    "memoryfile": _perform,
+    "note": _write_note,
+    "observation": _remember,
+}
+# Raise InvalidValue or LimitReached for what could never be stored, so that the agent learns it at once.
+CHECKS: dict[str, Callable[[Proposal], None]] = {
+    "memoryfile": _check,
+    "note": _check_note,
+    "observation": _check_observations,
 }

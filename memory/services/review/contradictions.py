@@ -110,7 +110,7 @@ def also_known(owner: User, text: str, *, but: Any = None) -> list[Known]:
             (one for mine in asked for one in texts.differences(of_record, mine)), None
         )
         if different is not None:
-            found.append(Known(record, name, different.old, different.kind, different.new))
+            found.append(Known(record, name, *different))
     return found[:MOST_KNOWN]
 
 
@@ -249,7 +249,7 @@ def _different_or_same(theirs: Sequence[str], ours: Sequence[str]) -> Pairs:
     found: Pairs = {}
     for mine in ours:
         for one in theirs:
-            reason: str = next((it.kind for it in texts.differences(one, mine)), "")
+            reason: str = next((kind for _old, kind, _new in texts.differences(one, mine)), "")
             if not reason and file_lines.can_be_repeated(mine) and is_near(one, mine):
                 reason = Conflict.Reason.SIMILAR
             if reason:

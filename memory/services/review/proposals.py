@@ -37,7 +37,7 @@ from memory.models.history import as_json
 from memory.models.proposals import PROPOSAL_LIFETIME
 from memory.services.notes.saving import LONGEST_SCOPE
 from memory.services.review import risks
-from memory.services.review.apply import APPLY, MERGE, ApplyResult, lines_of
+from memory.services.review.apply import APPLY, CHECKS, MERGE, ApplyResult, lines_of
 from memory.services.review.risks import HoldReasons, Risk, Write, found_risks
 
 MOST_WAITING = 1_000  # of one owner
@@ -140,7 +140,7 @@ def hold(
         reason=shorten(clean(why)[0], LONGEST_REASON),
         held_because=held,
     )
-    APPLY[record_type].check(proposal)
+    CHECKS[record_type](proposal)
     risks.rate(proposal, held)
     with transaction.atomic():
         User.objects.select_for_update(no_key=True).get(pk=owner.pk)
@@ -242,7 +242,7 @@ def perform(held: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> 
         # `hold` and imports refuse unknown types, but another version of Beacon could have stored one.
         said = _("This version of Beacon can’t store “%(kind)s”. Reject the proposal instead.")
         raise MemoryRefused(said % {"kind": shorten(held.record_type, 40)})
-    return APPLY[held.record_type].perform(held, wanted, by, seen)
+    return APPLY[held.record_type](held, wanted, by, seen)
 
 
 def _written(held: Proposal, applied: ApplyResult, by: Actor, last: int) -> list[list[Any]]:

@@ -23,7 +23,6 @@ from memory.models.remembered import in_scopes
 from memory.services.search import names
 from memory.services.search.filters import Narrowing, among_of, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS
-from memory.services.search.names import Group
 from memory.services.search.query import FOR_AGENTS, Question
 
 PAGE, MOST = 30, 100  # records of a page, and that can be asked for
@@ -55,13 +54,13 @@ class Mention:
 
 @dataclass(slots=True)
 class About:
-    """Everything about a name.
+    """Everything about a name. `names` are the main name and its aliases.
 
     `read` is the number of records, the newest ones, that `beside` comes from, and `trusts` are theirs.
     `beside` has the names in the same records, each with its key and in how many of them it is.
     """
 
-    group: Group
+    names: list[str]
     total: int = 0
     counts: dict[str, int] = field(default_factory=dict)  # by type
     months: list[tuple[date, int]] = field(default_factory=list)  # those with records, in order
@@ -96,14 +95,14 @@ def about(
     text that isn't a name, or an unknown type.
     """
     owner = reader.owner
-    found = About(names.group_of(owner, name))
+    found = About(names.names_of(owner, name))
     filters = FOR_AGENTS if reader.is_agent else ()
     question = Question("", "", filters=filters)
     asked = narrowing_of(owner, question, {"now": timezone.now()})
     listed = {kind.type for kind in narrowing_of(owner, question, {"types": types}).kinds}
     if reader.is_agent:
-        found.group = _readable(found.group, names.checked(name), reader, asked)
-    parts = _parts(reader, asked, names.queries_of(owner, found.group))
+        found.names = _readable(found.names, names.checked(name), reader, asked)
+    parts = _parts(reader, asked, names.queries_of(owner, found.names))
     if not parts:
         return found
     _count(found, parts, str(asked.zone))
@@ -117,18 +116,16 @@ def about(
     return found
 
 
-def _readable(group: Group, name: str, reader: Reader, asked: Narrowing) -> Group:
-    """Return the group without the aliases that occur only in records the agent can't read."""
-    if len(group.names) < 2:
-        return group
-    kept = [one for one in group.names if _is_readable(one, reader, asked)]
-    if name_key(name) not in map(name_key, kept):
-        return Group(name, (name,))
-    return Group(kept[0], tuple(kept))
+def _readable(all_names: list[str], name: str, reader: Reader, asked: Narrowing) -> list[str]:
+    """Return the names without the aliases that occur only in records the agent can't read."""
+    if len(all_names) < 2:
+        return all_names
+    kept = [one for one in all_names if _is_readable(one, reader, asked)]
+    return kept if name_key(name) in map(name_key, kept) else [name]
 
 
 def _is_readable(name: str, reader: Reader, asked: Narrowing) -> bool:
-    parts = _parts(reader, asked, names.queries_of(reader.owner, Group(name, (name,))))
+    parts = _parts(reader, asked, names.queries_of(reader.owner, [name]))
     if not parts:
         return False
     sql, params = _union(parts, "1 AS one")
@@ -255,7 +252,7 @@ def _look_beside(found: About, parts: Sequence[_Part], reader: Reader) -> None:
     together = [some for _trust, some in newest]
     found.trusts = frozenset(trust for trust, some in newest if some)
     found.read = len(together)
-    own = set(found.group.keys)
+    own = set(map(name_key, found.names))
     counts: Counter[str] = Counter()
     forms: dict[str, Name] = {}
     for some in together:

@@ -229,20 +229,11 @@ def without_parts(names: Sequence[Figures], kept: Collection[str]) -> list[Figur
 # --- matching -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A name with its aliases: all names of one thing."""
+def names_of(owner: Any, name: str) -> list[str]:
+    """Return all names of whatever `name` refers to, its main name first.
 
-    name: str
-    names: tuple[str, ...]
-
-    @property
-    def keys(self) -> list[str]:
-        return [name_key(name) for name in self.names]
-
-
-def group_of(owner: Any, name: str) -> Group:
-    """Return all names of whatever `name` refers to.  Raises InvalidValue if it isn't a name."""
+    Raises InvalidValue if it isn't a name.
+    """
     name = checked(name)
     key = name_key(name)
     rows = list(NameAlias.objects.of(owner))
@@ -251,16 +242,16 @@ def group_of(owner: Any, name: str) -> Group:
     others = [row for row in rows if row.target_key == target_key]
     if own is None and others:
         target = others[0].target
-    return Group(target, (target, *(row.name for row in others)))
+    return [target, *(row.name for row in others)]
 
 
-def queries_of(owner: Any, group: Group) -> dict[str, str]:
-    """Return the tsquery for records that contain a name of the group, by language; two queries.
+def queries_of(owner: Any, group: Iterable[str]) -> dict[str, str]:
+    """Return the tsquery for records that contain one of these names, by language; two queries.
 
     A word that is mostly written in small letters counts only with a capital one, as “Apple”.
     """
     language = language_of(owner)
-    forms = [Name(name, True) for name in group.names]
+    forms = [Name(name, True) for name in group]
     figures = judged(owner, forms)
     parts = []
     for name in forms:

@@ -60,6 +60,7 @@ class Filter:
     field: str
     values: tuple[str, ...]
     negated: bool = False
+    text: str = ""  # as it was typed, for a chip
 
 
 NOT_PAUSED = Filter("is", ("paused",), negated=True)  # the index has it, see `filters._add_rules`
@@ -292,22 +293,12 @@ _CHIP_TOKEN = re.compile(
 _NEEDS_QUOTES = re.compile(r"[\s,\"]")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A word of the query text, or an operator with its name and values for a chip."""
-
-    text: str
-    field: str = ""
-    values: tuple[str, ...] = ()
-    negated: bool = False
-
-
-def _tokens(text: str) -> list[Token]:
+def _tokens(text: str) -> list[Filter]:
     """Return the tokens of the text, in which a negated operator has no name yet."""
     return [
-        Token(found.group(), found["name"].casefold(), _split(found["values"]))
+        Filter(found["name"].casefold(), _split(found["values"]), text=found.group())
         if found["name"]
-        else Token(found.group())
+        else Filter("", (), text=found.group())
         for found in _CHIP_TOKEN.finditer(text)
     ]
 
@@ -324,7 +315,7 @@ def written(field: str, values: Iterable[str]) -> str:
     return f"{field}:{','.join(quoted)}"
 
 
-def apart(text: str) -> tuple[list[Token], str]:
+def apart(text: str) -> tuple[list[Filter], str]:
     """Return the operators of the text, and the text without them."""
     operators, rest = [], []
     for token in _tokens(text):
@@ -332,7 +323,7 @@ def apart(text: str) -> tuple[list[Token], str]:
         name = negated[1].casefold() if negated else token.field
         if _SAME.get(name, name) in OPERATORS:
             values = _split(negated[2]) if negated else token.values
-            operators.append(Token(token.text, name, values, bool(negated)))
+            operators.append(Filter(name, values, bool(negated), token.text))
         else:
             rest.append(token.text)
     return operators, " ".join(rest)

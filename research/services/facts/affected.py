@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
@@ -39,24 +38,6 @@ MOST_OF_A_CHANGE = 3
 _KINDS = (Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE, Note.Kind.USER)
 _OWN = (Trust.OWNER, Trust.AGENT)
 _MARK = re.compile(r"^\s*(?:[-*+]|\d+[.)]|#+|>)\s+")
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A line that a change meets, with its current text."""
-
-    found: AffectedLine
-    text: str
-    record: Note | Section
-
-    @property
-    def url(self) -> str:
-        return self.record.get_absolute_url()
-
-    @property
-    def place(self) -> str:
-        """Return where it is: a file's path, or "" for a note."""
-        return self.record.file.path if isinstance(self.record, Section) else ""
 
 
 def lines_of(text: str) -> Iterator[tuple[str, str]]:
@@ -152,8 +133,10 @@ def _dismissed(topic: Topic) -> dict[tuple[Any, str], list[str]]:
 # --- showing ---
 
 
-def shown(rows: Sequence[AffectedLine], *, is_private: bool = True) -> list[Shown]:
-    """Return the lines as they are now, in two queries. Those that no longer exist are left out.
+def shown(rows: Sequence[AffectedLine], *, is_private: bool = True) -> list[AffectedLine]:
+    """Return the lines with their current `text` and `record`, in two queries.
+
+    Those that no longer exist are left out.
 
     `is_private` is False for messages that leave Beacon. They don't quote sensitive records, nor
     those of a sensitive topic.
@@ -174,30 +157,31 @@ def shown(rows: Sequence[AffectedLine], *, is_private: bool = True) -> list[Show
             continue
         text = dict(lines_of(record.content)).get(row.line_key, "")
         if text:
-            found.append(Shown(row, text, record))
+            row.record, row.text = record, text
+            found.append(row)
     return found
 
 
-def of_items(items: Iterable[int], *, is_private: bool = True) -> dict[int, list[Shown]]:
+def of_items(items: Iterable[int], *, is_private: bool = True) -> dict[int, list[AffectedLine]]:
     """Return the lines that each delta item affects, in three queries."""
     rows = AffectedLine.objects.standing().filter(item__in=list(items))
-    by_item: dict[int, list[Shown]] = defaultdict(list)
+    by_item: dict[int, list[AffectedLine]] = defaultdict(list)
     for one in shown(list(rows), is_private=is_private):
-        by_item[one.found.item_id].append(one)
+        by_item[one.item_id].append(one)
     return by_item
 
 
-def of_unread(user: User) -> dict[Any, list[Shown]]:
+def of_unread(user: User) -> dict[Any, list[AffectedLine]]:
     """Return the lines that unread changes affect, by topic, the surest first.  Three queries."""
     unread = Q(item__run__report__read_at=None, item__run__report__trashed_at=None)
     rows = (
         AffectedLine.objects.of(user).standing().filter(unread, item__run__topic__trashed_at=None)
     )
-    by_topic: dict[Any, list[Shown]] = defaultdict(list)
+    by_topic: dict[Any, list[AffectedLine]] = defaultdict(list)
     for one in shown(
         list(rows.select_related("item__run").order_by("-score", "-created", "item")[:60])
     ):
-        by_topic[one.found.item.run.topic_id].append(one)
+        by_topic[one.item.run.topic_id].append(one)
     return by_topic
 
 

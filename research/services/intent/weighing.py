@@ -43,13 +43,7 @@ LONGEST_WHY = 300
 TOKENS_AN_ITEM = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One changed fact to judge."""
-
-    status: str
-    sentence: str
-    previous: str = ""
+Item = Change | DeltaItem  # one changed fact to judge
 
 
 class Judgement(BaseModel):
@@ -153,7 +147,7 @@ def _by_model(
 
 
 def _gives_orders(item: Item) -> bool:
-    return bool(injection_reason(f"{item.sentence}\n{item.previous}"))
+    return bool(injection_reason(f"{item.sentence}\n{item.previous_text}"))
 
 
 def _why(one: Judgement) -> str:
@@ -169,7 +163,12 @@ def _messages(
         "intent": for_prompt(intent),
         "also": [for_prompt(shorten(one_line(text), 400)) for text in also[-MOST_EXAMPLES:]],
         "items": [
-            (number, item.status, for_prompt(one_line(item.sentence)), for_prompt(item.previous))
+            (
+                number,
+                item.status,
+                for_prompt(one_line(item.sentence)),
+                for_prompt(item.previous_text),
+            )
             for number, item in items.items()
         ],
     }
@@ -273,7 +272,7 @@ def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> dict[
     verdicts, warning, judge = weigh(
         intent,
         also,
-        [Item(item.status, item.sentence, item.previous_text) for item in items],
+        items,
         about=topic.title,
         owner=topic.owner,
         source=str(by),

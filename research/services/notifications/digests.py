@@ -29,6 +29,7 @@ from beacon_site.text.dates import zone_of
 from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import SYSTEM, Actor
 from research.models import (
+    AffectedLine,
     Delivery,
     DeltaItem,
     Digest,
@@ -240,7 +241,7 @@ class TopicPart:
     summary: str = ""  # of a first report
     failed: Run | None = None  # the last failed run
     withheld: int = 0
-    affects: list[affected.Shown] = field(default_factory=list)  # lines of memory that changes meet
+    affects: list[AffectedLine] = field(default_factory=list)  # lines of memory that changes meet
 
     @property
     def url(self) -> str:
@@ -400,15 +401,15 @@ def _rows_of(runs: Iterable[int]) -> dict[int, list[DeltaItem]]:
 def _affects(
     runs: list[Run],
     rows: dict[int, list[DeltaItem]],
-    met: Mapping[int, list[affected.Shown]],
-) -> list[affected.Shown]:
+    met: Mapping[int, list[AffectedLine]],
+) -> list[AffectedLine]:
     """Return the lines that one topic's changes affect, each once, with the latest change."""
-    found: dict[tuple[Any, str], affected.Shown] = {}
+    found: dict[tuple[Any, str], AffectedLine] = {}
     for run in runs:
         for row in rows.get(run.pk, []):
             for one in met.get(row.pk, ()):
-                one.found.item = row
-                found[one.found.record_id, one.found.line_key] = one
+                one.item = row
+                found[one.record_id, one.line_key] = one
     return list(found.values())
 
 

@@ -1,6 +1,6 @@
 """Compare two runs of a topic: facts, the words of their reports, or sources and settings.
 
-URL -> Asked -> Pair (of runs with a report) -> the view. Facts: the histories of the facts and the
+URL -> Pair (of runs with a report) -> the view. Facts: the histories of the facts and the
 delta items of the runs between form chains (a changed fact continues in its successor), each shown as
 one Entry: new, changed, contradicted, gone, passing, confirmed, quiet or the same.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -433,26 +433,7 @@ _BULLET = re.compile(r"\s*[-*+]\s")
 _ESCAPED = re.compile(r"\\([^\w\s])")
 
 
-@dataclass(frozen=True, slots=True)
-class CompareParams:
-    """The parameters of the URL, as written."""
-
-    older: str = ""
-    newer: str = ""
-    view: str = "facts"
-    is_side_by_side: bool = False
-    is_whole: bool = False
-
-    @classmethod
-    def of(cls, query: Any) -> CompareParams:
-        """Read it from a URL's query. An unknown view becomes the first one."""
-        return cls(
-            older=query.get("from", "").strip()[:20],
-            newer=query.get("to", "").strip()[:20],
-            view=choice_sent(query, "view", VIEWS, "facts"),
-            is_side_by_side=query.get("layout") == "side",
-            is_whole=query.get("show") == "all",
-        )
+Query = Mapping[str, str]  # of the page's URL; an unknown view is the first one
 
 
 @dataclass(slots=True)
@@ -502,7 +483,7 @@ def choices_of(topic: Topic) -> list[SavedRun]:
     ]
 
 
-def chosen(choices: Sequence[SavedRun], asked: CompareParams) -> Pair:
+def chosen(choices: Sequence[SavedRun], query: Query) -> Pair:
     """Return the requested pair, with defaults for what is missing.
 
     Without either: the last report that was read and the latest, or the last two. With one of them:
@@ -511,7 +492,7 @@ def chosen(choices: Sequence[SavedRun], asked: CompareParams) -> Pair:
     pair = Pair(choices)
     if len(choices) < 2:
         return pair
-    older, newer = (_named(pair, text) for text in (asked.older, asked.newer))
+    older, newer = (_named(pair, query.get(name, "").strip()[:20]) for name in ("from", "to"))
     if newer is None and older is None:
         newer, older = choices[-1], choices[-2]
         read = [one for one in choices if one.is_read]
@@ -548,13 +529,17 @@ def _named(pair: Pair, text: str) -> SavedRun | None:
 # --- context ---
 
 
-def context(topic: Topic, asked: CompareParams) -> dict[str, Any]:
+def context(topic: Topic, query: Query) -> dict[str, Any]:
     """Return the page's context in one query, plus one to three for its view."""
     choices = choices_of(topic)
-    pair = chosen(choices, asked)
+    pair = chosen(choices, query)
+    view = choice_sent(query, "view", VIEWS, "facts")
+    is_whole = query.get("show") == "all"
     shown: dict[str, Any] = {
         "topic": topic,
-        "asked": asked,
+        "view": view,
+        "is_side_by_side": query.get("layout") == "side",
+        "is_whole": is_whole,
         "pair": pair,
         "choices": list(reversed(choices)),
         "title": _("Compare runs"),
@@ -564,8 +549,8 @@ def context(topic: Topic, asked: CompareParams) -> dict[str, Any]:
     older, newer = pair.two
     numbers = {"older": older.number, "newer": newer.number}
     shown["title"] = _("Run #%(older)d vs. Run #%(newer)d") % numbers
-    shown |= _addresses(topic, asked, pair, pair.two)
-    if asked.view == "facts":
+    shown |= _addresses(topic, query, pair, pair.two)
+    if view == "facts":
         first, last = sorted(numbers.values())
         groups = compare_facts(topic, choices, first, last)
         is_alike = bool(groups) and all(group["kind"] in ALIKE for group in groups)
@@ -573,19 +558,19 @@ def context(topic: Topic, asked: CompareParams) -> dict[str, Any]:
     reports = Report.objects.filter(run__in=(older.pk, newer.pk)).select_related("run")
     by_run = {report.run_id: report for report in reports}
     old, new = by_run[older.pk], by_run[newer.pk]
-    if asked.view == "sources":
+    if view == "sources":
         return shown | compare_sources(topic, old, new)
-    return shown | _texts(old, new, asked)
+    return shown | _texts(old, new, is_whole=is_whole)
 
 
-def _texts(old: Report, new: Report, asked: CompareParams) -> dict[str, Any]:
+def _texts(old: Report, new: Report, *, is_whole: bool) -> dict[str, Any]:
     """Return the diff of the two reports, without citation marks and with unchanged lines folded."""
     bare = [_as_read(_MARKS.sub("", report.body)) for report in (old, new)]
     rows = text_diff.diff(*(f"{text}\n" if text else "" for text in bare))
     # Blank lines only separate paragraphs, so their changes aren't shown.
     rows = [row for row in rows if not row.is_blank]
     changes = sum(row.kind != "same" for row in rows)
-    shown = rows if asked.is_whole else text_diff.folded(rows)
+    shown = rows if is_whole else text_diff.folded(rows)
     return {
         "rows": shown[:MOST_ROWS],
         "headings": {
@@ -617,39 +602,39 @@ def _style_of(report: Report) -> str:
 # --- URLs ---
 
 
-def address(
-    topic: Topic, two: tuple[SavedRun, SavedRun], asked: CompareParams, **other: str
-) -> str:
+def address(topic: Topic, two: tuple[SavedRun, SavedRun], query: Query, **other: str) -> str:
     """Return the URL of a comparison, in the same view unless `other` changes it."""
-    query = {"from": str(two[0].number), "to": str(two[1].number), "view": asked.view}
-    if asked.is_side_by_side:
-        query["layout"] = "side"
-    if asked.is_whole:
-        query["show"] = "all"
-    query = {name: value for name, value in (query | other).items() if value}
-    return reverse("research:compare", args=[topic.slug]) + "?" + urlencode(query)
+    named = {
+        "from": str(two[0].number),
+        "to": str(two[1].number),
+        "view": choice_sent(query, "view", VIEWS, "facts"),
+        "layout": choice_sent(query, "layout", ["side"]),
+        "show": choice_sent(query, "show", ["all"]),
+    }
+    named = {name: value for name, value in (named | other).items() if value}
+    return reverse("research:compare", args=[topic.slug]) + "?" + urlencode(named)
 
 
 def _addresses(
-    topic: Topic, asked: CompareParams, pair: Pair, two: tuple[SavedRun, SavedRun]
+    topic: Topic, query: Query, pair: Pair, two: tuple[SavedRun, SavedRun]
 ) -> dict[str, Any]:
     """Return the page's links: its views, the neighboring pairs, and this pair swapped."""
     beside = {
-        name: {"url": address(topic, other, asked), "pair": other} if other else None
+        name: {"url": address(topic, other, query), "pair": other} if other else None
         for name, other in (("before", pair.stepped(-1)), ("after", pair.stepped(1)))
     }
     return beside | {
         "views": [
             {
                 "label": label,
-                "url": address(topic, two, asked, view=view),
-                "is_current": view == asked.view,
+                "url": address(topic, two, query, view=view),
+                "is_current": view == choice_sent(query, "view", VIEWS, "facts"),
             }
             for view, label in VIEWS.items()
         ],
-        "swap_url": address(topic, (two[1], two[0]), asked),
-        "side_url": address(topic, two, asked, layout="side"),
-        "unified_url": address(topic, two, asked, layout=""),
-        "whole_url": address(topic, two, asked, show="all"),
-        "folded_url": address(topic, two, asked, show=""),
+        "swap_url": address(topic, (two[1], two[0]), query),
+        "side_url": address(topic, two, query, layout="side"),
+        "unified_url": address(topic, two, query, layout=""),
+        "whole_url": address(topic, two, query, show="all"),
+        "folded_url": address(topic, two, query, show=""),
     }

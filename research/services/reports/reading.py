@@ -27,7 +27,14 @@ from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import without_citations
 from beacon_site.text.sentences import ends_like_a_sentence, language_of, split
 from memory.models import Conflict, Note, Topic, TopicFact
-from research.models import CheckedSentence, Correction, DeltaItem, Report, Run
+from research.models import (
+    AffectedLine,
+    CheckedSentence,
+    Correction,
+    DeltaItem,
+    Report,
+    Run,
+)
 from research.models import reports as links
 from research.services.facts import affected
 from research.services.reports import delta_rows
@@ -81,7 +88,7 @@ class Line:
     checked: CheckedSentence | None = None
     corrected: Correction | None = None
     notes: list[Note] = field(default_factory=list)
-    affects: list[affected.Shown] = field(default_factory=list)
+    affects: list[AffectedLine] = field(default_factory=list)
     margin: Margin = field(default_factory=Margin)
 
     @property
@@ -708,7 +715,7 @@ def _add_affected(page: Reading, listed: Sequence[Merged]) -> None:
     for line, one in zip(page.changed, listed, strict=False):
         for item in reversed(one.items):
             for found in told.get(item.pk, ()):
-                place = (found.found.record_id, found.found.line_key)
+                place = (found.record_id, found.line_key)
                 if place not in seen:
                     seen.add(place)
                     line.affects.append(found)

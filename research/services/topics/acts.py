@@ -16,7 +16,7 @@ from beacon_site.text.cleaning import one_line
 from memory.models import Activity, Remembered, Topic, TopicFact
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.services.records.kinds import Dependents, RecordKind, register
+from memory.services.records.kinds import RecordKind, register
 from research import models
 from research.models import Run, RunAlreadyActive
 from research.services.facts import affected
@@ -219,8 +219,8 @@ def register_record_moves() -> None:
             more=topic_editing.state_of,
             purge_page="research:topic-purge",
             hanging=(
-                Dependents(models.Run, "topic", ngettext_lazy("%(n)s run", "%(n)s runs", "n")),
-                Dependents(TopicFact, "topic", ngettext_lazy("%(n)s fact", "%(n)s facts", "n")),
+                (models.Run, "topic", ngettext_lazy("%(n)s run", "%(n)s runs", "n")),
+                (TopicFact, "topic", ngettext_lazy("%(n)s fact", "%(n)s facts", "n")),
             ),
         ),
     )

@@ -95,26 +95,11 @@ class FactRow:
         return at is not None and (confirmed is None or at >= confirmed)
 
 
-@dataclass(slots=True)
-class Facts:
-    """A topic's current facts in order, and those marked as wrong."""
+def facts_of(topic: Topic) -> tuple[list[FactRow], list[FactRow]]:
+    """Return the topic's current facts in order, and those marked as wrong.
 
-    current: list[FactRow]
-    struck: list[FactRow]
-
-    @property
-    def stale(self) -> int:
-        """Return how many current facts went unchecked for too long."""
-        return sum(bool(row.stale) for row in self.current)
-
-    @property
-    def kept(self) -> int:
-        """Return how many current facts runs can't change."""
-        return sum(row.fact.is_kept for row in self.current)
-
-
-def facts_of(topic: Topic) -> Facts:
-    """Return the facts for the topic's page, in three queries, plus up to four for blocked sources."""
+    Three queries, plus up to four for blocked sources.
+    """
     facts = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.RETIRED)
     rows = fact_rows(topic, facts.order_by("position", "created"))
     current = [row for row in rows if row.fact.state == TopicFact.State.CURRENT]
@@ -122,7 +107,7 @@ def facts_of(topic: Topic) -> Facts:
     blocked = staleness.only_blocked(topic, [row.fact for row in current])
     for row in current:
         row.is_only_blocked = row.fact.pk in blocked
-    return Facts(current, sorted(struck, key=lambda row: row.fact.updated, reverse=True))
+    return current, sorted(struck, key=lambda row: row.fact.updated, reverse=True)
 
 
 def fact_rows(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
@@ -33,14 +32,6 @@ LONGEST_NOTES = 4_000  # characters of one track's notes in the writing prompt
 _PAGE = re.compile(r"\s*\[?\bp(\d{1,5})\b\]?")
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
-    """The notes of one track, citing the numbers of the source list."""
-
-    track: str
-    text: str
-
-
 def outcome(work: RunContext) -> TracksOutput:
     """Return the output of the tracks step. Empty if the run has none."""
     is_deep = work.run.depth == TopicSettings.Depth.DEEP
@@ -52,8 +43,8 @@ def opened(work: RunContext) -> list[int]:
     return outcome(work).get("opened", [])
 
 
-def notes(work: RunContext, pages: Sequence[PageText], most: int) -> list[Notes]:
-    """Return the tracks' notes for the writer, at most `most` characters in total.
+def notes(work: RunContext, pages: Sequence[PageText], most: int) -> list[tuple[str, str]]:
+    """Return the tracks' names and notes for the writer, at most `most` characters in total.
 
     `pages` is the writer's numbered list of sources.
     """
@@ -64,8 +55,8 @@ def notes(work: RunContext, pages: Sequence[PageText], most: int) -> list[Notes]
     places = work.run.hits.filter(link__in=by_link).values_list("place", "link")
     numbers = {place: by_link[link] for place, link in places}
     each = min(LONGEST_NOTES, most // len(tracks))
-    told = [Notes(one["track"], _renumbered(one["notes"], numbers)[:each]) for one in tracks]
-    return [one for one in told if one.text]
+    told = [(one["track"], _renumbered(one["notes"], numbers)[:each]) for one in tracks]
+    return [(track, text) for track, text in told if text]
 
 
 def _renumbered(text: str, numbers: dict[int, int]) -> str:

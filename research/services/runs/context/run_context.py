@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import chain
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
@@ -43,13 +43,8 @@ T = TypeVar("T")
 Meanwhile = Callable[[], object] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
-    """The outcome of one of several calls: its index, and its result or error."""
-
-    place: int
-    get: Callable[[], T]
-    failure: BaseException | None
+# The index of one of several calls, and what returns its result or raises its error.
+Outcome = tuple[int, Callable[[], T]]
 
 
 def outcomes(
@@ -68,10 +63,7 @@ def outcomes(
         while futures:
             ready = [future for future in futures if future.done()]
             if ready:
-                yield [
-                    Outcome(futures.pop(future), future.result, future.exception())
-                    for future in ready
-                ]
+                yield [(futures.pop(future), future.result) for future in ready]
             if not look():
                 return
             if futures and not ready:
@@ -409,7 +401,8 @@ class RunContext:
         called several times per second in this thread, and can write to the database.
         """
         batches = self._outcomes([call], 1, to_the_end=True, meanwhile=meanwhile)
-        return next(batches)[0].get()
+        [(_place, get)] = next(batches)
+        return get()
 
     def ask(
         self, purpose: str, messages: Sequence[Message], *, meanwhile: Meanwhile = None, **more: Any

@@ -471,7 +471,7 @@ def _writing_messages(
     model = connections.model_for(work.topic, "write")
     room = (model.profile.context_tokens if model else 32_768) * 2
     notes = inputs.notes(work, pages, room // 4)
-    room -= sum(len(one.text) for one in notes)
+    room -= sum(len(text) for _track, text in notes)
     share = min(depth_of(settings).prompt, _share([len(page.text) for page in pages], room))
     context: dict[str, Any] = {
         "most": MOST_FINDINGS,

@@ -77,20 +77,12 @@ _TOLD = ("service", "link", "domain", "title", "snippet", "published_at")
 _MAY_LACK = ("title", "snippet", "published_at")  # `gave` lists those that a vote has
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The topic's services and the run's queries, each with its place from 0."""
+Order = tuple[dict[str, int], dict[str, int]]
 
-    services: Mapping[str, int]
-    queries: Mapping[str, int]
 
-    @classmethod
-    def of(cls, services: Sequence[str], queries: Sequence[str]) -> Order:
-        return cls(*({name: n for n, name in enumerate(names)} for names in (services, queries)))
-
-    def first(self, votes: Sequence[Mapping[str, Any]]) -> tuple[int, int, int]:
-        """Return the place of the first of these votes: service, query, rank."""
-        return first_vote(votes, self.services, self.queries)
+def order_of(services: Iterable[str], queries: Iterable[str]) -> Order:
+    """Return the places of the topic's services and of the run's queries, each from 0."""
+    return {name: n for n, name in enumerate(services)}, {one: n for n, one in enumerate(queries)}
 
 
 def keep(work: RunContext, answers: Sequence[QueryResult], order: Order, count: int) -> int:
@@ -131,7 +123,7 @@ def _vote(hit: Hit, asked: QueryResult, result: SearchHit, order: Order) -> None
         if name in _MAY_LACK and name not in gave:
             continue
         others = [v for v in hit.queries if name not in _MAY_LACK or name in v["gave"]]
-        if not others or order.first([vote]) < order.first(others):
+        if not others or first_vote([vote], *order) < first_vote(others, *order):
             setattr(hit, name, told[name])
     hit.queries = [*hit.queries, vote]
     if not any("title" in v["gave"] for v in hit.queries):
@@ -216,12 +208,12 @@ def search(work: RunContext) -> StepResult:
     done = [entry for entry in before if not entry["problem"]]
     order = [service.name for service in services]
     calls = _calls(work, services, {(entry["query"], entry["service"]) for entry in done})
-    places = Order.of(order, work.output("plan")["queries"])
+    places = order_of(order, work.output("plan")["queries"])
     place = work.run.hits.count()
     if calls:
         work.check_there_is_something(done)
     for batch in work.batches_of(calls, at_once=AT_ONCE):
-        answers = [asked for outcome in batch for asked in outcome.get()]
+        answers = [asked for _place, get in batch for asked in get()]
         # both the hits and the note of their arrival, while the run is held
         with transaction.atomic():
             place = keep(work, answers, places, place)
@@ -506,13 +498,13 @@ def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
 def _sort_hits(work: RunContext, found: list[Hit]) -> None:
     """Sort the hits by all their votes. See `fused` for the effect of the services' order."""
     services = work.output("search").get("order", [])
-    order = Order.of(services, work.output("plan")["queries"])
+    places, queries = order_of(services, work.output("plan")["queries"])
     found.sort(
         key=lambda hit: (
             not applied_rules.is_always(work.settings, hit),
             not applied_rules.is_boosted(work.settings, hit),
-            -fused(hit.queries, order.services),
-            order.first(hit.queries),
+            -fused(hit.queries, places),
+            first_vote(hit.queries, places, queries),
             hit.place,
         )
     )

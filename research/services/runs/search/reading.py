@@ -76,11 +76,11 @@ def read(work: RunContext) -> StepResult:
     # Library documents need database connections, and there are few of these.
     at_once = 4 if any(hit.link.startswith("library:") for hit in left) else AT_ONCE
     versions: Versions = dict(work.step.output.get("versions", {}))
-    for outcome in work.each_of(calls, at_once=at_once):
-        hit = left[outcome.place]
+    for place, get in work.each_of(calls, at_once=at_once):
+        hit = left[place]
         done += 1
         with transaction.atomic():  # the page is stored only while the run is held
-            keep(work, hit, partial(noting_version, outcome.get, hit, versions), last)
+            keep(work, hit, partial(noting_version, get, hit, versions), last)
             work.progress(
                 _("%(done)d of %(all)d pages · %(domain)s")
                 % {"done": done, "all": len(wanted), "domain": hit.domain},

@@ -16,7 +16,6 @@ from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import joined
 from research.models import DeltaItem, Run, TopicSettings
 from research.services.intent import weighing as intents
-from research.services.intent.weighing import Item
 from research.services.runs.context import inputs
 from research.services.runs.context.outputs import CitedSource, JudgeOutput
 from research.services.runs.context.run_context import RunContext, StepResult
@@ -47,7 +46,7 @@ def judge(work: RunContext) -> StepResult:
     verdicts, warning, by = intents.weigh(
         work.settings.intent,
         work.settings.tell_also,
-        [_item(changes[place]) for place in listed],
+        [changes[place] for place in listed],
         about=work.topic.title,
         owner=work.topic.owner,
         source=work.run.source,
@@ -85,10 +84,6 @@ def changes_of(work: RunContext) -> list[Change]:
 
 def _verified(work: RunContext) -> list[Change]:
     return [Change(**change) for change in work.output("verify")["changes"]]
-
-
-def _item(change: Change) -> Item:
-    return Item(change.status, change.sentence, change.previous_text)
 
 
 def _mute(work: RunContext, changes: list[Change]) -> int:

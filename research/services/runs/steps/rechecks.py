@@ -164,10 +164,10 @@ def _read(work: RunContext, hits: Sequence[Hit]) -> Versions:
         partial(search_reading.noting_version, get, hit, versions)
         for hit, get in zip(left, fetched, strict=True)
     ]
-    for done, outcome in enumerate(work.each_of(calls, at_once=4), start=1):
-        hit = left[outcome.place]
+    for done, (place, get) in enumerate(work.each_of(calls, at_once=4), start=1):
+        hit = left[place]
         with transaction.atomic():  # the page is stored only while this worker holds the run
-            search_reading.keep(work, hit, outcome.get)
+            search_reading.keep(work, hit, get)
             told = _("%(done)d of %(all)d pages · %(domain)s")
             values = {"done": done, "all": len(left), "domain": hit.domain}
             work.progress(told % values, read=done, pages=len(left))
@@ -195,8 +195,8 @@ def search_for(work: RunContext, facts: Sequence[TopicFact]) -> tuple[list[str],
     ]
     options: list[Hit] = []
     place = work.run.hits.count()
-    for outcome in work.each_of(calls, at_once=4):
-        for found in [one for one in outcome.get() if _may_open(work, one.url)][:MOST_PAGES]:
+    for _place, get in work.each_of(calls, at_once=4):
+        for found in [one for one in get() if _may_open(work, one.url)][:MOST_PAGES]:
             place += 1
             told = {"title": clean(found.title)[0], "snippet": clean(found.snippet)[0]}
             hit = _hit(work, found.url, place, service=found.service or SERVICE, **told)

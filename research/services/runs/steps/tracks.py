@@ -188,7 +188,7 @@ class TrackTools:
         ]
         calls = [self._call(service, query) for service in services]
         for batch in self._work.batches_of(calls):
-            answers = [outcome.get() for outcome in batch]
+            answers = [get() for _place, get in batch]
             self.asked += [one.as_json() for one in answers]
             self._keep(answers)
         for complaint in searching.complaints([e for e in self.asked if e["query"] == query]):
@@ -212,7 +212,7 @@ class TrackTools:
         queries = [*work.output("plan")["queries"], *dict.fromkeys(e["query"] for e in self.asked)]
         services = dict.fromkeys([*work.output("search")["order"], *(a.service for a in answers)])
         with transaction.atomic():
-            gathering.keep(work, answers, gathering.Order.of(list(services), queries), rows.count())
+            gathering.keep(work, answers, gathering.order_of(services, queries), rows.count())
             fresh = list(rows.exclude(url__in=before).order_by("place"))
             gathering.tell(work, fresh)
             gathering.store_again(fresh, ["state", "reason"])
