@@ -133,6 +133,12 @@ class Unread:
         return self.news.is_several
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether they list no change, and nothing that a person has to know about."""
+        is_whole = self.report.run.status == Run.Status.SUCCEEDED
+        return self.news.is_quiet and is_whole and not self.has_baseline and not self.affects
+
+    @property
     def runs(self) -> str:
         """Return the unread runs: `Run #4`, or `Runs #4 to #8`."""
         return self.news.runs_in_words or str(self.report.run)
@@ -205,6 +211,13 @@ def unread_of(user: User) -> list[Unread]:
         if run in found
     ]
     return sorted(rows_of, key=_urgency)
+
+
+def last_change(user: User) -> DeltaItem | None:
+    """Return the first change of the last report that listed one."""
+    mine = DeltaItem.objects.told().filter(run__topic__owner=user, run__topic__trashed_at=None)
+    later = mine.filter(run__number__gt=1).select_related("run__topic")
+    return later.order_by("-run__finished_at", "position").first()
 
 
 def _urgency(row: Unread) -> tuple[bool, ...]:
@@ -481,7 +494,10 @@ def context(user: User) -> dict[str, Any]:
     last_read_at = unread[0].last_read_at if unread else None
     found: dict[str, Any] = {
         "today": today(),
-        "unread": unread,
+        "unread": [one for one in unread if not one.is_quiet],
+        "quiet": [one for one in unread if one.is_quiet],
+        "listed": len(unread),
+        "last_change": None if unread else last_change(user),
         "last_read_at": last_read_at,
         "last_read": _when(last_read_at),
         "next_runs": coming,

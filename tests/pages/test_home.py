@@ -68,12 +68,42 @@ def test_unread_reports_come_with_their_changes_by_kind(browser: Client, alice: 
 def test_a_report_without_news_is_quiet(browser: Client, alice: Any):
     topic = make_topic(alice)
     make_report(make_run(topic)).mark_read()
-    make_report(make_run(topic, known_count=31))
+    make_report(make_run(topic))
+
+    body = home(browser)
+
+    quiet = body.partition("Nothing new:")[2].partition("</p>")[0]
+    assert f'href="/topics/{topic.slug}/"' in quiet
+    assert ">nothing new<" not in body
+    assert "Mark all as read" in body
+
+
+def test_a_partial_run_without_news_keeps_its_row(browser: Client, alice: Any):
+    topic = make_topic(alice)
+    make_report(make_run(topic)).mark_read()
+    make_report(make_run(topic, known_count=31, status="partial"))
 
     body = home(browser)
 
     assert "31 known sources appeared again" in body
     assert ">nothing new<" in body
+    assert "Nothing new:" not in body
+
+
+def test_when_all_is_read_the_last_change_is_named(browser: Client, alice: Any, bob: Any):
+    topic = make_topic(alice)
+    for _number in range(2):
+        make_report(run := make_run(topic))
+    make_item(run, "changed", "The price is 80 euros.")
+    make_item(run, "new", "A later line of the same report.")
+    make_item(make_second_run(make_topic(bob)), "new", "A secret of Bob's.")
+    Report.objects.filter(run__topic=topic).update(read_at=timezone.now())
+
+    body = home(browser)
+
+    assert "You’re up to date.</b> Last change on" in body
+    assert f'{topic.slug}/?from=2&amp;to=2"><bdi>The price is 80 euros.</bdi>' in body
+    assert "secret" not in body
 
 
 def test_a_statement_that_is_gone_is_not_shown_as_news(browser: Client, alice: Any):
