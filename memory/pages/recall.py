@@ -571,6 +571,7 @@ def recall(request: BeaconRequest) -> HttpResponse:
 
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request", "HX-Target")
+@at_a_date
 def memory_panel(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     """Show a memory beside the list; without htmx, redirect to its page."""
     if type not in KINDS and type != "file":

@@ -387,10 +387,19 @@ def fact_act(request: BeaconRequest, slug: str, pk: uuid.UUID, act: str) -> Http
     return _perform(request, _fact(request, slug, pk), *_ACTS[act])
 
 
-@signed_in("POST")
+@signed_in("GET", "HEAD", "POST")
 def fact_strike(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Mark a fact as wrong. Prompts tell the model not to repeat it."""
+    """Mark a fact as wrong. Prompts tell the model not to repeat it.
+
+    A GET request over htmx returns what depends on it, for the form; without htmx, its history says so.
+    """
     found = _fact(request, slug, pk)
+    if request.method != "POST":
+        if not request.htmx:
+            return redirect("research:fact-history", slug, pk)
+        return render(
+            request, "research/_fact_depends_words.html", {"trail": fact_history.Trail(found)}
+        )
     form = StrikeForm(request.POST)
     if not form.is_valid():
         return refused(request, " ".join(str(problem) for problem in form["why"].errors))

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pgtrigger
 import pytest
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from memory.agents.tools.registry import call_tool
@@ -67,6 +68,18 @@ def test_search_answers_as_of_a_day(browser: Client, note: Note) -> None:
     assert "Back to current view" not in now
     for change in ('class="btn primary" href="/remember/', 'name="record"', 'id="bulk"'):
         assert change in now and change not in then
+
+
+def test_a_row_of_a_day_opens_the_text_of_that_day(browser: Client, note: Note) -> None:
+    page = browser.get("/memory/", {"q": "harbour", "as_of": TEN_DAYS_AGO}).content.decode()
+    panel_url = reverse("memory:memory-panel", args=["note", note.pk])
+    assert f'hx-get="{panel_url}?as_of={TEN_DAYS_AGO}"' in page
+    headers = {"HX-Request": "true", "HX-Target": "record-panel"}
+    now = browser.get(panel_url, headers=headers).content.decode()
+    then = browser.get(panel_url, {"as_of": TEN_DAYS_AGO}, headers=headers).content.decode()
+    assert "nine" in now and "seven" in then and "nine" not in then
+    assert "data-row-edit" in now and "data-row-edit" not in then
+    assert "<form" not in then
 
 
 def test_the_tabs_of_a_day_have_no_counts_of_today(browser: Client, note: Note) -> None:

@@ -93,7 +93,8 @@ def test_a_stranger_changes_no_fact_and_nobody_by_get(
     browser: Client, fact: TopicFact, bob: Any, client_of: Callable[[Any], Client], act: str
 ):
     assert client_of(bob).post(f"{FACTS}{fact.pk}/{act}/").status_code == 404
-    assert browser.get(f"{FACTS}{fact.pk}/{act}/").status_code == 405
+    # The form that marks it as wrong loads what depends on it from there.
+    assert browser.get(f"{FACTS}{fact.pk}/{act}/").status_code == (302 if act == "strike" else 405)
     fact.refresh_from_db()
     assert fact.version == 1
 

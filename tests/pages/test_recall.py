@@ -305,6 +305,11 @@ def test_the_panel_of_a_fact_offers_to_correct_it_and_marks_it_as_wrong(
     assert reverse("research:fact-edit", args=[fact.topic.slug, fact.pk]) in html
     assert f'action="{strike}"' in html
 
+    Use.note(alice, [("topicfact", fact.pk)], "run:1")
+    words = browser.get(strike, headers=PANEL).content.decode()
+    assert "1 prompt or answer" in words
+    assert browser.get(strike).headers["Location"].endswith("/history/")
+
     answer = browser.post(strike, {"next": RECALL})
 
     assert answer.headers["Location"] == RECALL
