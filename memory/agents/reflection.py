@@ -60,8 +60,8 @@ from memory.models.actors import REFLECTOR
 from memory.models.file_format import MOST_WORDS, is_fact, path_of_month, word_count
 from memory.services.context import identity
 from memory.services.files import reading
-from memory.services.files.saving import facts_budget
-from memory.services.files.texts import size_in_words
+from memory.services.files.saving import facts_size
+from memory.services.files.texts import MOST_FACTS, size_in_words
 from memory.services.llm import connections
 from memory.services.llm.asking import BudgetReached, Meter
 
@@ -239,7 +239,7 @@ def _is_sensitive(file: MemoryFile) -> bool:
 
 
 def _system(owner: User, facts: Sequence[MemoryFile], files: Sequence[MemoryFile]) -> str:
-    budget = facts_budget(owner)
+    used = facts_size(owner)
     today = timezone.localdate()
     context: dict[str, Any] = {
         **persona_of(owner),
@@ -247,8 +247,9 @@ def _system(owner: User, facts: Sequence[MemoryFile], files: Sequence[MemoryFile
         "rounds": ROUNDS,
         "month": path_of_month(today),
         "today": today.isoformat(),
-        "budget": budget,
-        "is_near": budget.used >= NEAR * budget.most,
+        "used": used,
+        "most": MOST_FACTS,
+        "is_near": used >= NEAR * MOST_FACTS,
         "facts": facts,
         # Random, so that no text in a file can close its marks.
         "mark": secrets.token_hex(4),

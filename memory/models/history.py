@@ -134,23 +134,21 @@ class Revision(models.Model):
         source: str = "",
     ) -> Revision:
         """Store one change of `record`. `before` and `after` hold the changed fields."""
-        return cls.objects.create(
-            owner_id=record.owner_id,
-            record_type=record.record_type(),
-            record_id=record.pk,
-            label=str(record)[:200],
-            version=version,
-            actor=str(by),
-            reason=why,
-            source=source,
-            before=as_json(before),
-            after=as_json(after),
-        )
+        [made] = cls.record_many([(record, before, after, version)], by=by, why=why, source=source)
+        return made
 
     @classmethod
-    def record_many(cls, changes: Iterable[Change], *, by: Actor, why: str, source: str) -> None:
+    def record_first(cls, records: Iterable[Versioned], *, by: Actor, source: str = "") -> None:
+        """Store the first revision of new records, in one statement."""
+        first = [(record, dict[str, Any](), record.snapshot(), 1) for record in records]
+        cls.record_many(first, by=by, source=source)
+
+    @classmethod
+    def record_many(
+        cls, changes: Iterable[Change], *, by: Actor, why: str = "", source: str = ""
+    ) -> list[Revision]:
         """Store one change for each of many records, in one statement."""
-        cls.objects.bulk_create(
+        return cls.objects.bulk_create(
             cls(
                 owner_id=record.owner_id,
                 record_type=record.record_type(),
@@ -164,23 +162,6 @@ class Revision(models.Model):
                 after=as_json(after),
             )
             for record, before, after, version in changes
-        )
-
-    @classmethod
-    def record_first(cls, records: Iterable[Versioned], *, by: Actor, source: str = "") -> None:
-        """Store the first revision of new records, in one statement."""
-        cls.objects.bulk_create(
-            cls(
-                owner_id=record.owner_id,
-                record_type=record.record_type(),
-                record_id=record.pk,
-                label=str(record)[:200],
-                version=1,
-                actor=str(by),
-                source=source,
-                after=as_json(record.snapshot()),
-            )
-            for record in records
         )
 
     @classmethod

@@ -204,13 +204,13 @@ def _vectors(rows: Mapping[str, Connection]) -> Part:
         return Part(name, GOOD, connections.why_no_embedder(), is_off=True)
     found = embedding.progress(embedder, rows[connections.EMBEDDINGS])
     text = _("Embeddings created by %(model)s: %(made)d. Records waiting: %(due)d.")
-    text %= {"model": embedder.model, "made": found.made, "due": found.due}
-    if found.why:
-        failure = _("The last attempt failed: %(why)s") % {"why": found.why}
+    text %= {"model": embedder.model, "made": found["made"], "due": found["due"]}
+    if found["why"]:
+        failure = _("The last attempt failed: %(why)s") % {"why": found["why"]}
         todo = _(
             "Test the embedding model in Models and search. Until it responds, search matches words only."
         )
-        return Part(name, BAD, f"{text} {failure}", todo, found.since, "memory:connections")
+        return Part(name, BAD, f"{text} {failure}", todo, found["since"], "memory:connections")
     if not vectors.extension_version():
         lacks = _("The database doesn’t have the “vector” extension, so search matches words only.")
         todo = _("Install pgvector on the database server and run “%(manage)s vectors”.") % BY_HAND

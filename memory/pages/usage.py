@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from beacon_site.web.responses import signed_in
 from memory.models import Activity, OwnKey, User
 from memory.pages.shared.undo import offer_settings, settings_now
 from memory.services.llm import connections, spending
-from memory.services.llm.spending import Month, UsageTotals
+from memory.services.llm.spending import UsageTotals
 
 if TYPE_CHECKING:
     _OfUser = forms.ModelForm[User]
@@ -101,16 +101,17 @@ STEP, WIDE, FOOT, HIGH = (
 Amount = Callable[[UsageTotals], "Decimal | int"]
 
 
-def of_months(months: Sequence[Month], limits: User | None = None) -> list[dict[str, Any]]:
+def of_months(
+    by_first: Mapping[date, UsageTotals], limits: User | None = None
+) -> list[dict[str, Any]]:
     """Return charts of the months (newest first, from `spending.months`) in money and in tokens.
 
     The last 12 months, including those without calls in between; nothing if there were no calls.
     A person's limits are lines, unless they are far above all months.
     """
-    if not any(month.spent.calls for month in months):
+    if not any(spent.calls for spent in by_first.values()):
         return []
-    by_first = {month.first: month.spent for month in months}
-    shown = _without_a_gap(months[0].first, min(by_first))
+    shown = _without_a_gap(max(by_first), min(by_first))
     money, tokens = (limits.monthly_money, limits.monthly_tokens) if limits else (None, None)
     return [
         _months(
@@ -172,7 +173,7 @@ def _pillar(x: int, y: int, *, is_unknown: bool) -> dict[str, Any]:
 def _months(
     title: str,
     shown: Sequence[date],
-    by_first: dict[date, UsageTotals],
+    by_first: Mapping[date, UsageTotals],
     amount_of: Amount,
     short: Callable[[UsageTotals], str],
     *,
@@ -196,6 +197,7 @@ def _months(
             "year": str(first.year) if place == 0 or first.month == 1 else "",
             "amount": short(spent),
             "words": _words(first, spent, knows_unknown=knows_unknown),
+            "first": first,
             "key": f"{first:%Y-%m}" if first in by_first else "",
         }
         for place, (first, spent) in enumerate(zip(shown, spents, strict=True))
@@ -251,7 +253,7 @@ def spending_csv(request: BeaconRequest) -> HttpResponse:
         raise Http404
     text = spending.as_csv(spending.within(calls, month, request.user), whose=whose)
     answer = HttpResponse(text, content_type="text/csv; charset=utf-8; header=present")
-    answer["Content-Disposition"] = f'attachment; filename="beacon-spending-{month.key}.csv"'
+    answer["Content-Disposition"] = f'attachment; filename="beacon-spending-{month:%Y-%m}.csv"'
     return answer
 
 
@@ -335,18 +337,20 @@ def _spent(request: BeaconRequest) -> dict[str, Any]:
     found = spending.months(calls, request.user)
     asked = request.GET.get("month", "")
     month = spending.chosen(found, asked)
-    shown = month or found[0]
+    shown = month or next(iter(found))
     detail = spending.detail(spending.within(calls, shown, request.user), whose=whose)
     drawings = of_months(found, request.user if whose else None)
     return {
         "month_drawings": drawings,
         "has_limit_lines": any(drawing["limit_words"] for drawing in drawings),
-        "months": found,
+        "months": found.items(),
+        "newest": next(iter(found)),
         "month": shown,
+        "spent": found[shown],
         "unknown_month": asked if month is None else "",
         "detail": detail,
         "everybody": whose is None,
-        **_limits(request.user, found[0].spent if whose else spending.UsageTotals()),
+        **_limits(request.user, next(iter(found.values())) if whose else UsageTotals()),
     }
 
 

@@ -22,8 +22,9 @@ from research.api.topics import topic_of
 from research.models import CorrectedFact, Correction, Report
 from research.models.reports import ReportQuerySet
 from research.services.facts import correcting
+from research.services.facts.history import SavedRun
 from research.services.reports import since_read
-from research.services.reports.since_read import ReadRun, UnreadNews
+from research.services.reports.since_read import UnreadNews
 from research.services.runs.reporting import report_text
 from research.services.runs.reporting import sentences as report_sentences
 from research.services.runs.reporting.merged_deltas import Merged
@@ -192,7 +193,7 @@ class ReadRunOut(RowOut):
     is_baseline: bool
 
     @classmethod
-    def of(cls, run: ReadRun) -> Self:
+    def of(cls, run: SavedRun) -> Self:
         return cls.from_row(run, id=run.pk)
 
 
@@ -208,7 +209,7 @@ class MergedItemOut(RowOut):
     runs: list[int] = Field(description="All runs that mentioned it, in order.")
 
     @classmethod
-    def of(cls, one: Merged, runs: dict[int, ReadRun]) -> Self:
+    def of(cls, one: Merged, runs: dict[int, SavedRun]) -> Self:
         """Return the item. `runs` have the sources of their reports loaded."""
         item = one.as_item()
         cited = cited_first(item, runs[item.run_id].sources)

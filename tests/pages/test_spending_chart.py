@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from memory.models import ModelCall, User
 from memory.pages import usage as spending_chart
-from memory.services.llm.spending import Month, UsageTotals
+from memory.services.llm.spending import UsageTotals
 
 URL = "/settings/spending/"
 
@@ -29,7 +29,7 @@ def spent(money: str, tokens: int, unpriced: int = 0) -> UsageTotals:
 
 
 def test_months_without_a_call_stand_between_the_others():
-    months = [Month(date(2026, 2, 1), spent("4", 900)), Month(date(2025, 11, 1), spent("1", 100))]
+    months = {date(2026, 2, 1): spent("4", 900), date(2025, 11, 1): spent("1", 100)}
 
     money, tokens = spending_chart.of_months(months)
 
@@ -40,7 +40,7 @@ def test_months_without_a_call_stand_between_the_others():
 
 
 def test_only_the_last_twelve_months_are_drawn():
-    months = [Month(date(2026, 2, 1), spent("4", 900)), Month(date(2019, 1, 1), spent("1", 100))]
+    months = {date(2026, 2, 1): spent("4", 900), date(2019, 1, 1): spent("1", 100)}
 
     money, _tokens = spending_chart.of_months(months)
 
@@ -49,9 +49,7 @@ def test_only_the_last_twelve_months_are_drawn():
 
 
 def test_an_unknown_price_is_an_open_box_and_never_nothing():
-    (pillar,) = spending_chart.of_months([Month(date(2026, 2, 1), spent("0", 900, 1))])[0][
-        "pillars"
-    ]
+    (pillar,) = spending_chart.of_months({date(2026, 2, 1): spent("0", 900, 1)})[0]["pillars"]
 
     assert pillar["is_unknown"] and pillar["amount"] == "?" and "unknown" in pillar["words"]
 

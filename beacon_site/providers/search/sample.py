@@ -12,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, lru_cache
 from pathlib import Path
@@ -138,12 +138,13 @@ class SampleSearch:
         repeats.  The same query always gets the same hits.  `options.since` is ignored, because the
         articles are from 2024 and 2025, and a time frame counted from today would match none.
         """
-        offers = _offers(max(1, options.batch))
-        scores = _scores(query, [offer.article for offer in offers])
-        ranked = sorted(zip(offers, scores, strict=True), key=lambda pair: -pair[1])
+        batch = max(1, options.batch)
+        offers = _offers(batch)
+        ranked = sorted(zip(offers, _scores(query, offers), strict=True), key=lambda pair: -pair[1])
         # Headlines are admitted first, so that articles repeated later have certainly been seen.
         # The list is then sorted by rank, so that it looks like an answer to the query.
-        admitted = sorted(ranked, key=lambda pair: pair[0].precedence)[: max(0, options.limit)]
+        admitted = sorted(ranked, key=lambda pair: _precedence(pair[0], batch))
+        admitted = admitted[: max(0, options.limit)]
         admitted.sort(key=ranked.index)
         logger.info("search answered", service=self.service, hits=len(admitted))
         return [_hit(offer, rank, self.service) for rank, (offer, _score) in enumerate(admitted, 1)]
@@ -181,37 +182,24 @@ class SampleFetcher:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _BatchArticle:
-    """An article in a batch: its URL there, and whether it is a repeat."""
-
-    article: Article
-    url: str
-    repeated: bool
-
-    @property
-    def precedence(self) -> int:
-        """The order of admission under a small limit: headlines, repeats, all others."""
-        if self.repeated:
-            return 1
-        return 0 if self.article.headline else 2
+def _precedence(article: Article, batch: int) -> int:
+    """The order of admission under a small limit: headlines, repeats, all others."""
+    if article.batch != batch:
+        return 1
+    return 0 if article.headline else 2
 
 
-def _offers(batch: int) -> list[_BatchArticle]:
-    """The articles of a batch, its own before repeats, each by date."""
-    own = [_BatchArticle(a, a.url, repeated=False) for a in articles() if a.batch == batch]
+def _offers(batch: int) -> list[Article]:
+    """The articles of a batch, its own before repeats, which can have another URL; each by date."""
+    own = [article for article in articles() if article.batch == batch]
     repeats = json.loads((ARTICLES / "repeats.json").read_text(encoding="utf-8"))
-    again = [
-        _BatchArticle(_articles_by_key()[_key(url)], url, repeated=True)
-        for url in repeats.get(str(min(batch, REPEATS_ONLY)), [])
-    ]
-    return own + again
+    urls = repeats.get(str(min(batch, REPEATS_ONLY)), [])
+    return own + [replace(_articles_by_key()[_key(url)], url=url) for url in urls]
 
 
-def _hit(offer: _BatchArticle, rank: int, service: str) -> SearchHit:
-    article = offer.article
+def _hit(article: Article, rank: int, service: str) -> SearchHit:
     return SearchHit(
-        url=offer.url,
+        url=article.url,
         title=article.title,
         snippet=article.snippet,
         service=service,

@@ -53,8 +53,8 @@ from memory.models.notes import MOST_CONTENT
 from memory.models.remembered import record_models
 from memory.services.content.items import MOST_BYTES, check_no_circle, check_size
 from memory.services.files import texts
-from memory.services.files.saving import facts_budget
-from memory.services.files.texts import carried, cleaned
+from memory.services.files.saving import facts_size
+from memory.services.files.texts import MOST_FACTS, carried, cleaned
 from memory.services.review import risks
 from memory.services.review.apply import APPLY, CHECKS
 from memory.services.review.risks import Risk
@@ -405,9 +405,9 @@ def replace_default_file(file: MemoryFile, taking_in: Any) -> None:
 
 def finish_files(taking_in: Any, files: list[MemoryFile]) -> None:
     """Update sections and mirror.  Raises ImportRejected if the fact files exceed their budget."""
-    budget = facts_budget(taking_in.owner)
-    if budget.used > budget.most:
-        told = {"have": grouped(budget.used), "most": grouped(budget.most)}
+    size = facts_size(taking_in.owner)
+    if size > MOST_FACTS:
+        told = {"have": grouped(size), "most": grouped(MOST_FACTS)}
         raise ImportRejected(
             _(
                 "With this import, the fact files would be %(have)s bytes, but the limit is %(most)s. Nothing was imported. Shorten them, then import again."

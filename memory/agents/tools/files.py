@@ -39,14 +39,14 @@ from memory.services.files.saving import (
     NewText,
     SaveResult,
     appending,
-    facts_budget,
+    facts_size,
     held,
     patching,
     replacing,
     rows_held,
     store,
 )
-from memory.services.files.texts import FileConflict, size_in_words
+from memory.services.files.texts import MOST_FACTS, FileConflict, size_in_words
 from memory.services.review.risks import adds_only_own
 
 _PATH = "facts/user.md, facts/memory.md, or a month's episodes such as episodes/2026-02.md."
@@ -127,12 +127,12 @@ def _list(context: ToolContext, asked: DateArguments) -> ToolResult:
 def _listed(context: ToolContext) -> ToolResult:
     files = [file for file in files_of(context.owner) if context.may_read(file)]
     context.shown(*files)  # from their summary lines
-    budget = facts_budget(context.owner)
-    told = {"used": grouped(budget.used), "most": grouped(budget.most)}
+    used = facts_size(context.owner)
+    told = {"used": grouped(used), "most": grouped(MOST_FACTS)}
     text = index_text(context.owner) + "\n"
     text += _("The fact files together use %(used)s of %(most)s bytes.") % told
     rows = [{"path": one.path, "summary": one.summary, "size": one.size} for one in files]
-    return ToolResult(text, data={"files": rows, "used": budget.used, "most": budget.most})
+    return ToolResult(text, data={"files": rows, "used": used, "most": MOST_FACTS})
 
 
 def _read(context: ToolContext, asked: ReadArguments) -> ToolResult:
@@ -282,8 +282,7 @@ def _told(context: ToolContext, saved: SaveResult, applied: int | None) -> ToolR
     if applied is not None:
         parts.append(_("Patches applied: %(n)d.") % told)
     if is_fact(file.path):
-        budget = facts_budget(context.owner)
-        room = {"used": grouped(budget.used), "most": grouped(budget.most)}
+        room = {"used": grouped(facts_size(context.owner)), "most": grouped(MOST_FACTS)}
         parts.append(_("The fact files together use %(used)s of %(most)s bytes.") % room)
     if saved.merged:
         parts.append(

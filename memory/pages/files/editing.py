@@ -38,10 +38,9 @@ from memory.services.files import agent_folders, section_restore
 from memory.services.files.reading import files_of, read_file
 from memory.services.files.saving import (
     MOST_NOTE,
-    Budget,
     SaveResult,
     append_to,
-    facts_budget,
+    facts_size,
     lock_section,
 )
 from memory.services.files.texts import (
@@ -99,7 +98,7 @@ def meter_of(file: MemoryFile, text: str, refused: OverBudget | None = None) -> 
         "stored": file.size,
         "change": size - file.size,
         "over": max(0, size + others - most),
-        "budget": Budget(size + others, most),
+        "budget": budget(size + others, most),
     }
 
 
@@ -340,9 +339,16 @@ def _kept_html(text: str, _language: str | None) -> SafeString:
     return markdown.by_direction(markdown.render(text))
 
 
-def budget_of(user: User, file: MemoryFile) -> Budget:
+def budget_of(user: User, file: MemoryFile) -> dict[str, int]:
     """Return the file's budget: the one that both fact files share, or its own."""
-    return facts_budget(user) if is_fact(file.path) else Budget(file.size, MOST_EPISODES)
+    if is_fact(file.path):
+        return budget(facts_size(user), MOST_FACTS)
+    return budget(file.size, MOST_EPISODES)
+
+
+def budget(used: int, most: int) -> dict[str, int]:
+    """Return a size, its limit, and from which size it is nearly full: 90 percent."""
+    return {"used": used, "most": most, "high": most * 9 // 10}
 
 
 # --- forms ---

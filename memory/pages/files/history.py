@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -18,6 +18,7 @@ from memory.models import MemoryFile, Revision, origins
 from memory.models.file_format import Entry, anchor_of, entries_of, sections_of, summary_place
 from memory.services.files.texts import BlamedLine, content_at, lines_blamed
 from memory.services.records import history as record_history
+from memory.services.records.history import Change
 
 # --- history -----------------------------------------------------------------------------------
 
@@ -30,37 +31,6 @@ _TEXT = {
     "size",
     "blame",
 }  # derived by a save; the size covers them
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One revision for people: who, through what, why, and the change in bytes."""
-
-    revision: Revision
-    who: str
-    via: origins.Origin | None
-    said: list[str] = field(default_factory=list)
-    bytes: int | None = None  # None if the text didn't change
-    is_now: bool = False
-
-    @property
-    def version(self) -> int:
-        return int(self.revision.version)
-
-    @property
-    def before(self) -> int:
-        """Return the version before, 0 if there was none."""
-        return self.version - 1
-
-    @property
-    def why(self) -> str:
-        """Return the reason, unless it repeats the description of the change."""
-        return "" if self.revision.reason in self.said else self.revision.reason
-
-    @property
-    def grew(self) -> bool:
-        """Whether the text became longer."""
-        return (self.bytes or 0) > 0
 
 
 class _WithoutText(Func):
@@ -116,7 +86,7 @@ def _change(file: MemoryFile, revision: Any, named: Mapping[str, origins.Origin]
         named[revision.actor].words if revision.actor else _("no one"),
         via_of(revision, named),
         said,
-        size,
+        bytes=size,
         is_now=revision.version == file.version,
     )
 

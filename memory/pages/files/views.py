@@ -39,6 +39,7 @@ from memory.pages.files.editing import (
     EpisodeForm,
     FileForm,
     FileRow,
+    budget,
     budget_of,
     file_or_404,
     last_changes,
@@ -56,7 +57,7 @@ from memory.services.files import agent_folders
 from memory.services.files import condensing as file_condensing
 from memory.services.files import saving as file_drafts
 from memory.services.files.condensing import CannotAskModel, CondenseProposal, CondenseRequest
-from memory.services.files.saving import Budget, SaveResult, restore_version, save_file
+from memory.services.files.saving import SaveResult, restore_version, save_file
 from memory.services.files.texts import (
     MOST_FACTS,
     FileConflict,
@@ -492,7 +493,7 @@ def file_list(request: BeaconRequest) -> HttpResponse:
     bar = saved_views.with_views(request.user, bar)
     context = {
         "bar": bar,
-        "budget": Budget(sum(row.file.size for row in facts), MOST_FACTS),
+        "budget": budget(sum(row.file.size for row in facts), MOST_FACTS),
         "groups": shown,
         "is_found": any(one[2] for one in shown),
     }

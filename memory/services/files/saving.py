@@ -50,7 +50,6 @@ from memory.models.file_format import (
 )
 from memory.services.files import texts
 from memory.services.files.texts import (
-    MOST_FACTS,
     EarlierVersion,
     NoSuchFile,
     Pair,
@@ -622,23 +621,10 @@ def _no_section(file: MemoryFile, path: Sequence[str]) -> str:
     return _("%(path)s has no section “%(section)s”. Its sections: %(there)s.") % told
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """The size of both fact files together, and the limit."""
-
-    used: int
-    most: int
-
-    @property
-    def high(self) -> int:
-        """Return the size from which it is nearly full: 90 percent."""
-        return self.most * 9 // 10
-
-
-def facts_budget(owner: User) -> Budget:
-    """Return how much of the fact files' size limit is used."""
+def facts_size(owner: User) -> int:
+    """Return the size of both fact files together, of which there may be MOST_FACTS."""
     rows = MemoryFile.objects.of(owner).live().filter(path__in=FACTS)
-    return Budget(sum(rows.values_list("size", flat=True)), MOST_FACTS)
+    return sum(rows.values_list("size", flat=True))
 
 
 # --- Drafts ---

@@ -133,19 +133,6 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Month:
-    """A month by its first day, with its total."""
-
-    first: date
-    spent: UsageTotals
-
-    @property
-    def key(self) -> str:
-        """Return the month as in the URL: `2026-11`."""
-        return f"{self.first:%Y-%m}"
-
-
-@dataclass(frozen=True, slots=True)
 class Limit:
     """One monthly limit: how much of it is used, in words and as a percentage."""
 
@@ -217,8 +204,8 @@ def _limit(
     return Limit(label, *words, share=share, is_reached=used >= most)
 
 
-def months(calls: Calls, viewer: User) -> list[Month]:
-    """Return the months with calls and the current one, newest first: 1 query.
+def months(calls: Calls, viewer: User) -> dict[date, UsageTotals]:
+    """Return the totals of months with calls and the current one by first day, newest first: 1 query.
 
     Months begin in the viewer's time zone.
     """
@@ -229,27 +216,23 @@ def months(calls: Calls, viewer: User) -> list[Month]:
         .annotate(**_SUMS)
         .order_by("-month")
     )
-    found = [Month(row["month"].date(), UsageTotals.of(row)) for row in rows]
+    found = {row["month"].date(): UsageTotals.of(row) for row in rows}
     present = month_began(viewer).date()
-    if present not in {month.first for month in found}:
-        found.insert(0, Month(present, UsageTotals()))
-    return found
+    return found if present in found else {present: UsageTotals(), **found}
 
 
-def chosen(found: list[Month], key: str) -> Month | None:
-    """Return the month in a URL (default: the newest), or None if there is no such month."""
-    if not key:
-        return found[0]
-    return next((month for month in found if month.key == key), None)
+def chosen(found: Iterable[date], key: str) -> date | None:
+    """Return the first day of the month in a URL (`2026-11`), by default the newest.
+
+    None if there is no such month.
+    """
+    return next((first for first in found if key in ("", f"{first:%Y-%m}")), None)
 
 
-def within(calls: Calls, month: Month, viewer: User) -> Calls:
-    """Return the calls of one month in the viewer's time zone."""
+def within(calls: Calls, first: date, viewer: User) -> Calls:
+    """Return the calls of the month with this first day in the viewer's time zone."""
     zone = zone_of(viewer.time_zone)
-    first, last = (
-        month.first,
-        date(month.first.year + month.first.month // 12, month.first.month % 12 + 1, 1),
-    )
+    last = date(first.year + first.month // 12, first.month % 12 + 1, 1)
     began, ended = (datetime(day.year, day.month, day.day, tzinfo=zone) for day in (first, last))
     return calls.filter(created__gte=began, created__lt=ended)
 

@@ -52,6 +52,7 @@ class Change:
     is_cut: bool = False
     first_words: str = ""
     is_now: bool = False
+    bytes: int | None = None  # by which a file's text grew, if it changed
 
     @property
     def before(self) -> int:

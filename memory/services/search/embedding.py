@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -40,24 +39,6 @@ SECONDS = 600.0  # per task
 NUDGE_EVERY = 1.0  # seconds between two nudges of a process, since one task does all waiting work
 
 _nudged_at = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How many vectors the current model has created, how many are waiting, and how many are held.
-
-    `why` is the embedder's last error, or "" if it works.
-    """
-
-    made: int
-    due: int
-    held: int
-    why: str = ""
-    since: datetime | None = None
-
-    @property
-    def total(self) -> int:
-        return self.made + self.due
 
 
 # --- writers --------------------------------------------------------------------------------------
@@ -114,15 +95,24 @@ def process_due(seconds: float = SECONDS) -> int:
     return made
 
 
-def progress(embedder: Embedder | None = None, row: Connection | None = None) -> Progress:
-    """Return the progress for a person; `row` is the row of the embedder's connection."""
+def progress(embedder: Embedder | None = None, row: Connection | None = None) -> dict[str, Any]:
+    """Return how many vectors the current model has created, and how many are waiting and held.
+
+    `why` is the embedder's last error, or "" if it works. `row` is the row of its connection.
+    """
     used = (row.profile.get("used") or {}) if row else used_state()
     waiting = EmbeddingDue.objects.aggregate(
         due=Count("id", filter=Q(held=False)), held=Count("id", filter=Q(held=True))
     )
     made = Embedding.objects.filter(model=embedder.model).count() if embedder else 0
     since = datetime.fromisoformat(used["failing_at"]) if used.get("failing_at") else None
-    return Progress(made=made, **waiting, why=str(used.get("failing", "")), since=since)
+    return {
+        **waiting,
+        "made": made,
+        "total": made + waiting["due"],
+        "why": str(used.get("failing", "")),
+        "since": since,
+    }
 
 
 def used_state() -> dict[str, Any]:

@@ -13,6 +13,8 @@ from functools import cached_property
 from typing import Any, TypedDict
 
 from django.db.models import CharField, Count, Q, Value
+from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memory.models import (
@@ -222,13 +224,21 @@ BETWEEN = 0.5  # a person's change between Run #4 and Run #5 is at 4.5
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
-    """One saved run: its id, number, when it was saved, and whether its report was read."""
+    """A saved run: its id, its number, when it was saved, and what is known of its report."""
 
     pk: int
     number: int
     at: datetime
+    is_baseline: bool = False
     is_read: bool = False
     is_quiet: bool = False
+    sources: Sequence[dict[str, Any]] = ()  # only for the topic's page
+
+    @property
+    def day(self) -> str:
+        """Return its day: `12 May`, with the year if it isn't the current one."""
+        at = timezone.localtime(self.at)
+        return date_format(at, "j F" if at.year == timezone.localdate().year else "j F Y")
 
 
 @dataclass(frozen=True, slots=True)

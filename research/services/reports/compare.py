@@ -478,7 +478,7 @@ def choices_of(topic: Topic) -> list[SavedRun]:
         "run_id", "run__number", "run__finished_at", "created", "read_at", "is_quiet"
     )
     return [
-        SavedRun(pk, number, at or created, read_at is not None, is_quiet)
+        SavedRun(pk, number, at or created, is_read=read_at is not None, is_quiet=is_quiet)
         for pk, number, at, created, read_at, is_quiet in rows
     ]
 

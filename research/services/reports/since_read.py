@@ -25,16 +25,16 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import JSONObject
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
-from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memory.models import TopicFact, User
 from research.models import DeltaItem, Report, TopicNews
 from research.models.reports import ReportQuerySet
+from research.services.facts.history import SavedRun
 from research.services.runs.reporting.merged_deltas import Merged, merge
 
-# field names in the order of ReadRun
+# field names in the order of SavedRun
 _RUN = ("run_id", "run__number", "created", "run__is_baseline")
 # The fields a list needs. A page of topics can have thousands of items.
 _IN_A_LIST = (
@@ -58,39 +58,22 @@ _FACT = TopicFact.objects.live().filter(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRun:
-    """A saved run, with what is needed to tell what was read."""
-
-    pk: int
-    number: int
-    at: datetime
-    is_baseline: bool = False
-    sources: Sequence[dict[str, Any]] = ()  # its report's sources, only for the topic's page
-
-    @property
-    def day(self) -> str:
-        """Return its day: `12 May`, with the year if it isn't the current one."""
-        at = timezone.localtime(self.at)
-        return date_format(at, "j F" if at.year == timezone.localdate().year else "j F Y")
-
-
 @dataclass(slots=True)
 class Window:
     """The unread reports of a topic: those after the last one read, and how many older ones."""
 
-    last: ReadRun | None = None
-    runs: list[ReadRun] = field(default_factory=list)
+    last: SavedRun | None = None
+    runs: list[SavedRun] = field(default_factory=list)
     older: int = 0
-    newest: ReadRun | None = None  # of all unread reports, including older ones
+    newest: SavedRun | None = None  # of all unread reports, including older ones
     read_at: datetime | None = None  # when the last report was read
 
     @property
-    def first(self) -> ReadRun | None:
+    def first(self) -> SavedRun | None:
         return self.runs[0] if self.runs else None
 
     @property
-    def latest(self) -> ReadRun | None:
+    def latest(self) -> SavedRun | None:
         return self.runs[-1] if self.runs else None
 
     @property
@@ -99,7 +82,7 @@ class Window:
         return sum(not run.is_baseline for run in self.runs) > 1
 
     @property
-    def merged(self) -> list[ReadRun]:
+    def merged(self) -> list[SavedRun]:
         """Return the runs whose deltas are merged, at most the latest MOST_RUNS."""
         return self.runs[-MOST_RUNS:]
 
@@ -182,7 +165,7 @@ def windows_of(topic_ids: Iterable[Any]) -> dict[Any, Window]:
     )
     found: dict[Any, Window] = defaultdict(Window)
     for topic_id, last_read, last_at, *told in rows:
-        window, run = found[topic_id], ReadRun(*told)
+        window, run = found[topic_id], SavedRun(*told)
         window.read_at = last_at
         if last_read is None or run.number > last_read:
             window.runs.append(run)

@@ -33,10 +33,10 @@ from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked
 from research.models import Comment, Delivery, DeltaItem, Report, Run
 from research.models.reports import ReportQuerySet, link_of
+from research.services.facts.history import SavedRun
 from research.services.reports import page as report_page
 from research.services.reports import since_read
 from research.services.reports.delta_rows import DeltaRow, delta_row
-from research.services.reports.since_read import ReadRun
 from research.services.runs.execution import starting
 from research.services.runs.execution.starting import NotNow, OnlyLibrary
 from research.services.runs.reporting.merged_deltas import merge
@@ -224,7 +224,7 @@ def report_for(user: User, topic: Topic, **which: Any) -> Report | None:
 class News:
     """What changed in a topic since the member last read it."""
 
-    last_read: ReadRun | None = None
+    last_read: SavedRun | None = None
     first: int = 0  # the numbers of the first and last unread run
     last: int = 0
     rows: list[DeltaRow] = field(default_factory=list)
@@ -260,7 +260,7 @@ def news_of(member: Membership) -> News:
         return news
     read = reports_of(topic).filter(run__number__lte=member.read_run).order_by("-run__number")
     last = read.values_list("run_id", "run__number", "created").first()
-    news.last_read = ReadRun(*last) if last else None
+    news.last_read = SavedRun(*last) if last else None
     for item, report in changes_of(unread):
         sources = {source.n: source for source in report_page.sources_of(report)}
         url = reverse("research:shared-topic-report", args=[topic.pk, item.run_id])
