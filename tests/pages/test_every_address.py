@@ -80,6 +80,7 @@ NOT_THERE = {
 MOST = 2 + 12
 # More only for what asks as much however many rows there are, and has to.
 MORE = {
+    "research:home": MOST + 2,  # what was written by day, and what agents did
     # Each layer, each agent with its last use and proposals, its last 7 days, and which agent it is.
     "memory:agents": MOST + 7,
     # What waits, the last reads and writes, its rules, record, tokens and apps.
