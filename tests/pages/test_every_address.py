@@ -80,7 +80,6 @@ NOT_THERE = {
 MOST = 2 + 12
 # More only for what asks as much however many rows there are, and has to.
 MORE = {
-    "research:home": MOST + 2,  # what was written by day, and what agents did
     # Each layer, each agent with its last use and proposals, its last 7 days, and which agent it is.
     "memory:agents": MOST + 7,
     # What waits, the last reads and writes, its rules, record, tokens and apps.
@@ -92,8 +91,9 @@ MORE = {
     "memory:related": MOST + 8,
     "memory:about": MOST + 2,  # numbers, records, rows of each type, and names beside it
     "memory:record-purge": MOST + 7,  # what keeps the record's words, in each kind of place
-    # the first look after a report came: its news are counted, then kept, and lines of memory
-    "research:home": MOST + 6,
+    # the first look after a report came: its news are counted, then kept, and lines of memory; and
+    # what was written by day, and what agents did
+    "research:home": MOST + 8,
     "research:week": MOST + 4,  # runs, their changes, and three lists
     "research:fact-history": MOST + 3,  # the chain both ways
     "research:topic": MOST + 6,  # what is read, with its notes and lines of memory
