@@ -19,9 +19,20 @@ from memory.api.frame import Body, Held, located, router
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
 from memory.api.review import check_unreviewed, waiting
-from memory.api.shown import RowOut, Textless, is_persons, one_of, shows, topic_of, used, visible
+from memory.api.shown import (
+    AS_OF,
+    RowOut,
+    Textless,
+    is_persons,
+    one_of,
+    shows,
+    topic_of,
+    used,
+    visible,
+)
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Note, Proposal
+from memory.models.as_of import AS_OF_WORDS, as_it_was, now
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_TAGS, NoteQuerySet
 from memory.models.remembered import names_excluded
 from memory.services.notes import merging
@@ -198,27 +209,29 @@ class NotesQuery(PageParams):
     state: Literal["active", "expired", "superseded", "all"] = Field(
         "active", description="active: neither expired nor replaced."
     )
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
 
 
 @api.get("", auth=READ, response=Listing[NoteOut])
 def list_notes(request: ApiRequest, wanted: Query[NotesQuery]) -> Listing[NoteOut]:
     """List notes, newest first, except those in Trash. Agents can't see sensitive notes."""
     caller = request.auth
-    rows = _in_state(Note.objects.of(caller.owner).live(), wanted.state).select_related("topic")
-    if wanted.kind:
-        rows = rows.filter(kind=wanted.kind)
-    if wanted.tag:
-        rows = rows.tagged(*wanted.tag)
-    if wanted.topic:
-        rows = rows.filter(topic__slug=wanted.topic)
-    return listing(visible(caller, rows, wanted.scope), wanted, name="notes", out=NoteOut.of)
+    with as_it_was(caller, wanted.as_of):
+        rows = _in_state(Note.objects.of(caller.owner).live(), wanted.state).select_related("topic")
+        if wanted.kind:
+            rows = rows.filter(kind=wanted.kind)
+        if wanted.tag:
+            rows = rows.tagged(*wanted.tag)
+        if wanted.topic:
+            rows = rows.filter(topic__slug=wanted.topic)
+        return listing(visible(caller, rows, wanted.scope), wanted, name="notes", out=NoteOut.of)
 
 
 def _in_state(rows: NoteQuerySet, state: str) -> NoteQuerySet:
     if state == "active":
-        return rows.active()
+        return rows.active(now())
     if state == "expired":
-        return rows.expired().filter(superseded_by=None)
+        return rows.expired(now()).filter(superseded_by=None)
     return rows.exclude(superseded_by=None) if state == "superseded" else rows
 
 
@@ -252,12 +265,15 @@ def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any
 
 
 @api.get(_ONE, auth=READ, response=NoteOut)
-def read_note(request: ApiRequest, response: HttpResponse, note_id: UUID) -> NoteOut:
+def read_note(
+    request: ApiRequest, response: HttpResponse, note_id: UUID, as_of: str = AS_OF
+) -> NoteOut:
     """Read a note, even if expired or replaced. The ETag is its version."""
-    note = _note(request.auth, note_id)
-    used(request.auth, note)
-    tagged(response, note)
-    return NoteOut.of(note)
+    with as_it_was(request.auth, as_of):
+        note = _note(request.auth, note_id)
+        used(request.auth, note)
+        tagged(response, note)
+        return NoteOut.of(note)
 
 
 @api.patch(_ONE, auth=WRITE, response={200: NoteOut, 202: Held}, openapi_extra=IF_MATCH)

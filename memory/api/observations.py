@@ -20,6 +20,7 @@ from memory.api.notes import Content, Lock, Sensitivity, Tags
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.review import waiting
 from memory.api.shown import (
+    AS_OF,
     Moment,
     RowOut,
     Textless,
@@ -32,6 +33,7 @@ from memory.api.shown import (
 )
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Observation, Topic
+from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.services.llm.asking import MonthMeter
 from memory.services.observations.extraction import Extracted, extract
 from memory.services.observations.saving import (
@@ -197,6 +199,7 @@ class ObservationsQuery(PageParams):
     topic: str | None = Field(None, max_length=200, description="Only this topic (slug).")
     after: Moment | None = Field(None, description="Created at or after this time.")
     before: Moment | None = Field(None, description="Created before this time.")
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
 
 
 @api.get("", auth=READ, response=Listing[ObservationOut])
@@ -214,9 +217,10 @@ def list_observations(
         "created__lt": moment(caller, wanted.before),
         "tags__overlap": wanted.tag,
     }
-    rows = Observation.objects.of(caller.owner).live().select_related("topic")
-    rows = rows.filter(**{name: value for name, value in asked.items() if value})
-    return listing(visible(caller, rows), wanted, name="observations", out=ObservationOut.of)
+    with as_it_was(caller, wanted.as_of):
+        rows = Observation.objects.of(caller.owner).live().select_related("topic")
+        rows = rows.filter(**{name: value for name, value in asked.items() if value})
+        return listing(visible(caller, rows), wanted, name="observations", out=ObservationOut.of)
 
 
 @api.post("", auth=WRITE, response={201: IdsOut, 202: Held})
@@ -265,13 +269,14 @@ def _remembered(
 
 @api.get(_ONE, auth=READ, response=ObservationOut)
 def read_observation(
-    request: ApiRequest, response: HttpResponse, observation_id: UUID
+    request: ApiRequest, response: HttpResponse, observation_id: UUID, as_of: str = AS_OF
 ) -> ObservationOut:
     """Read an observation. The ETag is its version."""
-    one = _observation(request.auth, observation_id)
-    used(request.auth, one)
-    tagged(response, one)
-    return ObservationOut.of(one)
+    with as_it_was(request.auth, as_of):
+        one = _observation(request.auth, observation_id)
+        used(request.auth, one)
+        tagged(response, one)
+        return ObservationOut.of(one)
 
 
 @api.patch(_ONE, auth=WRITE, response=ObservationOut, openapi_extra=IF_MATCH)

@@ -24,7 +24,7 @@ from memory.agents.tools.types import (
     refused,
 )
 from memory.models import Note, Remembered, Topic, Trust
-from memory.models.as_of import AS_OF_WORDS, as_it_was
+from memory.models.as_of import AS_OF_WORDS, as_it_was, current, now
 from memory.models.remembered import in_scopes, record_models
 from memory.services.context.layers import EXTERNAL_WORDS, build_context, context_data
 from memory.services.notes.saving import lowest_trust
@@ -123,6 +123,7 @@ class RetrieveArguments(Arguments):
     related: int = Field(
         0, ge=0, le=20, description="Also list this many related records, with the reason for each."
     )
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
 
 
 class ListArguments(Arguments):
@@ -133,6 +134,7 @@ class ListArguments(Arguments):
     )
     tags: list[str] = Field([], max_length=50, description="Only notes with any of these tags.")
     limit: int = Field(50, ge=1, le=MOST_LISTED, description="Maximum number of notes.")
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
 
 
 # --- recall ---
@@ -206,6 +208,11 @@ def _hit_data(hit: RecallHit, question: Question) -> dict[str, Any]:
 
 
 def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
+    with as_it_was(context, asked.as_of):
+        return _retrieved(context, asked)
+
+
+def _retrieved(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
     record = _found(context, asked.id)
     if record is None:
         text = _("There is no record “%(id)s”. Use recall or list_memory to get IDs.")
@@ -235,7 +242,7 @@ def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
 
 def _related(context: ToolContext, record: Any, number: int) -> list[Related]:
     """Return the related records that the caller can read, recorded as read."""
-    if not number or recalled_kind(record) is None:
+    if not number or recalled_kind(record) is None or current():  # vectors are of today's texts
         return []
     found = related_to(record, limit=MOST_HITS, is_agent=True)
     near = [one for one in found if context.may_read(one.record)][:number]
@@ -337,7 +344,12 @@ def _is_outside(record: Any) -> bool:
 
 
 def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
-    rows = Note.objects.of(context.owner).active().filter(in_scopes(context.scopes))
+    with as_it_was(context, asked.as_of):
+        return _listed(context, asked)
+
+
+def _listed(context: ToolContext, asked: ListArguments) -> ToolResult:
+    rows = Note.objects.of(context.owner).active(now()).filter(in_scopes(context.scopes))
     rows = rows.for_agents()
     if asked.kind:
         rows = rows.filter(kind=asked.kind)
