@@ -49,6 +49,7 @@ class Place:
     tabs: tuple[Place, ...] = ()
     also: tuple[Place, ...] = ()  # views of its tabs that have a key
     counts: tuple[str, ...] = ()  # what memory counts as the tab's content
+    has_date: bool = False  # whether it can be read as of a date
 
     @property
     def url(self) -> str:
@@ -120,8 +121,15 @@ MEMORY = Place(
     "content",
     under=("/records/", "/bulk/", "/forget/"),
     tabs=(
-        Place(gettext_lazy("All"), "memory:recall", "c", "search", counts=KINDS),
-        Place(gettext_lazy("Files"), "memory:files", "f", "files", counts=("listed-file",)),
+        Place(gettext_lazy("All"), "memory:recall", "c", "search", counts=KINDS, has_date=True),
+        Place(
+            gettext_lazy("Files"),
+            "memory:files",
+            "f",
+            "files",
+            counts=("listed-file",),
+            has_date=True,
+        ),
         Place(gettext_lazy("Notes"), "memory:notes", "n", "notes", counts=("note",)),
         Place(
             gettext_lazy("Observations"),
@@ -131,7 +139,13 @@ MEMORY = Place(
             counts=("observation",),
         ),
         Place(
-            gettext_lazy("Facts"), "memory:recall", "", "check", query="show=fact", counts=("fact",)
+            gettext_lazy("Facts"),
+            "memory:recall",
+            "",
+            "check",
+            query="show=fact",
+            counts=("fact",),
+            has_date=True,
         ),
         Place(gettext_lazy("Names"), "memory:names", "", "person"),
     ),
@@ -143,8 +157,8 @@ AGENTS = Place(
     "person",
     under=("/files/folders/",),
     tabs=(
-        Place(gettext_lazy("Context"), "memory:agents", "x", "context"),
-        Place(gettext_lazy("Activity"), "research:agents-activity", "", "activity"),
+        Place(gettext_lazy("Context"), "memory:agents", "x", "context", has_date=True),
+        Place(gettext_lazy("Activity"), "research:agents-activity", "", "activity", has_date=True),
         Place(gettext_lazy("Folders"), "memory:agent-folders", "", "files"),
         Place(gettext_lazy("Permissions"), "memory:review-levels", "", "review"),
         Place(gettext_lazy("API tokens"), "memory:tokens", "", "key"),

@@ -82,6 +82,14 @@ def test_a_row_of_a_day_opens_the_text_of_that_day(browser: Client, note: Note) 
     assert "<form" not in then
 
 
+def test_the_tabs_keep_the_date_if_their_pages_have_one(browser: Client, note: Note) -> None:
+    page = browser.get("/memory/", {"as_of": TEN_DAYS_AGO}).content.decode()
+    tabs = page.partition("place-tabs")[2].partition("</nav>")[0]
+    assert f'href="/files/?as_of={TEN_DAYS_AGO}"' in tabs
+    assert f'href="/memory/?show=fact&amp;as_of={TEN_DAYS_AGO}"' in tabs
+    assert 'href="/notes/"' in tabs  # today's
+
+
 def test_the_tabs_of_a_day_have_no_counts_of_today(browser: Client, note: Note) -> None:
     now = browser.get("/memory/").context["nav_tabs"]
     then = browser.get("/memory/", {"as_of": TEN_DAYS_AGO}).context["nav_tabs"]

@@ -231,6 +231,13 @@ def test_the_date_line_works_without_a_script(
         assert browser.get(address(topic, f"?slot={slot}"), follow=True).status_code == 200
 
 
+def test_search_and_context_can_follow_the_date(browser: Client, topic: Topic) -> None:
+    then = browser.get(address(topic, f"?as_of={day(25)}")).content.decode()
+    assert f'href="/memory/?as_of={day(25)}"' in then
+    assert f'href="/agents/?as_of={day(25)}"' in then
+    assert "?as_of=" not in browser.get(address(topic)).content.decode().partition("<main")[2]
+
+
 def test_one_run_is_a_list(browser: Client, topic: Topic) -> None:
     found(topic, ran(topic, 3), FoundFact(OLD))
     text = browser.get(address(topic)).content.decode()
