@@ -231,7 +231,9 @@ def test_the_date_line_works_without_a_script(
         assert browser.get(address(topic, f"?slot={slot}"), follow=True).status_code == 200
 
 
-def test_search_and_context_can_follow_the_date(browser: Client, topic: Topic) -> None:
+def test_search_and_context_can_follow_the_date(
+    browser: Client, topic: Topic, facts: list[TopicFact]
+) -> None:
     then = browser.get(address(topic, f"?as_of={day(25)}")).content.decode()
     assert f'href="/memory/?as_of={day(25)}"' in then
     assert f'href="/agents/?as_of={day(25)}"' in then
