@@ -255,8 +255,8 @@ def kept_form(request: BeaconRequest, key: UUID) -> HttpResponse:
     except RedisError:
         kept = None
     if kept is None:
-        messages.warning(request, _("The form you sent before signing in is no longer available."))
-        return redirect("/")
+        why = _("The form you sent before signing in is no longer available.")
+        return render(request, "404.html", {"why": why}, status=404)
     return render(request, "memory/kept_form.html", kept)
 
 
