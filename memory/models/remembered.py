@@ -104,6 +104,7 @@ NO_VOUCHING = frozenset(
         "state",
         "retired_run",
         "retired_as",
+        "chain",
         "expires_at",
         "touched_by_person",
         "edited_by_person",

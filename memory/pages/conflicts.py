@@ -246,6 +246,8 @@ def whole(owner: User, conflict: Conflict) -> Row:
 SAID = {
     "left": gettext_lazy("Kept the older text. The newer text moved to Trash."),
     "right": gettext_lazy("Kept the newer text. The older text moved to Trash."),
+    "left-fact": gettext_lazy("Kept the older text. The newer fact is no longer current."),
+    "right-fact": gettext_lazy("Kept the newer text. The older fact is no longer current."),
     "both": gettext_lazy("Kept both."),
     "merged": gettext_lazy("Merged into one."),
     "left-line": gettext_lazy("Kept the older text. The newer line was removed from its file."),
@@ -327,8 +329,9 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
     if done.settled_how == Conflict.How.GONE:
         messages.info(request, _("Already resolved: one of the two texts no longer exists."))
     else:
-        is_line = {"left": found.right_type, "right": found.left_type}.get(how) == "memoryfile"
-        said = SAID[f"{how}-line" if is_line else how]
+        other = {"left": found.right_type, "right": found.left_type}.get(how, "")
+        kind = {"memoryfile": "-line", "topicfact": "-fact"}.get(other, "")
+        said = SAID[how + kind]
         messages.success(request, str(said), extra_tags=_undo_tag(request, done.settled_at))
     return redirect_to(request, _next_address(request))
 

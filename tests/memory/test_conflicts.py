@@ -55,10 +55,37 @@ def test_the_kept_side_of_a_contradiction_is_the_persons_word(alice: Any):
     right, left = TopicFact.objects.get(pk=one.right_id), TopicFact.objects.get(pk=one.left_id)
     assert (right.trust, right.touched_by_person) == (Trust.OWNER, True)
     assert right.confirmed_at is not None
-    assert left.state == "struck"
+    assert (left.state, left.retired_as) == ("retired", "replaced")
     conflict_services.undo_change(one, by=alice.actor)
     right.refresh_from_db()
     assert (right.trust, right.touched_by_person) == ("external", False)
+
+
+def test_of_two_facts_the_newer_one_was_wrong_if_the_older_is_kept(alice: Any):
+    one = facts(alice)
+    settled(one, "left")
+    assert TopicFact.objects.get(pk=one.right_id).state == "struck"
+
+
+def test_a_newer_fact_and_what_it_replaced_answer_the_question_of_the_older(alice: Any):
+    one = facts(alice, kept=False)
+    left, right = TopicFact.objects.get(pk=one.left_id), TopicFact.objects.get(pk=one.right_id)
+    replaced = TopicFact.objects.create(
+        owner=alice, topic=right.topic, text="A pack of cells costs 75 dollars per kWh.",
+        chain=right.chain, trust="external", source="run:6", state="retired",
+    )  # fmt: skip
+    was = [right.chain, left.chain, right.chain]
+    settled(one, "right")
+
+    chains = TopicFact.objects.order_by("created").values_list("chain", flat=True)
+    assert set(chains) == {left.chain}
+    replaced.refresh_from_db()
+    assert replaced.trust == "external"  # the person kept another fact
+    conflict_services.undo_change(one, by=alice.actor)
+    for each, chain in zip((replaced, left, right), was, strict=True):
+        each.refresh_from_db()
+        assert each.chain == chain
+    assert not left.touched_by_person
 
 
 def test_an_undo_after_the_same_two_came_up_again_leaves_one_that_waits(alice: Any):

@@ -16,7 +16,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from beacon_site.text.cleaning import match_key
-from memory.models import Observation, Revision, Topic, TopicFact, Use, User
+from memory.models import Conflict, Observation, Revision, Topic, TopicFact, Use, User
+from memory.models.as_of import at
+from memory.services.review import conflicts
 from memory.services.topic_memory import FoundFact, replace_facts
 from research.models import Run
 from research.services.reports import facts_over_time
@@ -119,6 +121,38 @@ def test_answers_that_replace_one_another_share_a_row(topic: Topic, facts: list[
     assert row.name == "Newest minor releases"
     assert [one.label for one in row.blocks] == ["16.4, 15.8 and 14.13", "17.6, 16.10 and 15.14"]
     assert [(one.start, one.end) for one in row_of(page, other).blocks] == [(4, 6)]
+
+
+def test_a_conflict_decided_for_the_newer_fact_is_a_succession(
+    alice: User, topic: Topic, browser: Client
+) -> None:
+    (old,) = found(topic, ran(topic, 30), FoundFact(OLD))
+    aged(30)
+    (new,) = found(topic, ran(topic, 20), FoundFact(OLD, known_id=str(old.pk)), FoundFact(NEW))
+    aged(20)
+    pair = Conflict.objects.note(alice, "contradiction", old, new, reason="version")
+    assert pair is not None
+    conflicts.settle(pair, "right", by=alice.actor)
+    ran(topic, 1)
+
+    old.refresh_from_db()
+    row = row_of(shown(topic), old)
+    blocks = [(one.text, one.start, one.end, one.kind) for one in row.blocks]
+    assert blocks == [(OLD, 0, 5, "past"), (NEW, 2, 6, "now")]
+    page = browser.get(address(topic), {"as_of": day(10)}).content.decode()
+    assert OLD in page and NEW in page
+    with at(alice, timezone.now() - timedelta(days=10)):
+        told = set(TopicFact.objects.filter(topic=topic).current().values_list("chain", "text"))
+        assert {text for _chain, text in told} == {OLD, NEW}
+        assert len({chain for chain, _text in told}) == 2
+    assert [one.text for one in TopicFact.objects.filter(topic=topic).current()] == [NEW]
+
+    conflicts.undo_change(pair, by=alice.actor)
+    assert [len(row_of(shown(topic), one).blocks) for one in facts_now(topic)] == [2, 1]
+
+
+def facts_now(topic: Topic) -> list[TopicFact]:
+    return list(TopicFact.objects.filter(topic=topic).current().order_by("created"))
 
 
 def test_a_label_is_the_value_or_the_whole_answer() -> None:

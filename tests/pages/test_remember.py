@@ -229,11 +229,11 @@ def test_undecided_it_waits_in_the_inbox_and_on_its_page(
     assert OLD in browser.get(reverse("research:inbox")).content.decode()
 
 
-def test_a_fact_that_was_replaced_is_marked_as_wrong(browser: Client, alice: User) -> None:
+def test_a_fact_that_was_replaced_is_in_the_timeline(browser: Client, alice: User) -> None:
     fact = TopicFact.objects.add(topic_of(alice), OLD, by=alice.actor)
     browser.post(REMEMBER, {"text": NEW, f"known-{fact.pk}": "replace"})
     fact.refresh_from_db()
-    assert fact.state == "struck"
+    assert (fact.state, fact.retired_as) == ("retired", "replaced")
 
 
 # --- deciding ---

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from django.utils.html import strip_tags
 
-from memory.models import Topic, TopicFact, User
+from memory.models import Conflict, Topic, TopicFact, User
 from memory.models.actors import RESEARCH
+from memory.services.review import conflicts
 from research.models import Report, Run
 from research.services.reports import compare
 from research.services.reports.compare import CompareParams, Entry
@@ -175,6 +176,24 @@ def test_a_kept_fact_that_a_source_denies_is_contradicted_with_its_words_beside(
     assert list(found) == [YIELD.format(60)] and run.number == 1
     entry = found[YIELD.format(60)]
     assert (entry.kind, entry.before) == ("contradicted", YIELD.format(40))
+
+
+def test_a_contradiction_decided_for_the_newer_fact_is_a_change(topic: Topic, alice: User):
+    old = learn(ran(topic), YIELD.format(40))
+    new = learn(second := ran(topic), YIELD.format(60))
+    make_item(second, "contradicted", new.text, previous_fact=old, previous_text=old.text)
+    pair = Conflict.objects.note(alice, "contradiction", old, new)
+    assert pair is not None
+    conflicts.settle(pair, "right", by=alice.actor)
+    ran(topic)
+
+    before = became(topic, 1, 2)[YIELD.format(60)]
+    assert (before.kind, before.before) == ("contradicted", YIELD.format(40))
+    since = became(topic, 1, 3)
+    assert [(one.kind, one.before) for one in since.values()] == [("changed", YIELD.format(40))]
+    assert told(became(topic, 2, 3)[YIELD.format(40)]) == [
+        "replaced after Run #2: the other side of a conflict was kept"
+    ]
 
 
 def test_what_people_did_in_between_is_told_with_its_place(topic: Topic, alice: User):

@@ -29,6 +29,7 @@ SAYS = {"topicfact": "text", "scratchpadentry": "value", "librarydocument": "tex
 # Fields that the history leaves out, since they follow from others.
 _QUIET = {
     "blame",
+    "chain",
     "digest",
     "edited_by_person",
     "touched_by_person",

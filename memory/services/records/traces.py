@@ -84,7 +84,7 @@ _NOT_WORDS = frozenset(
         "source", "scope", "path", "media_type", "digest", "action", "kept_with", "job", "step_name",
         "slug", "url", "kind", "category", "trust", "sensitivity", "lock", "stability", "state",
         "type", "expires_at", "trashed_at", "archived_at", "superseded_by_id", "blame", "size",
-        "related_to", "step_type", "created",
+        "related_to", "step_type", "created", "chain",
     }
 )  # fmt: skip
 _TOKEN = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")

@@ -300,7 +300,8 @@ def _keep_left(act: _Resolution) -> list[Any]:
 
 
 def _keep_right(act: _Resolution) -> list[Any]:
-    return _keep(act, act.sides[1], act.sides[0])
+    older, newer = act.sides
+    return [*_keep(act, newer, older), *_succeed(act, older, newer)]
 
 
 def _keep(act: _Resolution, kept: Any, other: Any) -> list[Any]:
@@ -312,23 +313,47 @@ def _keep(act: _Resolution, kept: Any, other: Any) -> list[Any]:
     return [kept.pk, other.pk]
 
 
-_RETIRED = {"state": TopicFact.State.RETIRED, "retired_as": TopicFact.RetiredAs.REPLACED}
+def _succeed(act: _Resolution, older: Any, newer: Any) -> list[Any]:
+    """Let the newer of two facts, and what it had replaced, answer the question of the older one."""
+    facts = isinstance(older, TopicFact) and isinstance(newer, TopicFact)
+    if not facts or older.topic_id != newer.topic_id or older.chain == newer.chain:
+        return []
+    later = TopicFact.objects.filter(topic=newer.topic_id, chain=newer.chain)
+    moved = list(later.select_for_update(of=("self",)))
+    why = _("the other side of a conflict was kept")
+    fields = {"chain": older.chain}
+    TopicFact.change_many([(one, fields) for one in moved], **act.told, why=why)
+    newer.refresh_from_db(fields=["chain", "version"])
+    return [one.pk for one in moved]
 
 
 def _put_away(act: _Resolution, record: Any, why: str) -> None:
     """Remove a record from memory: a fact from the topic's list, others to Trash.
 
-    A wrong fact is marked as wrong, so that no run repeats it; a duplicate is retired.
+    If two facts contradict each other, a newer one was wrong, but an older one was true until it
+    was replaced. Runs don't repeat a fact that is marked as wrong.
     """
     if isinstance(record, MemoryFile):
         act.edit_lines(record, why)
     elif not isinstance(record, TopicFact):
         record.trash(why=why, **act.told)
-    elif act.is_contradiction:
+    elif act.is_contradiction and record is act.sides[1]:
         fields = {"state": TopicFact.State.STRUCK, "touched_by_person": True}
         record.change(why=why, **act.told, **fields)
     else:
-        record.change(why=why, **act.told, **_RETIRED)
+        _retire(act, record, why)
+
+
+def _retire(act: _Resolution, fact: TopicFact, why: str) -> None:
+    """Move a fact that another text replaces to the timeline."""
+    fact.change(
+        why=why,
+        **act.told,
+        state=TopicFact.State.RETIRED,
+        retired_as=TopicFact.RetiredAs.REPLACED,
+        # Set explicitly, so that the revision has the old value: a person who restores a fact keeps it.
+        touched_by_person=fact.touched_by_person,
+    )
 
 
 def _vouch(act: _Resolution, record: Any, *, is_kept: bool) -> None:
@@ -383,7 +408,7 @@ def _merge(act: _Resolution) -> list[Any]:
         return [merged.pk, left.pk, right.pk]
     why = _("merged to resolve a conflict")
     if isinstance(right, TopicFact):  # not marked as wrong, since the merged text replaces it
-        right.change(why=why, **act.told, **_RETIRED)
+        _retire(act, right, why)
     elif isinstance(right, MemoryFile):
         act.edit_lines(right, why)
     else:

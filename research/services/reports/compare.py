@@ -139,11 +139,19 @@ class _Comparison:
         made = self._made_by(item)
         if made is None or made == item.previous_fact_id:
             return
-        if item.status == Status.CHANGED and made not in self.later:
+        is_after = item.status == Status.CHANGED or self._replaced(item.previous_fact_id, made)
+        if is_after and made not in self.later:
             if self.after.setdefault(item.previous_fact_id, made) == made:
                 self.later.add(made)
         elif item.status == Status.CONTRADICTED:
             self.against.add(made)
+
+    def _replaced(self, old: Any, new: Any) -> bool:
+        """Whether a person replaced a fact with the one that contradicts it."""
+        if old not in self.lives or self.lives[old].fact.chain != self.lives[new].fact.chain:
+            return False
+        turn = self.lives[old].at(self.last)
+        return turn is not None and turn.retired_as == TopicFact.RetiredAs.REPLACED
 
     def _made_by(self, item: DeltaItem) -> Any:
         """Return the key of the fact that the item's run created from its sentence."""
@@ -276,7 +284,9 @@ class _Comparison:
             return format_html(_("moved to Trash {when}"), when=place)
         if turn.state == TopicFact.State.STRUCK:
             return format_html(_("marked as wrong {when}"), when=place)
-        if turn.by_hand:
+        if turn.by_hand and turn.retired_as == TopicFact.RetiredAs.REPLACED:
+            said = format_html(_("replaced {when}"), when=place)
+        elif turn.by_hand:
             said = format_html(_("removed to make room {when}"), when=place)
         else:
             said = format_html(_("left out in {run}"), run=place)
