@@ -28,7 +28,7 @@ from memory.api.shown import RowOut, shows, topic_of
 from memory.api.versions import tagged
 from memory.models import Message, Session, Trust
 from memory.models.as_of import AS_OF_WORDS, as_it_was
-from memory.services.context.layers import build_context, context_data
+from memory.services.context.layers import EXTERNAL_WORDS, build_context, context_data
 from memory.services.notes.saving import lowest_trust
 from memory.services.observations.consolidation import (
     Turn,
@@ -264,10 +264,7 @@ class ContextIn(Body):
         None, max_length=500, description="A slug. Notes on other topics are left out."
     )
     as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
-    external: bool = Field(
-        True,
-        description="False leaves out records whose text comes from the web. After reading such text, an agent’s writes wait for approval.",
-    )
+    external: bool = Field(True, description=EXTERNAL_WORDS)
 
 
 class LayerOut(BaseModel):

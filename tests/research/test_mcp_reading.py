@@ -54,6 +54,19 @@ def test_what_a_tool_shows_is_noted(alice: User, name: str) -> None:
     assert _is_held(caller)
 
 
+@pytest.mark.requirement("R406")
+def test_a_context_without_external_text_leaves_the_agents_writes_free(alice: User) -> None:
+    there, caller = rows_from_outside(alice), program(alice)
+    assert "external to false" in str(server.build(lambda _context: caller).instructions)
+
+    own = server.call(caller, "get_context", {"external": False})
+
+    assert OUTSIDE not in str(own.content)
+    assert not _is_held(caller)
+    assert OUTSIDE in str(server.call(caller, "get_context", ARGUMENTS["get_context"](there)).content)
+    assert _is_held(caller)
+
+
 def test_the_text_in_a_refused_write_is_noted(alice: User) -> None:
     rows_from_outside(alice)
     save_file(alice, FILE, f"# Memory\n\n> Summary: x\n\n- {OUTSIDE} today\n", by=alice.actor)

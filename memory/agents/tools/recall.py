@@ -26,7 +26,7 @@ from memory.agents.tools.types import (
 from memory.models import Note, Remembered, Topic, Trust
 from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.models.remembered import in_scopes, record_models
-from memory.services.context.layers import build_context, context_data
+from memory.services.context.layers import EXTERNAL_WORDS, build_context, context_data
 from memory.services.notes.saving import lowest_trust
 from memory.services.search.about import About, Mention, Reader, about
 from memory.services.search.filters import named_topic
@@ -49,6 +49,7 @@ class ContextArguments(Arguments):
         None, description="The slug or title of the topic that the task is about, if any."
     )
     as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
+    external: bool = Field(True, description=EXTERNAL_WORDS)
 
 
 def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
@@ -64,7 +65,13 @@ def _context_of(context: ToolContext, asked: ContextArguments) -> ToolResult:
         if topic is None:
             text = _("There is no topic “%(topic)s”. Use a topic’s exact name, or omit the topic.")
             return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
-    built = build_context(context.owner, message=asked.message, topic=topic, scopes=context.scopes)
+    built = build_context(
+        context.owner,
+        message=asked.message,
+        topic=topic,
+        scopes=context.scopes,
+        with_external=asked.external,
+    )
     context.read(built.records)
     context.shown(*built.files)  # from the summary lines in the list of files
     records = [named(record) for record in built.records]

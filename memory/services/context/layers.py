@@ -308,6 +308,9 @@ class Context:
         return next(one for one in self.layers if one.name == name)
 
 
+EXTERNAL_WORDS = "False leaves out records whose text comes from the web. After reading such text, an agent’s writes wait for approval."
+
+
 def build_context(
     owner: User,
     *,
