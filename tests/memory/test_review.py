@@ -323,6 +323,30 @@ def test_two_proposals_may_add_to_the_end_of_one_file(alice: Any):
     assert content.index("- the first") < content.index("- the second")
 
 
+def test_of_two_proposals_for_one_new_file_the_second_is_a_conflict_and_no_concatenation(
+    alice: Any,
+):
+    path = "agents/desk/port.md"
+    texts = ["# Port\n\n- Ship from Kobe\n", "# Port of call\n\n- Ship from Osaka\n"]
+    made = [
+        review_services.hold(
+            alice, "file", by=AGENT, source="run:1", before={}, why="", held="web",
+            after={"path": path, "content": text},
+        )
+        for text in texts
+    ]  # fmt: skip
+    review_services.accept(made[0], by=alice.actor)
+    kept = read_file(alice, path).content
+    with pytest.raises(MergeConflict) as found:
+        review_services.accept(made[1], by=alice.actor)
+
+    assert read_file(alice, path).content == kept
+    assert "Osaka" in found.value.mine and "Kobe" in found.value.theirs
+    after = {**made[1].after, "content": texts[1]}
+    review_services.accept(made[1], by=alice.actor, after=after, seen=found.value.token)
+    assert "Kobe" not in read_file(alice, path).content
+
+
 def test_two_entries_of_one_new_month_make_one_file(alice: Any):
     for title in ("First", "Second"):
         entry = f"## {title}\n\n> Summary: {title} task\n\nDate: 2026-11-22"

@@ -100,7 +100,7 @@ def _perform(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str
     """Save the complete new text, merged with changes made since; a journal entry is appended.
 
     Changes that don't overlap are merged, and so are lines that both sides add in one place, since two
-    proposals can each add to the end of a file.
+    proposals can each add to the end of a file. Two proposals for a new file have no text in common.
     """
     path, content = str(wanted["path"]), str(wanted["content"])
     if not seen and content == proposal.after["content"] and wanted.get("entry"):
@@ -110,7 +110,7 @@ def _perform(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str
     try:
         return _applied(_save(proposal, path, content, by, version))
     except FileConflict as exc:
-        if seen or any(part.base.strip() for part in exc.merge.conflicts):
+        if seen or not version or any(part.base.strip() for part in exc.merge.conflicts):
             raise MergeConflict(exc.path, exc.merge, token=str(exc.version)) from exc
         both = exc.merge.text(dict.fromkeys(range(len(exc.merge.conflicts)), "both"))
         return ApplyResult(_save(proposal, path, both, by, exc.version).file, merged=True)
