@@ -41,6 +41,7 @@ app_name = "memory"
 _accounts = [
     path("sign-in/", accounts_views.sign_in, name="sign-in"),
     path("sign-in/code/", methods_views.sign_in_code, name="sign-in-code"),
+    path("sign-in/form/<uuid:key>/", accounts_views.kept_form, name="kept-form"),
     path("sign-in/passkey/", methods_views.sign_in_passkey, name="sign-in-passkey"),
     path(
         "sign-in/single-sign-on/",

@@ -7,6 +7,7 @@ from one address are counted too, whatever the username, since each costs a deli
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import time
 from collections.abc import Callable
@@ -127,6 +128,7 @@ def begin(request: HttpRequest, user: User) -> SignIn:
             session_key=request.session.session_key or "",
             user_agent=request.headers.get("User-Agent", "").replace("\0", "")[:300],
             address=address_of(request),
+            forms_digest=_forms_digest(request),
         )
     except DatabaseError:
         # A session without its row would be missing from the person's list of browsers.
@@ -136,6 +138,23 @@ def begin(request: HttpRequest, user: User) -> SignIn:
     request.session[SESSION_FIELD] = row.pk
     Activity.log(user, user.actor, "signed-in", label=browser_of(row.user_agent))
     return row
+
+
+def _forms_digest(request: HttpRequest) -> str:
+    """Return the digest of the secret in this browser's forms, which each sign-in renews."""
+    secret = request.META.get("CSRF_COOKIE", "")
+    return hashlib.sha256(secret.encode()).hexdigest() if secret else ""
+
+
+def last_person(request: HttpRequest) -> int | None:
+    """Return the ID of who was signed in in this browser until their session expired.
+
+    None if that was long ago, or if they signed out.
+    """
+    if not (digest := _forms_digest(request)):
+        return None
+    rows = SignIn.objects.filter(forms_digest=digest)
+    return rows.values_list("owner", flat=True).first()
 
 
 def end(request: BeaconRequest) -> None:

@@ -1860,6 +1860,7 @@ class Migration(InitialMigration):
                 ("session_key", models.CharField(max_length=40, unique=True)),
                 ("user_agent", models.CharField(blank=True, max_length=300)),
                 ("address", models.GenericIPAddressField(null=True)),
+                ("forms_digest", models.CharField(blank=True, max_length=64)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("last_seen_at", models.DateTimeField(default=django.utils.timezone.now)),
                 (

@@ -395,6 +395,8 @@ class SignIn(models.Model):
     session_key = models.CharField(max_length=40, unique=True)
     user_agent = models.CharField(max_length=300, blank=True)
     address = models.GenericIPAddressField(null=True)
+    # The digest of the secret in this browser's forms: a form shows whose it is, after the session too.
+    forms_digest = models.CharField(max_length=64, blank=True)
     created = models.DateTimeField(default=timezone.now)
     last_seen_at = models.DateTimeField(default=timezone.now)
 

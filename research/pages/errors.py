@@ -23,6 +23,7 @@ from beacon_site.db.errors import Failure, failure_of
 from beacon_site.web.http import BeaconRequest, Middleware
 from beacon_site.web.responses import in_notice, refused
 from memory.models.errors import MemoryRefused
+from memory.pages.accounts.views import keep_form
 from research.services.runs.execution.starting import NotNow
 
 HOME = "/"
@@ -120,7 +121,7 @@ class InWordsMiddleware(Middleware):
 
     A POST by someone who is signed out gets a notice over htmx (401), so the form stays. Otherwise
     it redirects to the sign-in page and then back to the form's page, because the form's own URL
-    might not allow GET. A wrong method (405) gets an error page.
+    might not allow GET, or to a page from which the form can be sent again. A wrong method (405) gets an error page.
 
     A refused change (MemoryRefused) or run (NotNow) is answered with its reason.
     """
@@ -137,7 +138,8 @@ class InWordsMiddleware(Middleware):
             return response
         if getattr(request, "htmx", False):
             return problem(request, 401)
-        return redirect(f"{sign_in}?{urlencode({'next': _came_from(request)})}")
+        goal = keep_form(request, _came_from(request))
+        return redirect(f"{sign_in}?{urlencode({'next': goal})}")
 
     def process_exception(self, request: BeaconRequest, exc: Exception) -> HttpResponse | None:
         if isinstance(exc, MemoryRefused):

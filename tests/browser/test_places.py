@@ -26,7 +26,7 @@ ELSEWHERE = {
     "memory:content-snapshot-upload",
     "memory:observation-history",
     "research:sentence-correct",
-    "memory:sign-in-code", "memory:recovery-codes", "memory:method-remove",
+    "memory:sign-in-code", "memory:kept-form", "memory:recovery-codes", "memory:method-remove",
     "memory:single-sign-on-done", "memory:single-sign-on-link", "memory:single-sign-on-unlink",
 }  # fmt: skip
 # What is no page: fragments, files, addresses that lead on, health.

@@ -44,3 +44,24 @@ def test_what_was_typed_is_sent_after_signing_in_in_another_tab(
     sign_in_in_another_tab(visitor, newcomer)
     visitor.press("Add to the library")
     expect(visitor.page.locator("#toasts")).to_contain_text("added to Library")
+
+
+def test_without_scripts_the_text_is_sent_again_after_signing_in(
+    visit: Callable[..., Visitor], newcomer: str
+) -> None:
+    visitor = visit(java_script_enabled=False)
+    visitor.sign_in(newcomer, then="/remember/")
+    text = "A pilot line started in Lanling.\nIt makes ten cells a day."
+    visitor.page.locator("[name=text]").fill(text)
+    visitor.context.clear_cookies(name="sessionid")
+
+    visitor.press("Remember")
+    visitor.page.get_by_label("Username").fill(newcomer)
+    visitor.page.get_by_label("Password").fill(PASSWORD)
+    visitor.press("Sign in")
+    assert visitor.heading() == "Your text is still here"
+    expect(visitor.page.get_by_label("Your text")).to_have_value(text)
+
+    visitor.press("Send again")
+    expect(visitor.page.locator("main")).to_contain_text("It makes ten cells a day.")
+    expect(visitor.page.locator("#toasts")).to_contain_text("Remembered.")

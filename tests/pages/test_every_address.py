@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 from allauth.mfa.models import Authenticator
+from django.core.cache import cache
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -18,6 +20,7 @@ from django.urls import reverse
 
 from memory import models as memory
 from memory.models import Topic, User
+from memory.pages.accounts.views import _kept_key
 from memory.services.notes import saving as notes
 from research import models as research
 from research.services.topics import sharing
@@ -108,6 +111,7 @@ def named(topic: Topic) -> dict[str, Any]:
         "records/<str:kind>": note, "memory/<str:type>": note, "review/refused": memory.RefusedSource,
         "review/ratings": memory.Rating, "review/never/<str:kind>": note, "review": memory.Proposal.objects.create(owner=owner, **held), "conflicts": memory.Conflict,
         "scratchpad": memory.ScratchpadEntry, "settings/soul": memory.Note,
+        "sign-in/form": kept_form(owner),
         "settings/sign-ins/methods": Authenticator.objects.get(user=owner, type="totp"),
         "settings/sign-ins": memory.SignIn, "settings/tokens": memory.ApiToken,
         "agents": memory.Agent, "settings/agents": memory.Agent,
@@ -136,6 +140,13 @@ def named(topic: Topic) -> dict[str, Any]:
     }  # fmt: skip
     keys = {place: _key(row) for place, row in rows.items()}
     return keys | {"topics/<uuid": topic.pk, "topics/<slug": topic.slug}
+
+
+def kept_form(owner: User) -> UUID:
+    key = uuid4()
+    kept = {"address": "/remember/", "fields": [("text", TITLE)], "typed": [TITLE], "back": "/"}
+    cache.set(_kept_key(owner.pk, key), kept, 60)
+    return key
 
 
 def _key(row: Any) -> Any:

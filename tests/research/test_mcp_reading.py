@@ -63,7 +63,9 @@ def test_a_context_without_external_text_leaves_the_agents_writes_free(alice: Us
 
     assert OUTSIDE not in str(own.content)
     assert not _is_held(caller)
-    assert OUTSIDE in str(server.call(caller, "get_context", ARGUMENTS["get_context"](there)).content)
+    assert OUTSIDE in str(
+        server.call(caller, "get_context", ARGUMENTS["get_context"](there)).content
+    )
     assert _is_held(caller)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
+from uuid import UUID, uuid4
 
 import structlog
 from allauth.mfa.models import Authenticator
@@ -11,6 +13,7 @@ from axes.helpers import get_cool_off
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout, update_session_auth_hash
+from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, Max, OuterRef, Subquery
@@ -25,6 +28,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect
+from redis.exceptions import RedisError
 
 from beacon_site.text.dates import zone_of
 from beacon_site.web.http import BeaconRequest, current_page
@@ -203,6 +207,61 @@ def sign_out(request: BeaconRequest) -> HttpResponse:
         single_sign_on.keep_sign_out(request, sign_out_url)
         messages.success(request, _("You’re signed out."))
     return redirect("memory:sign-in")
+
+
+# --- forms that were sent after the session had expired, kept until the person has signed in again ---
+
+# Over htmx a form stays on its page, so only forms sent without JavaScript are kept: in the cache, for
+# the account that was signed in in this browser, and without files and secrets.
+KEPT_SECONDS = 15 * 60
+MOST_CHARACTERS = 500_000  # the longest text of a form is a memory file's
+# Fields whose values must not be stored: passwords, keys and codes, and the form's own token.
+_SECRET = re.compile(r"pass|secret|token|credential|api_?key|code$", re.I)
+_TYPED = re.compile(r"\s|[^\x00-\x7f]")  # what a person typed, and not an ID or a choice
+
+
+def keep_form(request: HttpRequest, back: str) -> str:
+    """Keep the form, and return the page to show after the sign-in.
+
+    That is `back` for a form without text, or if it isn't known whose it is.
+    """
+    owner = sign_ins.last_person(request)
+    fields = [
+        (name, str(value))
+        for name, values in request.POST.lists()
+        for value in values
+        if not _SECRET.search(name)
+    ]
+    size = sum(len(name) + len(value) for name, value in fields)
+    typed = [value for _name, value in fields if _TYPED.search(value.strip())]
+    if owner is None or not typed or size > MOST_CHARACTERS:
+        return back
+    key = uuid4()
+    kept = {"address": request.get_full_path(), "fields": fields, "typed": typed, "back": back}
+    try:
+        cache.set(_kept_key(owner, key), kept, KEPT_SECONDS)
+    except RedisError as exc:
+        logger.warning("form not kept", error=type(exc).__name__)
+        return back
+    return reverse("memory:kept-form", args=[key])
+
+
+@never_cache
+@signed_in("GET")
+def kept_form(request: BeaconRequest, key: UUID) -> HttpResponse:
+    """Show a form that was sent after the session had ended, to send it again."""
+    try:
+        kept: dict[str, Any] | None = cache.get(_kept_key(request.user.pk, key))
+    except RedisError:
+        kept = None
+    if kept is None:
+        why = _("The form you sent before signing in is no longer available.")
+        return render(request, "404.html", {"why": why}, status=404)
+    return render(request, "memory/kept_form.html", kept)
+
+
+def _kept_key(owner: int, key: UUID) -> str:
+    return f"kept-form:{owner}:{key}"
 
 
 @require_safe
