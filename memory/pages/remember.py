@@ -166,7 +166,7 @@ def _context(text: str, kind: str) -> dict[str, Any]:
 def _remembered(request: BeaconRequest, record: Any) -> HttpResponse:
     """Report the new record, and decide what the person chose about each contradiction."""
     said = _("Remembered.")
-    problems = _decide(request, contradictions.report(record, by=request.actor))
+    problems = _decide(request, record)
     toast_with_undo(request, record, said)
     for problem in problems:
         messages.warning(request, problem)
@@ -175,10 +175,25 @@ def _remembered(request: BeaconRequest, record: Any) -> HttpResponse:
     return redirect_to(request, next_of(request, record.get_absolute_url()))
 
 
-def _decide(request: BeaconRequest, pairs: Sequence[Conflict]) -> list[str]:
-    """Resolve the pairs as the person chose while typing; return why some couldn't be."""
-    ways = {"replace": Conflict.How.RIGHT.value, "both": Conflict.How.BOTH.value}
-    chosen = [(pair, ways.get(request.POST.get(f"known-{pair.left_id}", ""))) for pair in pairs]
+_WAYS = {"replace": Conflict.How.RIGHT.value, "both": Conflict.How.BOTH.value}
+
+
+def _decide(request: BeaconRequest, record: Any) -> list[str]:
+    """Resolve what the record contradicts as the person chose while typing; return why some
+    couldn't be.
+    """
+    ways = {
+        name.removeprefix("known-"): _WAYS[value]
+        for name, value in request.POST.items()
+        if name.startswith("known-") and value in _WAYS
+    }
+    pairs = contradictions.report(record, by=request.actor)
+    chosen = [(pair, ways.pop(str(pair.left_id), None)) for pair in pairs]
+    if ways:  # a line of a file is reported only if the person decides about it
+        for known in contradictions.also_known(request.user, record.content, but=record):
+            how = ways.get(str(known.record.pk)) if known.type == "section" else None
+            pair = contradictions.report_line(record, known, by=request.actor) if how else None
+            chosen += [(pair, how)] if pair is not None else []
     wanted = [(pair, how) for pair, how in chosen if how is not None and pair.is_open]
     settle = partial(conflict_services.settle, by=request.actor)
     return BulkResult().perform(wanted, lambda row: settle(*row)).problems
@@ -241,7 +256,7 @@ def _known_rows(user: User, found: Sequence[Known], data: Any) -> dict[str, Any]
             "known": one,
             "who": told[one.record.source].words if one.record.source in told else "",
             "choice": data.get(f"known-{one.record.pk}", ""),
-            "can_be_replaced": one.type != "section",
+            "can_be_replaced": one.can_be_replaced,
         }
         for one in found
     ]

@@ -82,9 +82,9 @@ def test_a_newer_fact_and_what_it_replaced_answer_the_question_of_the_older(alic
     replaced.refresh_from_db()
     assert replaced.trust == "external"  # the person kept another fact
     conflict_services.undo_change(one, by=alice.actor)
-    for each, chain in zip((replaced, left, right), was, strict=True):
+    for each, before in zip((replaced, left, right), was, strict=True):
         each.refresh_from_db()
-        assert each.chain == chain
+        assert each.chain == before
     assert not left.touched_by_person
 
 

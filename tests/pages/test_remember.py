@@ -12,10 +12,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from beacon_site.text.dates import until_of
-from memory.models import Conflict, Note, Observation, TopicFact, User
+from memory.models import Conflict, Note, Observation, Section, TopicFact, User
 from memory.pages.remember import guess
+from memory.services.files.reading import read_file
 from memory.services.files.saving import append_to, save_file
 from memory.services.notes.saving import write_note
+from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions
 from tests.memory.conflict_cast import topic_of
 
@@ -209,6 +211,28 @@ def test_replace_it_moves_the_older_one_to_trash(browser: Client, alice: User, k
     browser.post(REMEMBER, {"text": NEW, f"known-{known.pk}": "replace"})
     assert written(alice) == [("finding", NEW)]
     assert not Conflict.objects.of(alice).open().exists()
+
+
+@pytest.mark.requirement("R251")
+def test_replace_it_removes_the_line_of_a_file_and_is_undone(browser: Client, alice: User) -> None:
+    kept = "# Memory\n\n- The port is Kobe.\n"
+    save_file(alice, "facts/memory.md", f"{kept}- {OLD}\n", by=alice.actor)
+    section = Section.objects.of(alice).get(file__path="facts/memory.md", content__contains=OLD)
+    assert f'name="known-{section.pk}"' in browser.post(KNOWN, {"text": NEW}).content.decode()
+
+    browser.post(REMEMBER, {"text": NEW, f"known-{section.pk}": "replace"})
+
+    assert written(alice) == [("finding", NEW)]
+    content = read_file(alice, "facts/memory.md").content
+    assert OLD not in content and "The port is Kobe." in content
+    conflict_services.undo_change(Conflict.objects.of(alice).get(), by=alice.actor)
+    assert OLD in read_file(alice, "facts/memory.md").content
+
+
+def test_a_quoted_line_of_a_file_is_named_but_not_replaced(browser: Client, alice: User) -> None:
+    save_file(alice, "facts/memory.md", f"# Memory\n\n> {OLD}\n", by=alice.actor)
+    html = browser.post(KNOWN, {"text": NEW}).content.decode()
+    assert OLD in html and 'name="known-' not in html
 
 
 def test_both_are_right_is_remembered(browser: Client, alice: User, known: Note) -> None:

@@ -30,6 +30,7 @@ from memory.models.conflicts import sides_of
 from memory.models.file_format import (
     MOUNTED,
     digest_of,
+    statements_found,
     statements_of,
     summary_place,
 )
@@ -55,12 +56,13 @@ _down_until = 0.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What memory says that a text contradicts: the record and its statement."""
+    """What memory says that a text contradicts: the record, its statement, and the text's (`new`)."""
 
     record: Any
     type: str
     said: str
     kind: str
+    new: str
 
     @property
     def why(self) -> str:
@@ -78,6 +80,12 @@ class Known:
             return _("%(path)s, line %(line)s") % told
         topic = getattr(self.record, "topic", None)
         return str(topic.title) if topic is not None else ""
+
+    @property
+    def can_be_replaced(self) -> bool:
+        """Whether a decision can change it: not a line of a table, a quote or code."""
+        file = _file_of(self.record)
+        return file is None or bool(statements_found(file.content, [digest_of(self.said)]))
 
     @property
     def line(self) -> int:
@@ -102,7 +110,7 @@ def also_known(owner: User, text: str, *, but: Any = None) -> list[Known]:
             (one for mine in asked for one in texts.differences(of_record, mine)), None
         )
         if different is not None:
-            found.append(Known(record, name, different.old, different.kind))
+            found.append(Known(record, name, different.old, different.kind, different.new))
     return found[:MOST_KNOWN]
 
 
@@ -171,6 +179,15 @@ def report(record: Any, *, by: Actor = MAINTENANCE) -> list[Conflict]:
         if known.type != "section"
     ]
     return [pair for pair in found if pair is not None]
+
+
+def report_line(record: Any, known: Known, *, by: Actor) -> Conflict | None:
+    """Store that this record contradicts a line of a memory file, as `report` does for records."""
+    lines = [(digest_of(known.said), digest_of(known.new))]
+    return Conflict.objects.note(
+        record.owner, Conflict.Kind.CONTRADICTION, known.record.file, record,
+        reason=known.kind, by=by, lines=lines,
+    )  # fmt: skip
 
 
 def report_lines(record: Any) -> list[Conflict]:
