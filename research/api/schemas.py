@@ -129,7 +129,9 @@ class TopicFields(Body):
     )
     labels: list[Annotated[str, Field(max_length=40)]] | None = Field(None, max_length=20)
     private: bool | None = None
-    schedule: ScheduleIn | None = None
+    schedule: ScheduleIn | None = Field(
+        None, description="Null means that the topic only runs manually."
+    )
 
     def asked(self) -> dict[str, Any]:
         """Return the fields that were sent, as plain values. Null resets a field to its default."""
@@ -139,7 +141,9 @@ class TopicFields(Body):
 class TopicPatch(TopicFields):
     """The fields of a topic to change. Omitted fields stay the same."""
 
-    schedule: SchedulePatch | None = None
+    schedule: SchedulePatch | None = Field(
+        None, description="Null removes the schedule, so that the topic only runs manually."
+    )
     archived: bool | None = Field(
         None, description="Whether the topic is archived. Only a person can set this."
     )

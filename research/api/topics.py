@@ -545,7 +545,9 @@ def _filled(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> Query
         stands["services"] = [name for name in stands["services"] if name in offered]
     else:
         stands = {"preset": Schedule.Preset.NONE, "time_zone": owner.time_zone}
-    schedule = asked.get("schedule") or {}
+    schedule = asked.get("schedule", {})
+    if schedule is None:
+        schedule = {"preset": Schedule.Preset.NONE}
     if schedule:
         stands |= _schedule(schedule, stands)
     stands |= {name: value for name, value in asked.items() if name != "schedule"}

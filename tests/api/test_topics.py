@@ -263,6 +263,17 @@ def test_a_schedule_is_paused_and_taken_up_again(person: Program) -> None:
     assert (again["schedule"]["paused"], again["schedule"]["cron"]) == (False, "0 9 * * 1")
 
 
+def test_null_removes_the_schedule(person: Program) -> None:
+    path, tag = made(person, schedule=WEEKLY)
+
+    other = person.patch(path, {"focus": "Fares"}, If_Match=tag)
+    assert other.json()["schedule"]["preset"] == "weekly"
+    gone = person.patch(path, {"schedule": None}, If_Match=other["ETag"]).json()
+    assert (gone["schedule"]["preset"], gone["schedule"]["next_run_at"]) == ("none", None)
+    made_without = person.post("/topics", {"title": "Coffee", "schedule": None}).json()
+    assert made_without["schedule"]["preset"] == "none"
+
+
 def test_a_topic_that_is_run_by_hand_has_nothing_to_pause(person: Program) -> None:
     path, tag = made(person)
 
