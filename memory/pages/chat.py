@@ -388,6 +388,7 @@ class MessageForm(AsksAboutSecrets):
                 "rows": 3,
                 "placeholder": gettext_lazy("Ask a question, or say what to remember"),
                 "dir": "auto",
+                "data-enter-sends": True,
             }
         ),
     )
@@ -565,7 +566,12 @@ def message(request: BeaconRequest, pk: int) -> HttpResponse:
     if shown.is_pending and request.GET.get("seen") == shown.token:
         return HttpResponse(status=204)
     is_silent = shown.is_pending and _is_silent()
-    context = {"one": shown, "session": found.session, "is_silent": is_silent}
+    context = {
+        "one": shown,
+        "session": found.session,
+        "is_silent": is_silent,
+        "is_polled": True,
+    }
     return render(request, "memory/_message.html", context)
 
 

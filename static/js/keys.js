@@ -5,6 +5,7 @@
 // Conflicts, l, r, b and m keep the left, the right or both, or merge ([data-row-left] and so on). Where
 // a topic is read, l and m open a sentence's history or a note ([data-row-history], [data-row-note]). In
 // Trash, r presses [data-row-restore]. "." moves to the row's buttons, which only it shows.
+// In a field with data-enter-sends, Enter sends and Shift+Enter is a new line, but not on a phone.
 // "Ctrl k" works with Ctrl or Cmd, and in fields too. The others never work in fields.
 // <body data-shortcuts="off"> turns all off except saving.
 (() => {
@@ -124,9 +125,18 @@
     return true;
   };
 
+  // Safari ends the choice of a character before it reports the Enter that chose it.
+  const sends = ({ key, keyCode, shiftKey, target }) =>
+    key === "Enter" && keyCode !== 229 && !shiftKey && target.matches?.("[data-enter-sends]") && matchMedia("(pointer: fine)").matches;
+
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing) return;
     const { key, target } = event;
+    if (sends(event)) {
+      event.preventDefault();
+      if (target.value.trim() && !event.repeat) target.form.requestSubmit();
+      return;
+    }
     if ((event.ctrlKey || event.metaKey) && !event.altKey) {
       const saves = key === "Enter" || (key === "s" && document.querySelector("main form[data-save]"));
       if (saves && save(event)) event.preventDefault();

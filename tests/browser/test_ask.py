@@ -48,7 +48,9 @@ def test_an_answer_comes_by_itself_with_its_sources_and_a_session_is_ended(asker
     expect(page.locator(".answer .say")).to_be_visible(timeout=WAIT)
 
     page.locator(".ask-form textarea").fill("What is my boat called?")
-    page.keyboard.press("Control+Enter")
+    page.keyboard.press("Shift+Enter")
+    expect(page.locator(".ask-form textarea")).to_have_value("What is my boat called?\n")
+    page.keyboard.press("Enter")
     expect(page.locator(".ask-found").last).to_contain_text("Petrel", timeout=WAIT)
     expect(page.locator("[aria-busy]")).to_have_count(0)
     assert asker.violations() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from datetime import date
@@ -239,6 +240,18 @@ def test_what_cannot_be_sent_now_is_kept(browser: Client, session: Session, alic
     response = browser.post(at("session-say", session), {"content": "On Tuesdays, too?"})
     assert response.status_code == 200
     assert "still answering" in text_of(response) and "On Tuesdays, too?" in text_of(response)
+
+
+def test_an_answer_that_has_come_removes_the_word_that_beacon_is_still_answering(
+    browser: Client, session: Session, alice: User
+):
+    answer = ask(session, "And on Mondays?", by=alice.actor)
+    page = text_of(browser.post(at("session-say", session), {"content": "On Tuesdays, too?"}))
+    assert re.search(r'<div id="ask-problem">\s*<div class="form-errors"', page)
+
+    assert "ask-problem" not in text_of(poll(browser, answer))
+    Message.objects.filter(pk=answer.pk).update(state="done", content="At nine.")
+    assert '<div id="ask-problem" hx-swap-oob="true"></div>' in text_of(poll(browser, answer))
 
 
 def test_a_message_of_more_than_64_kib_is_refused_with_its_size_and_kept(
