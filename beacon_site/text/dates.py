@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache
 
 from django.utils import dates as translated
@@ -149,6 +149,11 @@ def until_of(text: str, today: date) -> date | None:
     said = (match_for["n"] or "1").casefold()
     number = int(said) if said.isdecimal() else _FEW.get(said, 0)
     return today + timedelta(days=number * _DAYS[match_for["unit"].casefold()]) if number else None
+
+
+def end_of_day(day: date, zone: tzinfo) -> datetime:
+    """Return the moment at which a day ends in this time zone."""
+    return datetime.combine(day + timedelta(days=1), time(), zone)
 
 
 def _day_until(match: re.Match[str], today: date) -> date | None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from functools import cache, cached_property
 from itertools import count
 from typing import Any
@@ -32,7 +32,7 @@ from django.db import connection, models
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from beacon_site.text.dates import day_of, moment_of, zone_of
+from beacon_site.text.dates import day_of, end_of_day, moment_of, zone_of
 from beacon_site.text.terms import tsquery_of
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import telling
@@ -98,7 +98,7 @@ def as_of(text: str, zone: Any, *, now: datetime | None = None) -> AsOf | None:
         if day is not None:
             if day == now.astimezone(zone).date():
                 return None
-            until = datetime.combine(day + timedelta(days=1), time(), zone)
+            until = end_of_day(day, zone)
         else:
             # In a URL, the plus of a time zone is a space.
             found = moment_of(re.sub(r" (\d\d:?\d\d)$", r"+\1", text))

@@ -25,6 +25,7 @@ from beacon_site import health
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text import markdown
 from beacon_site.text.cleaning import number_of, shorten
+from beacon_site.text.dates import day_of
 from beacon_site.text.markdown import numbered
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
@@ -150,7 +151,7 @@ class MessageRow:
     message: Message
     html: SafeString
     calls: list[dict[str, Any]] = field(default_factory=list)
-    cites: Sequence[Mapping[str, str]] = ()
+    cites: Sequence[Mapping[str, Any]] = ()
     rating: RatingControl | None = None
     disputes: Sequence[Conflict] = ()
     facts: Mapping[str, TopicFact] = field(default_factory=dict)  # by the id of what is cited
@@ -218,7 +219,8 @@ class MessageRow:
 
 def said(message: Message) -> MessageRow:
     if message.role == "user":
-        return MessageRow(message, SafeString(""), cites=message.cites)
+        cites = [cite | {"until": day_of(cite.get("until", ""))} for cite in message.cites]
+        return MessageRow(message, SafeString(""), cites=cites)
     html = markdown.by_direction(markdown.render(numbered(message.content, message.cites)))
     known = range(1, len(message.cites) + 1)
     linked = markdown.link_citations(html, known, prefix=f"cite-{message.pk}-")

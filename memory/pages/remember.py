@@ -108,8 +108,7 @@ def guess(text: str, today: date | None = None) -> Guess:
 
 def remember(user: User, text: str, kind: str, until: date | None) -> Note | Observation:
     """Store the text as this kind. Raises InvalidValue with the reasons by field."""
-    days = (until - timezone.localdate()).days + 1 if until is not None else None
-    if kind in _OBSERVED and days is None:
+    if kind in _OBSERVED and until is None:
         return write_observation(user, kind, text, by=user.actor)
     is_rule = kind in ("rule", "preference")
     return write_note(
@@ -118,8 +117,8 @@ def remember(user: User, text: str, kind: str, until: date | None) -> Note | Obs
         text,
         by=user.actor,
         tags=["preference"] if kind == "preference" else [],
-        stability="stable" if is_rule or days is None else "volatile",
-        ttl_days=days,
+        stability="stable" if is_rule or until is None else "volatile",
+        until=until,
     )
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, time, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.utils import timezone
+from django.utils.formats import date_format
 
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.providers.llm.base import Answer, ToolCall, Usage
 from memory.agents.chat import conversation
 from memory.agents.chat import turn as conversation_turn
 from memory.agents.chat.conversation import StillAnswering, ask, start
-from memory.models import Message, Note, Session
+from memory.models import Message, Note, Session, User
 from memory.models.errors import InvalidValue
 from memory.services.context import identity
 from memory.services.files.saving import save_file
@@ -293,6 +295,27 @@ def test_without_a_model_what_is_near_in_meaning_is_quoted_and_what_is_not_is_no
 
     assert "red automobile" in said(session, "the car").content
     assert said(session, "the river").content.startswith("I didn’t find anything")
+
+
+def test_what_is_remembered_until_a_day_expires_at_its_end(session: Session):
+    owner = session.owner
+    User.objects.filter(pk=owner.pk).update(time_zone="Asia/Tokyo")
+    owner.refresh_from_db()
+    day = timezone.localdate(timezone=ZoneInfo("Asia/Tokyo")) + timedelta(days=400)
+    text = f"Remember that the harbour is closed until {day:%Y-%m-%d}."
+
+    answer = said(session, text)
+
+    note = Note.objects.of(owner).get(content=text)
+    end = datetime.combine(day + timedelta(days=1), time(), ZoneInfo("Asia/Tokyo"))
+    assert (note.expires_at, note.stability) == (end, "volatile")
+    assert answer.content == f"Noted. I’ll keep this until {date_format(day, 'j M Y')}."
+
+
+def test_a_day_too_far_off_is_no_reason_to_refuse_the_message(session: Session):
+    text = "Remember that the lease runs until 9 December 2999."
+    ask(session, text, by=session.owner.actor)
+    assert Note.objects.get(content=text).ttl_days == 30
 
 
 def test_without_a_model_words_to_be_remembered_are_noted_and_nothing_is_looked_up(

@@ -289,6 +289,13 @@ def test_what_is_noted_is_said_and_can_be_forgotten_at_once(
     assert reverse("memory:record-trash", args=["note", note.pk]) in html
 
 
+def test_what_is_noted_until_a_day_says_so(browser: Client, session: Session, alice: User):
+    ask(session, "Remember that I am away until 9 December 2099.", by=alice.actor)
+    html = text_of(browser.get(at("session", session)))
+    assert "Saved as a log until 9 Dec 2099." in html
+    assert "for 30 days" not in html.partition("ask-form")[0]
+
+
 @pytest.mark.parametrize("name", ["session", "session-rename", "session-left"])
 def test_a_stranger_finds_no_page_of_it(stranger: Client, session: Session, name: str):
     assert stranger.get(at(name, session)).status_code == 404

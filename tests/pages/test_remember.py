@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime, time, timedelta
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
@@ -24,6 +25,7 @@ from tests.memory.conflict_cast import topic_of
 HTMX = {"HX-Request": "true"}
 REMEMBER, KNOWN = reverse("memory:remember"), reverse("memory:also-known")
 OLD, NEW = "Billing runs PostgreSQL 13.", "Billing still runs PostgreSQL 12.22."
+AUCKLAND = ZoneInfo("Pacific/Auckland")
 THURSDAY = date(2026, 11, 26)
 
 
@@ -107,11 +109,13 @@ def test_the_chosen_kind_wins_over_the_guess(browser: Client, alice: User) -> No
 
 
 def test_until_a_day_expires_unless_it_is_kept(browser: Client, alice: User) -> None:
+    User.objects.filter(pk=alice.pk).update(time_zone=AUCKLAND.key)
     browser.post(REMEMBER, {"text": "Anna is away for the next two weeks"})
     browser.post(REMEMBER, {"text": "Ben is away for the next two weeks", "keep": "1"})
     anna, ben = Note.objects.of(alice).filter(content__contains="away").order_by("content")
-    left = anna.expires_at - timezone.now()
-    assert 14 <= left.days <= 15
+    tomorrow = timezone.localdate(timezone=AUCKLAND) + timedelta(days=1)
+    end = datetime.combine(tomorrow + timedelta(days=14), time(), AUCKLAND)
+    assert anna.expires_at == end
     assert ben.expires_at is None
 
 

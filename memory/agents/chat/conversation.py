@@ -16,6 +16,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from beacon_site.text.cleaning import clean, in_brief, is_uuid, is_visible, one_line, shorten
+from beacon_site.text.dates import until_of, zone_of
 from beacon_site.text.markdown import FILE, MARK, marks_in
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped
@@ -24,7 +25,7 @@ from memory.models import Agent, MemoryFile, Message, Note, Revision, Session, T
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.services.files.reading import index_text
-from memory.services.notes.saving import lowest_trust, write_note
+from memory.services.notes.saving import MOST_TTL_DAYS, days_until, lowest_trust, write_note
 from memory.services.observations.consolidation import source_of
 from memory.services.review import proposals as review_services
 from memory.services.review.risks import Write
@@ -289,7 +290,9 @@ def _lower(session: Session, trust: str) -> None:
 
 
 def _keep(said: Message, by: Actor, trust: str) -> None:
-    """Save what is to be remembered as a temporary log for 30 days, and link it to the message.
+    """Save what is to be remembered as a temporary log, and link it to the message.
+
+    It expires after 30 days, or after the day that the message names (“until Friday”).
 
     A person's words are stored immediately; an app's words go through review, like all agent
     writes.
@@ -297,7 +300,12 @@ def _keep(said: Message, by: Actor, trust: str) -> None:
     if not is_to_keep(said.content):
         return
     owner, source = said.session.owner, source_of(said.session_id)
-    fields: dict[str, Any] = {"stability": Note.Stability.VOLATILE.value, "ttl_days": LOG_DAYS}
+    zone = zone_of(owner.time_zone)
+    until = until_of(said.content, timezone.localdate(timezone=zone))
+    days = days_until(until, zone) if until else LOG_DAYS
+    if days > MOST_TTL_DAYS:
+        until, days = None, LOG_DAYS
+    fields: dict[str, Any] = {"stability": Note.Stability.VOLATILE.value, "ttl_days": days}
     write = Write(owner, "note", by, trust, leaves_topic=True, texts=[said.content])
     why = review_services.why_held(write)
     if why:
@@ -307,9 +315,10 @@ def _keep(said: Message, by: Actor, trust: str) -> None:
         )
         return
     note = write_note(
-        owner, Note.Kind.LOG, said.content, by=by, source=source, job=source, trust=trust, **fields
-    )
-    said.cites = [named(note)]
+        owner, Note.Kind.LOG, said.content, by=by, source=source, job=source, trust=trust,
+        until=until, **fields,
+    )  # fmt: skip
+    said.cites = [named(note) | ({"until": until.isoformat()} if until else {})]
     said.save(update_fields=["cites"])
 
 

@@ -18,6 +18,7 @@ import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 from django.template.loader import render_to_string
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -35,7 +36,7 @@ from beacon_site.text.cleaning import (
     shorten,
     without_citations,
 )
-from beacon_site.text.dates import zone_of
+from beacon_site.text.dates import day_of, zone_of
 from beacon_site.text.markdown import FILE
 from beacon_site.text.sentences import split, split_sentences
 from beacon_site.text.terms import query_terms
@@ -119,6 +120,9 @@ def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> tuple[st
     returns whether statements were found.
     """
     if talk.question.cites and "?" not in talk.question.content:
+        if until := day_of(talk.question.cites[0].get("until", "")):
+            kept = _("Noted. I’ll keep this until %(day)s.")
+            return kept % {"day": date_format(until, "j M Y")}, False
         return _("Noted. I’ll keep this for 30 days."), False
     found = _statements(talk, caller)
     statements = _best(found, talk) if _has_related(found, talk) else []

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from beacon_site.text.cleaning import clean, is_visible, one_line, shorten
+from beacon_site.text.dates import end_of_day, zone_of
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped
 from memory.models import Note, Revision, Sensitivity, Topic, Trust, User
@@ -322,6 +323,7 @@ def write_note(
     by: Actor,
     stability: str | None = None,
     ttl_days: int | None = None,
+    until: date | None = None,
     tags: Iterable[str] = (),
     confidence: float = 1.0,
     sensitivity: str = "normal",
@@ -334,11 +336,15 @@ def write_note(
 ) -> Note:
     """Write a note. Recall finds it after the commit.
 
+    With `until` it expires at the end of that day in the owner's time zone, instead of after `ttl_days`.
     `source` says where it came from (default: its writer) and `trust` how far to trust it (default:
     the owner's own for a person, otherwise the agent's). Unstorable characters are removed, and
     `note.cleaned` names the fields. Raises InvalidValue with the reasons by field, and then nothing
     is stored.
     """
+    zone = zone_of(owner.time_zone)
+    if until is not None:
+        ttl_days = days_until(until, zone)
     wanted: dict[str, Any] = {
         "kind": kind, "content": content, "scope": scope, "tags": tags, "confidence": confidence,
         "stability": stability or usual_stability(kind), "ttl_days": ttl_days,
@@ -356,7 +362,7 @@ def write_note(
         trust=trust or (Trust.OWNER if by.is_person else Trust.AGENT),
         job=job,
         topic=topic,
-        expires_at=expiry(fields["ttl_days"]),
+        expires_at=end_of_day(until, zone) if until else expiry(fields["ttl_days"]),
         **fields,
     )
     note.cleaned = tuple(checks.cleaned)
@@ -388,6 +394,11 @@ def one_identity(kind: str) -> Iterator[None]:
             "There can be only one %(kind)s note, and it already exists. Change it under Agents or Settings."
         ) % {"kind": Note.Kind(kind).label}
         raise InvalidValue(problem, errors={"kind": [problem]}) from exc
+
+
+def days_until(day: date, zone: tzinfo) -> int:
+    """Return the `ttl_days` of a note that is valid until the end of a day."""
+    return (day - timezone.localdate(timezone=zone)).days + 1
 
 
 def expiry(ttl_days: int | None, at: datetime | None = None) -> datetime | None:
