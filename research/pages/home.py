@@ -34,7 +34,7 @@ from memory.models import ApiToken, ModelCall, Note, Observation, Topic, User
 from memory.pages.review import proposals
 from memory.services.llm import connections
 from memory.services.review import risks
-from research.models import Report, Run, Schedule, Step
+from research.models import DeltaItem, Report, Run, Schedule, Step
 from research.services.facts import affected
 from research.services.reports import since_read
 from research.services.reports.since_read import TopicSummary
@@ -136,16 +136,20 @@ class Unread:
         return self.report.run.is_baseline
 
     @property
-    def said(self) -> list[tuple[str, str, str]]:
-        """Return the first changes, each with its site and URL, or the latest report's summary."""
-        if self.news.lines:
-            sentences = (ended(presenters.bare(sentence)) for sentence in self.news.lines)
-            cited = (one or ["", ""] for one in self.news.cited)
+    def said(self) -> list[tuple[str, str, str, bool]]:
+        """Return the first changes, each with its site and URL and whether it is gone, or the
+        latest report's summary.
+        """
+        news = self.news
+        if news.lines:
+            sentences = (ended(presenters.bare(sentence)) for sentence in news.lines)
+            cited = (one or ["", ""] for one in news.cited)
+            gone = (one == DeltaItem.Status.GONE for one in news.statuses)
             return [
-                (sentence, site, url if url.startswith(("http://", "https://")) else "")
-                for sentence, (site, url) in zip(sentences, cited, strict=True)
+                (sentence, site, url if url.startswith(("http://", "https://")) else "", is_gone)
+                for sentence, (site, url), is_gone in zip(sentences, cited, gone, strict=True)
             ]
-        return [(self._summary, "", "")]
+        return [(self._summary, "", "", False)]
 
     @property
     def _summary(self) -> str:
@@ -383,6 +387,15 @@ def month_of(user: User, runs: int) -> dict[str, Any]:
 # --- view ---
 
 
+def _when(at: datetime | None) -> str:
+    """Return the weekday and time, or the date if the weekday could be another week's."""
+    if at is None:
+        return ""
+    at = timezone.localtime(at)
+    is_recent = timezone.localdate() - at.date() < timedelta(days=7)
+    return date_format(at, "l H:i" if is_recent else "j M Y, H:i")
+
+
 def today() -> str:
     """Return today's date in the person's time zone: “Saturday, 21 November”."""
     return date_format(timezone.localdate(), "l, j F")
@@ -392,10 +405,12 @@ def context(user: User) -> dict[str, Any]:
     unread, running, coming = unread_of(user), unfinished_runs(user), next_runs(user)
     is_fresh = not (unread or running or coming) and not Topic.objects.of(user).live().exists()
     worst = risks.worst_waiting(user)
+    last_read_at = unread[0].last_read_at if unread else None
     found: dict[str, Any] = {
         "today": today(),
         "unread": unread,
-        "last_read_at": unread[0].last_read_at if unread else None,
+        "last_read_at": last_read_at,
+        "last_read": _when(last_read_at),
         "next_runs": coming,
         "is_fresh": is_fresh,
         "worst_proposal": worst,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.formats import date_format
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Note, Topic
@@ -20,6 +21,7 @@ from research.pages import places
 from research.services.schedules import scheduling
 from tests.research.factories import (
     make_call,
+    make_item,
     make_report,
     make_run,
     make_second_run,
@@ -72,6 +74,53 @@ def test_a_report_without_news_is_quiet(browser: Client, alice: Any):
 
     assert "31 known sources appeared again" in body
     assert ">nothing new<" in body
+
+
+def test_a_statement_that_is_gone_is_not_shown_as_news(browser: Client, alice: Any):
+    topic = make_topic(alice)
+    make_report(make_run(topic)).mark_read()
+    make_report(run := make_run(topic))
+    make_item(run, "gone", "The old price is 90 euros.", previous_text="The old price is 90 euros.")
+
+    body = home(browser)
+
+    said = '<span class="tag gone">gone</span> The old price is 90 euros.'
+    assert said in body
+    assert '− 1<span class="narrow-word">' in body
+    assert ">nothing new<" not in body
+
+
+@pytest.mark.parametrize(("days", "words"), [(1, "l H:i"), (30, "j M Y, H:i")])
+def test_the_last_time_of_reading_is_a_weekday_only_within_a_week(
+    browser: Client, alice: Any, days: int, words: str
+):
+    topic = make_topic(alice)
+    read = make_report(make_run(topic))
+    make_report(make_run(topic))
+    at = timezone.now() - timedelta(days=days)
+    Report.objects.filter(pk=read.pk).update(read_at=at)
+
+    assert f">{date_format(timezone.localtime(at), words)}</time></h2>" in home(browser)
+
+
+def test_after_a_part_was_read_only_the_rest_is_counted(browser: Client, alice: Any):
+    topic = make_topic(alice)
+    runs = [make_run(topic) for _number in range(4)]
+    for run in runs:
+        make_report(run)
+    for run, text in zip(
+        runs[1:], ("Tea costs two euros.", "It rains.", "The sun is out."), strict=True
+    ):
+        make_item(run, "new", text)
+    assert 'aria-hidden="true" title="new facts">+ 3<' in home(browser)
+
+    Report.objects.get(run=runs[2]).mark_read()
+    topic.archive(by=alice.actor)
+    body = home(browser)
+
+    assert "Run #4" in body and 'title="new fact">+ 1<' in body
+    assert "The sun is out." in body and "It rains." not in body
+    assert Report.objects.of(alice).unread().count() == 3
 
 
 def test_what_was_read_is_gone_from_the_list(browser: Client, alice: Any):

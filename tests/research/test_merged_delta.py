@@ -69,6 +69,14 @@ def test_what_is_new_stays_new_when_it_is_confirmed_or_not_spoken_of():
     assert told(*items) == [("new", "", OLD)]
 
 
+def test_what_came_and_went_since_is_not_listed():
+    items = said(4, "new", OLD), said(5, "gone", OLD, OLD, MADE)
+    assert not any(one.is_listed for one in merge(items))
+
+    items = said(4, "gone", OLD, OLD, FACT), said(5, "confirmed", OLD, OLD, FACT)
+    assert [status for status, *_words in told(*items)] == ["confirmed"]
+
+
 def test_a_contradiction_that_stands_is_told_beside_the_fact():
     items = said(4, "new", OLD), said(5, "contradicted", NEXT, OLD, MADE)
 

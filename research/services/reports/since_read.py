@@ -310,6 +310,7 @@ class TopicSummary:
     was_read: bool = False  # whether any report was read before
     counts: dict[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    statuses: list[str] = field(default_factory=list)  # of each line
     cited: list[list[str]] = field(default_factory=list)  # site and URL of each line's first source
 
     @classmethod
@@ -329,6 +330,7 @@ class TopicSummary:
             was_read=window.last is not None,
             counts=news.counts,
             lines=[one.shown.sentence for one in listed[:_LINES]],
+            statuses=[str(one.status) for one in listed[:_LINES]],
             cited=[_first_source(one.shown, sources) for one in listed[:_LINES]],
         )
 

@@ -53,8 +53,8 @@ class Merged:
         """Return its status over all the runs."""
         if self.against is not None:
             return Status.CONTRADICTED
-        if self.is_gone:
-            return Status.GONE
+        if self.is_gone:  # what came and went since then was never known
+            return Status.GONE_QUIET if self.is_new else Status.GONE
         if self.is_new:
             return Status.NEW
         if match_key(self.now) != match_key(self.before):
