@@ -119,7 +119,7 @@ _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
 _FOOTNOTE = re.compile(r"(?<=\S)\[\^[^\[\]\s]{1,60}\](?!:)")
 # Comments of MDX, ids of headings, and attributes: `{/* #moodle-50 */}`, `{#moodle-50}`,
 # `{: #moodle-50 }`, `{ref="rules"}`.
-_STRUCK = re.compile(r"(?<!~)~~(?=[^\s~])[^~\n]{1,400}?(?<=\S)~~(?!~)")
+_STRUCK = re.compile(r"(?<!~)~~(?=[^\s~])(?:[^~\n]|\n(?!\s*\n)){1,400}?(?<=\S)~~(?!~)")
 _ATTRIBUTES = re.compile(
     r"\{/\*.{0,200}?\*/\}|\{:?[ ]?#[\w-]{1,100}[ ]?\}|\{(?:[\w-]{1,40}=\"[^\"]{0,200}\"\s*)+\}"
 )
@@ -173,8 +173,8 @@ class Entry:
 
     @cached_property
     def match(self) -> str:
-        """The whole statement in normalized form, for comparing."""
-        return match_key(self.text)
+        """The whole statement in normalized form, for comparing. A paragraph has its markup."""
+        return match_key(without_struck(self.text))
 
     @cached_property
     def signs(self) -> tuple[tuple[str, str], ...]:

@@ -174,6 +174,22 @@ def test_a_file_that_cannot_be_read_for_a_while_stays(
     assert scan_folder(admin, folder)["gone"] == 0
 
 
+def test_of_too_many_files_those_that_were_not_looked_for_stay(
+    folder: Path, admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("b.md", "c.md"):
+        (folder / name).write_text(name)
+    assert scan_folder(admin, folder)["added"] == 3
+
+    monkeypatch.setattr(library_folder, "MOST_FILES", 2)
+    (folder / "a.md").write_text("a")
+    done = scan_folder(admin, folder)
+
+    assert (done["added"], done["unchanged"], done["gone"]) == (1, 1, 0)
+    live = LibraryDocument.objects.live().values_list("path", flat=True)
+    assert sorted(live) == ["a.md", "b.md", "c.md", "pilot.md"]
+
+
 def test_without_time_the_rest_is_left_to_the_next_look(folder: Path, admin: Any) -> None:
     assert scan_folder(admin, folder, seconds=-1)["left"] == 1
     assert scan_folder(admin, folder)["added"] == 1

@@ -2843,6 +2843,33 @@ def test_an_item_that_is_crossed_out_is_gone():
     assert said_of_both(offers, new, "Offers") == [("gone", "Offers, Free delivery for all orders")]
 
 
+MUSEUM = """# Museum
+
+The museum is open on all days from nine until five. Guided tours in English and in
+French start every morning at half past ten in the great hall and cost nothing for pupils and their
+teachers. Children under twelve years pay nothing.
+
+The café on the second floor serves lunch from noon, also to people without a ticket.
+"""
+
+
+def test_a_sentence_that_is_crossed_out_in_prose_is_gone():
+    begins, ends = MUSEUM.index("Guided"), MUSEUM.index(" Children")
+    new = f"{MUSEUM[:begins]}~~{MUSEUM[begins:ends]}~~{MUSEUM[ends:]}"
+
+    said = ("gone", " ".join(MUSEUM[begins:ends].split()))
+    assert said_of_both(MUSEUM, new, "Museum") == [said]
+
+
+def test_a_value_that_is_crossed_out_in_prose_is_replaced_by_the_one_beside_it():
+    new = MUSEUM.replace("under twelve", "under ~~twelve~~ 14")
+    old = MUSEUM.replace("under twelve", "under 12")
+
+    [(status, text)] = said_of_both(old, new, "Museum")
+    assert status == "changed"
+    assert "under 14 years" in text and "twelve" not in text
+
+
 QUESTIONS = """# FAQ
 
 ## Is shipping free?
