@@ -347,6 +347,22 @@ def _prose(text: str, language: str, keep_paragraphs: bool) -> list[Entry]:
     return reader.entries
 
 
+def code_of(text: str) -> list[Entry]:
+    """Return the lines of code blocks in order, each as a value without a name."""
+    reader, lines, place = _Reader(""), text.split("\n"), 0
+    found: list[Entry] = []
+    while place < len(lines) and len(found) < MOST_ENTRIES:
+        if fence := _FENCE.match(lines[place]):
+            begins, place = place + 1, _behind_fence(lines, place, fence.group(1))
+            for number, line in enumerate(lines[begins : place - 1], begins):
+                if said := one_line(line)[:LONGEST_CELL]:
+                    order = MOST_ENTRIES + number  # after the statements of the page
+                    found.append(Entry(PAIR, reader.headings, "", (("", said),), said, order))
+        else:
+            place = _read_heading(reader, lines, place) or place + 1
+    return found
+
+
 def without_front_matter(text: str) -> str:
     """Return the text below the front matter, or all of it if the front matter has most of the data."""
     front = _FRONT_MATTER.match(text)

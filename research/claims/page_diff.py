@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
 
@@ -60,6 +61,7 @@ FEW_NUMBERS = 5  # different ones in a row, by which it is recognized if it was 
 KEPT_IN_SPREAD = 0.8  # share of its long words that the new statements have
 FEW_GAINED = 3  # more rows than this that gain a column are a change of the table
 MOST_ROWS = 2_000  # rows of a table, in each version, that are compared by their cells
+MOST_CODE = 3  # edited lines of code in a row
 MOST_HOLDING = 50  # rows with a cell that are compared with another row that has it
 MOST_ALIKE = 300  # statements under a heading, in each version, that are compared for similarity
 # A page that keeps less than this of a version with at least this many statements is another page.
@@ -221,6 +223,31 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     result.differences += [Difference(ADDED, new=entry) for entry in left.new]
     result.differences.sort(key=lambda d: d.new.order if d.new else d.old.order if d.old else 0)
     return result
+
+
+def edited_code(old: Sequence[Entry], new: Sequence[Entry]) -> list[Difference]:
+    """Return the edited lines of the code blocks below each heading. Both come from `code_of`.
+
+    Lines that only came or went are part of a longer edit, which says nothing line by line. Other
+    quotes or brackets don't count.
+    """
+    before: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    after: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    for entries, found in ((old, before), (new, after)):
+        for entry in entries:
+            found[entry.path].append(entry)
+    pairs: list[tuple[Entry, Entry]] = []
+    for path in before.keys() & after.keys():
+        ours, theirs = before[path][:MOST_ALIKE], after[path][:MOST_ALIKE]
+        said, now = ([entry.quote for entry in entries] for entries in (ours, theirs))
+        for kind, a, b, c, d in SequenceMatcher(None, said, now, autojunk=False).get_opcodes():
+            if kind == "replace" and b - a == d - c <= MOST_CODE:
+                pairs += zip(ours[a:b], theirs[c:d], strict=True)
+    return [
+        Difference(CHANGED, a, b, (("", a.quote, b.quote),))
+        for a, b in pairs
+        if a.match != b.match and fuzz.ratio(a.quote, b.quote) >= ALIKE
+    ]
 
 
 ZEROS_OF_DAY = re.compile(r"(?<!\d)0+(?=\d+\s?[月日])")

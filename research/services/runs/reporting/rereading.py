@@ -106,6 +106,10 @@ def _compared(page: PageText, previous: str) -> Reread:
         return Reread(page, PageDiff(is_replaced=True))
     if page.is_cut(previous) or page.is_cut(page.text):
         diff.differences = _before_the_cut(diff.differences, old, new)
+    if "```" in page.text or "~~~" in page.text:
+        diff.differences += page_diff.edited_code(
+            blocks.code_of(previous), blocks.code_of(page.text)
+        )
     columns = _columns_changed(old, new, diff)
     news = _real(page_news.news(diff, page.title, old), page.text, previous)
     return Reread(page, diff, news, old, new, columns)
