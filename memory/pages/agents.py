@@ -28,7 +28,18 @@ from memory.accounts.agents import agents_of
 from memory.accounts.tokens import BUILT_IN
 from memory.agents.chat import without as comparing
 from memory.agents.chat.without import ASK, AskedAnswers, CannotAsk, ContextQuery
-from memory.models import Agent, MemoryFile, Note, Proposal, Revision, Sensitivity, Topic, Use, User
+from memory.models import (
+    Agent,
+    MemoryFile,
+    Note,
+    Observation,
+    Proposal,
+    Revision,
+    Sensitivity,
+    Topic,
+    Use,
+    User,
+)
 from memory.models.actors import RESEARCH
 from memory.models.errors import MemoryRefused
 from memory.models.history import actor_kind
@@ -46,12 +57,12 @@ from memory.services.context.layers import (
     ContextLine,
     Layer,
 )
-from memory.services.context.topic_block import TopicBlock, topic_block
+from memory.services.context.topic_block import topic_block
 from memory.services.files.texts import size_in_words
 from memory.services.llm import connections
 from memory.services.llm.asking import BudgetReached, check_month
 from memory.services.records import acts as record_acts
-from memory.services.topic_memory import KnownFact
+from memory.services.topic_memory import KnownFact, TopicMemory
 
 MOST_MESSAGE = 10_000  # characters of a message in a URL
 MOST_BUDGET = 1_000_000  # tokens
@@ -215,10 +226,10 @@ def preview(user: User, wanted: Options) -> dict[str, Any]:
     text = [built.text]
     if topic is not None:
         topic.owner = user
-        block = topic_block(topic)
-        problems += [block.problem] if block.problem else []
-        groups.append(_topic_group(topic, block))
-        text += [block.text] if block.text else []
+        block, loaded, observations = topic_block(topic)
+        problems += [loaded.problem] if loaded.problem else []
+        groups.append(_topic_group(topic, block, loaded.memory, observations))
+        text += [block] if block else []
     left_out = [line for layer in whole.layers for line in _left_out(layer.left_out, query)]
     left_out += [] if wanted.as_of else _held(user)
     left_out += [
@@ -390,21 +401,21 @@ def _known_fact(fact: KnownFact) -> str:
     return _("known fact, stale: %(age)s") % {"age": fact.age_words}
 
 
-def _topic_group(topic: Topic, block: TopicBlock) -> Group:
+def _topic_group(
+    topic: Topic, text: str, known: TopicMemory | None, observations: Sequence[Observation]
+) -> Group:
     """Return the rows of what the topic's runs get in addition."""
-    group = Group(
-        "topic", _("Only for runs of %(topic)s") % {"topic": topic.title}, text=block.text
-    )
+    group = Group("topic", _("Only for runs of %(topic)s") % {"topic": topic.title}, text=text)
     page = reverse("research:topic", args=[topic.slug])
-    if block.known:
-        if block.known.summary:
-            group.lines.append(Line(block.known.summary, _("the last report’s summary"), page))
-        group.lines += [Line(fact.text, _known_fact(fact), page) for fact in block.known.facts]
+    if known:
+        if known.summary:
+            group.lines.append(Line(known.summary, _("the last report’s summary"), page))
+        group.lines += [Line(fact.text, _known_fact(fact), page) for fact in known.facts]
         group.lines += [
             Line(text, _("you marked it as wrong, so it isn’t repeated"), page)
-            for text in block.known.struck
+            for text in known.struck
         ]
-    for seen in block.observations:
+    for seen in observations:
         edit = reverse("memory:observation-edit", args=[seen.pk])
         why = _("observation related to the topic")
         words = shorten(seen.content, 400)

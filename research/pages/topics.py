@@ -124,11 +124,11 @@ def topics_bulk(request: BeaconRequest) -> HttpResponse:
     if act not in acts.ACTS or not acts.ACTS[act].many or not chosen:
         messages.warning(request, _("Select at least one topic."))
         return redirect_back(request, back)
-    outcome = acts.act_on(chosen, act, by=request.actor)
-    may_undo = bool(outcome.done) and bool(acts.ACTS[act].inverse)
-    tags = offer(request, "topics", act=act, topics=outcome.done) if may_undo else ""
-    level = messages.SUCCESS if outcome.done else messages.WARNING
-    words = acts.in_words(act, outcome, len(chosen))
+    done, reasons = acts.act_on(chosen, act, by=request.actor)
+    may_undo = bool(done) and bool(acts.ACTS[act].inverse)
+    tags = offer(request, "topics", act=act, topics=list(done)) if may_undo else ""
+    level = messages.SUCCESS if done else messages.WARNING
+    words = acts.in_words(act, len(done), reasons, len(chosen))
     messages.add_message(request, level, words, extra_tags=tags)
     return redirect_back(request, back)
 
@@ -423,15 +423,15 @@ def _undo_topics(request: BeaconRequest, act: str, topics: list[str]) -> str:
     found = list(
         Topic.objects.of(request.user).live().filter(pk__in=topics).select_related("owner")
     )
-    outcome = acts.act_on(found, inverse, by=request.actor)
-    if not outcome.done:
-        why = " ".join(outcome.reasons) or acts.ACTS[inverse].unchanged
+    done, reasons = acts.act_on(found, inverse, by=request.actor)
+    if not done:
+        why = " ".join(reasons) or acts.ACTS[inverse].unchanged
         raise InvalidValue(_("%(why)s Nothing was changed.") % {"why": why})
     if len(topics) == 1:
-        _say_done(request, inverse, found[0], outcome.more[0])
+        _say_done(request, inverse, found[0], done[found[0].pk])
         return _page_of(found[0])
-    undo = offer(request, "topics", act=inverse, topics=outcome.done)
-    words = acts.in_words(inverse, outcome, len(topics))
+    undo = offer(request, "topics", act=inverse, topics=list(done))
+    words = acts.in_words(inverse, len(done), reasons, len(topics))
     messages.success(request, words, extra_tags=undo)
     return reverse("research:topics")
 

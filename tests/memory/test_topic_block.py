@@ -23,23 +23,23 @@ def test_it_holds_what_is_known_and_the_observations_that_may_help(alice: Any):
     make_fact(topic, "A night costs 90 euros in spring.", make_run(topic))
     seen = write_observation(alice, "lesson", "Rooms in Kyoto are cheap in June.", by=DESK)
 
-    block = topic_block(topic)
+    text, _loaded, observations = topic_block(topic)
 
-    known, _mark, offered = block.text.partition("Observations that may help")
+    known, _mark, offered = text.partition("Observations that may help")
     assert "A night costs 90 euros in spring." in known
     assert "Rooms in Kyoto are cheap in June." in offered
-    assert block.observations == [seen]
+    assert observations == [seen]
     assert not Use.objects.exists()
 
 
 def test_of_a_topic_without_runs_it_is_empty(alice: Any):
-    assert topic_block(make_topic(alice, "Kyoto")).text == ""
+    assert topic_block(make_topic(alice, "Kyoto"))[0] == ""
 
 
 def test_a_sensitive_observation_is_never_in_it(alice: Any):
     topic = make_topic(alice, "Kyoto")
     write_observation(alice, "lesson", "Kyoto: my code is 4711.", by=DESK, sensitivity="sensitive")
-    assert topic_block(topic).observations == []
+    assert topic_block(topic)[2] == []
 
 
 def test_what_a_topic_is_for_is_told_by_research_in_the_words_of_its_runs(alice: Any):

@@ -78,7 +78,7 @@ def test_the_lesson_is_the_owners_and_later_prompts_hold_it(report: Report, alic
     assert lesson is not None
     assert (lesson.category, lesson.trust, lesson.source) == ("lesson", "owner", "human:alice")
     assert context_topic_block.of_topic(report.run.topic) == [lesson]
-    assert "It is two." in topic_block(report.run.topic).text
+    assert "It is two." in topic_block(report.run.topic)[0]
 
 
 def test_taking_it_back_undoes_all_of_it(report: Report, alice: Any):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -13,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text import diff as text_diff
-from beacon_site.text.cleaning import versions_sent
+from beacon_site.text.cleaning import choice_sent, versions_sent
 from memory.models import MemoryFile, Revision, origins
 from memory.models.file_format import Entry, anchor_of, entries_of, sections_of, summary_place
 from memory.services.files.texts import BlamedLine, content_at, lines_blamed
@@ -94,64 +93,38 @@ def _change(file: MemoryFile, revision: Any, named: Mapping[str, origins.Origin]
 # --- comparing two versions ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CompareParams:
-    """The parameters of a comparison's URL; invalid ones are ignored."""
+def compare(file: MemoryFile, query: Mapping[str, str]) -> dict[str, Any]:
+    """Compare the versions in a URL's query, by default the last change; invalid ones are ignored.
 
-    older: int = 0
-    newer: int = 0
-    is_side_by_side: bool = False
-    is_by_words: bool = True
-    is_whole: bool = False
-
-    @classmethod
-    def of(cls, query: Any, newest: int) -> CompareParams:
-        """Parse a URL's query; without two versions it is the last change."""
-        older, newer = versions_sent(query)
-        if not 1 <= older <= newer <= newest:
-            older, newer = max(1, newest - 1), newest
-        return cls(
-            older,
-            newer,
-            is_side_by_side=query.get("view") == "side",
-            is_by_words=query.get("view") != "lines",
-            is_whole=query.get("show") == "all",
-        )
-
-    @property
-    def before(self) -> int:
-        """Return the version before the older one."""
-        return self.older - 1
-
-    @property
-    def after(self) -> int:
-        """Return the version after the newer one."""
-        return self.newer + 1
-
-    @property
-    def view(self) -> str:
-        """Return the view's name in the URL."""
-        return "side" if self.is_side_by_side else "words" if self.is_by_words else "lines"
-
-
-def compare(file: MemoryFile, asked: CompareParams) -> dict[str, Any]:
-    """Compare two versions; unchanged lines are folded unless all are requested.
-
-    `last` is the change that made the newer one, and `lines` is how many differ.
+    Unchanged lines are folded unless all are requested. `last` is the change that made the newer
+    version, and `lines` is how many differ.
     """
-    before, after = (content_at(file, one) or "" for one in (asked.older, asked.newer))
+    older, newer = versions_sent(query)
+    if not 1 <= older <= newer <= file.version:
+        older, newer = max(1, file.version - 1), file.version
+    view, is_whole = (
+        choice_sent(query, "view", ("lines", "side"), "words"),
+        query.get("show") == "all",
+    )
+    before, after = (content_at(file, one) or "" for one in (older, newer))
     rows = text_diff.diff(before, after)
     lines = sum(row.kind != "same" for row in rows)
-    rows = rows if asked.is_whole else text_diff.folded(rows)
-    left = max(0, len(rows) - MOST_ROWS)
-    rows = rows[:MOST_ROWS]
+    rows = rows if is_whole else text_diff.folded(rows)
+    shown = rows[:MOST_ROWS]
     return {
-        "rows": rows,
-        "rows_left": left,
-        "columns": text_diff.sided(rows) if asked.is_side_by_side else [],
+        "older": older,
+        "newer": newer,
+        "before": older - 1,
+        "after": newer + 1,
+        "view": view,
+        "is_whole": is_whole,
+        "is_by_words": view != "lines",
+        "rows": shown,
+        "rows_left": len(rows) - len(shown),
+        "columns": text_diff.sided(shown) if view == "side" else [],
         "lines": lines,
         "bytes": len(after.encode()) - len(before.encode()),
-        "last": _maker(file, asked.newer),
+        "last": _maker(file, newer),
     }
 
 

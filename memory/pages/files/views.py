@@ -354,12 +354,10 @@ def history(request: BeaconRequest, path: str) -> HttpResponse:
 def compare(request: BeaconRequest, path: str) -> HttpResponse:
     """Show the differences between any two versions, inline or side by side."""
     file = file_or_404(request, path)
-    asked = file_history.CompareParams.of(request.GET, file.version)
     context: dict[str, Any] = {
         "file": file,
         "tab": "history",
-        "asked": asked,
-        "comparison": file_history.compare(file, asked),
+        "comparison": file_history.compare(file, request.GET),
     }
     in_place = request.htmx and request.htmx.target == "file-compare"
     template = "memory/_file_compare.html" if in_place else "memory/file_compare.html"

@@ -7,7 +7,6 @@ the topic that found them, because no one has reviewed them for other topics.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -18,7 +17,7 @@ from memory.models import Observation, Sensitivity, Topic, TopicFact, Trust
 from memory.services.observations.saving import is_near
 from memory.services.search.query import Filter, Question
 from memory.services.search.recall import RecallHit, recall_each
-from memory.services.topic_memory import TopicMemory, load
+from memory.services.topic_memory import LoadResult, TopicMemory, load
 
 MOST_OFFERED = 5  # R240
 LONGEST_OFFERED = 400  # characters of one in a prompt
@@ -105,18 +104,11 @@ def lessons_as_prompt(lessons: Iterable[Any]) -> list[str]:
 TASKS: list[Callable[[Topic], str]] = [str]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicBlock:
-    """The block as it is in prompts, and its parts; `problem` says why memory is missing."""
+def topic_block(topic: Topic) -> tuple[str, LoadResult, list[Observation]]:
+    """Return the block that a run of `topic` would get now, its memory and its observations.
 
-    text: str
-    known: TopicMemory | None = None
-    observations: list[Observation] = field(default_factory=list)
-    problem: str = ""
-
-
-def topic_block(topic: Topic) -> TopicBlock:
-    """Return the block that a run of `topic` would get now. Nothing is recorded as used."""
+    Nothing is recorded as used.
+    """
     loaded, lessons = load(topic), of_topic(topic)
     chosen = observations_for(topic, TASKS[-1](topic), loaded.memory, lessons)
     parts = [loaded.memory.as_prompt()] if loaded.memory else []
@@ -126,7 +118,7 @@ def topic_block(topic: Topic) -> TopicBlock:
     if chosen:
         lines = {"observations": observations_as_prompt(chosen)}
         parts.append(render_to_string("prompts/_observations.txt", lines).strip())
-    return TopicBlock("\n\n".join(parts), loaded.memory, chosen, loaded.problem)
+    return "\n\n".join(parts), loaded, chosen
 
 
 def observations_for(

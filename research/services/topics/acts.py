@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
@@ -29,15 +29,6 @@ from research.services.schedules import scheduling
 from research.services.topics import sharing
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings.editing import archive_topic, unarchive_topic
-
-
-@dataclass(slots=True)
-class Outcome:
-    """The topics that were changed, what else happened to them, and why the others weren't."""
-
-    done: list[Any] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-    more: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,34 +140,35 @@ ACTS: dict[str, TopicAct] = {
 }
 
 
-def act_on(topics: Iterable[Topic], act: str, *, by: Actor) -> Outcome:
-    """Do `act` (a key of ACTS) on each topic. One that refuses doesn't stop the others."""
-    outcome = Outcome()
+def act_on(topics: Iterable[Topic], act: str, *, by: Actor) -> tuple[dict[Any, str], list[str]]:
+    """Do `act` (a key of ACTS) on each topic. One that refuses doesn't stop the others.
+
+    Returns what else happened, by the key of each topic that was changed, and why others weren't.
+    """
+    done: dict[Any, str] = {}
+    reasons: list[str] = []
     for topic in topics:
         try:
             more = ACTS[act].do(topic, by)
             if more is not None:
-                outcome.done.append(topic.pk)
-                outcome.more.append(more)
+                done[topic.pk] = more
         except (RunAlreadyActive, NotNow, MemoryRefused) as exc:
-            reason = f"{topic}: {exc}"
-            outcome.reasons.append(reason)
+            reasons.append(f"{topic}: {exc}")
             if isinstance(exc, NotNow) and exc.retry_after:
                 break  # the hourly limit applies to all that follow
-    return outcome
+    return done, reasons
 
 
-def in_words(act: str, outcome: Outcome, asked: int) -> str:
+def in_words(act: str, done: int, reasons: Sequence[str], asked: int) -> str:
     """Return the result of a bulk action as a sentence for the person."""
-    done = len(outcome.done)
     words = str(ACTS[act].many % {"n": done})
     left = asked - done
     if left:
         words += " " + ngettext(
             "%(left)d topic wasn’t changed.", "%(left)d topics weren’t changed.", left
         ) % {"left": left}
-    if outcome.reasons:
-        words += " " + " ".join(outcome.reasons[:3])
+    if reasons:
+        words += " " + " ".join(reasons[:3])
     elif left and act in ("pause", "resume"):
         words += " " + _("Topics without a schedule run only when you start them.")
     return words
