@@ -6,8 +6,8 @@ A page shows dozens of them, and a list of fifty rows about a hundred, so result
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from datetime import date as day_of_year
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 

@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
+from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.db.models import CharField, Count, Value
+from django.db.models import Count
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -35,6 +36,7 @@ from beacon_site.web.responses import own_or_404, redirect_back, signed_in
 from memory.models import Conflict, MemoryFile, Note, Revision, Trust, Use, User, origins
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import MOUNTED
+from memory.models.history import ANYBODY, counted, counting
 from memory.pages.agents import topics_of
 from memory.pages.ratings import RatingControl, control_of
 from memory.pages.records import bulk, saved_views
@@ -56,6 +58,7 @@ STEP, MOST = 30, 200  # results at first and per "more", and the limit
 PAGE = 50  # rows of the list without a search
 WHOLE = 8_000  # characters in the panel; the page shows all
 LINE = 220  # characters of a row, which shows as much as fits in one line
+MOST_COUNTED = 10_000  # a tab with more says "10,000+", because counting them takes time
 MOST_DISPUTED = 6  # contradicting rows above the list; the Inbox has all
 MODE_WORDS = {
     "auto": gettext_lazy("auto: words and meaning"),
@@ -323,7 +326,7 @@ def _row(name: str, record: Any, query: str, language: str, writer: str) -> Memo
 _LISTED = {"note": "created", "observation": "created", "fact": "created", "file": "updated"}
 
 
-def _listed_rows(user: User, name: str) -> Any:
+def _listed_rows(user: Any, name: str) -> Any:
     if name == "file":
         return MemoryFile.objects.of(user).live().filter(version__gt=0)
     rows = KINDS[name].rows(user, timezone.now())
@@ -344,24 +347,17 @@ def everything(user: User, cursor: str = "") -> SearchResults:
     return SearchResults(rows, [], 0, (), next_cursor=after)
 
 
-def counts_of(user: User) -> dict[str, int]:
-    """Return the number of memories of each kind in the list: one query."""
-    counted = [
-        _listed_rows(user, name)
-        .order_by()
-        .values(named=Value(name, output_field=CharField()))
-        .annotate(n=Count("pk"))
-        .values_list("named", "n")
-        for name in _LISTED
-    ]
+def counts_of(user: User) -> dict[str, float]:
+    """Return the number of memories of each kind in the list, up to MOST_COUNTED + 1: one query."""
+    return counted(*_counting(), user.pk)
+
+
+@cache
+def _counting() -> tuple[str, tuple[Any, ...]]:
     # The list of files leaves out those of mounted folders, which are under Agents.
-    own = MemoryFile.objects.of(user).live().exclude(path__startswith=MOUNTED).order_by()
-    counted.append(
-        own.values(named=Value("listed-file", output_field=CharField()))
-        .annotate(n=Count("pk"))
-        .values_list("named", "n")
-    )
-    return dict(counted[0].union(*counted[1:], all=True))
+    own = MemoryFile.objects.of(ANYBODY).live().exclude(path__startswith=MOUNTED)
+    parts = {name: _listed_rows(ANYBODY, name) for name in _LISTED} | {"listed-file": own}
+    return counting((name, rows, MOST_COUNTED + 1) for name, rows in parts.items())
 
 
 # --- groups ---
@@ -438,8 +434,8 @@ def _disputed(
 
 def _uses(hits: Iterable[RecallHit]) -> dict[Any, int]:
     rows = Use.objects.filter(record_id__in=[hit.id for hit in hits]).order_by()
-    counted = rows.values("record_id").annotate(number=Count("id"))
-    return {row["record_id"]: row["number"] for row in counted}
+    uses = rows.values("record_id").annotate(number=Count("id"))
+    return {row["record_id"]: row["number"] for row in uses}
 
 
 def examples() -> list[tuple[str, str, str]]:

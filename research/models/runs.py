@@ -156,7 +156,7 @@ class RunQuerySet(OwnedJobQuerySet):
 
     def waiting_for_a_person(self) -> Self:
         """Keep queued runs whose plan a person has to review. No worker claims them."""
-        return self.exclude(waiting_since=None)
+        return self.filter(status=Run.Status.QUEUED).exclude(waiting_since=None)
 
     def waited_long_enough(self) -> Self:
         """Keep runs whose time for the review is over, so they now continue automatically."""
@@ -328,6 +328,7 @@ class Run(LeasedJob):
                 condition=Q(status__in=["queued", "running"]),
                 name="run_unfinished",
             ),
+            models.Index(fields=["topic"], condition=Q(status="failed"), name="run_failed"),
             models.Index(fields=["-finished_at"], name="run_by_end"),
             models.Index(fields=["-created", "-id"], name="run_by_start"),
         ]
