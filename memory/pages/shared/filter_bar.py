@@ -17,6 +17,8 @@ from django.http import QueryDict
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.functional import Promise
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -33,6 +35,8 @@ _STARTS = {
     "month": gettext_lazy("this month"),
 }
 _MOST_LISTED = 100  # choices of one facet
+_CHECKED = SafeString(" checked")
+_INPUT = '<label><input type="{}" id="{}-{}" name="{}" value="{}"{}> <span dir="auto">{}</span>{}</label>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +267,27 @@ class FilterBar:
         last = first_day(self.query, facet.until) if facet.until else None
         return {
             "facet": facet,
-            "choices": listed[:_MOST_LISTED],
+            "choices": listed,
+            "inputs": self._inputs(facet, listed[:_MOST_LISTED], chosen),
             "chosen": chosen,
             "is_usual": not chosen,
             "until": date_format(last, DAY_FORMAT) if last else "",
         }
+
+    def _inputs(self, facet: Facet, choices: Iterable[Choice], chosen: Sequence[str]) -> SafeString:
+        """Return the inputs of a facet. There can be a hundred, too many for the template's loop."""
+        kind = SafeString("checkbox" if facet.operator else "radio")
+        name, anchor = escape(facet.name), escape(f"{self.target}-{facet.name}")
+        rows = (
+            (
+                *(kind, anchor, number, name, one.value),
+                _CHECKED if one.value in chosen else "",
+                one.label,
+                "" if one.count is None else format_html('<span class="num">{}</span>', one.count),
+            )
+            for number, one in enumerate(choices, start=1)
+        )
+        return format_html_join("\n", _INPUT, rows)
 
     @property
     def sort(self) -> str:
