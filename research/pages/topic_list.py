@@ -364,7 +364,7 @@ def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
 
 def _ended_runs() -> QuerySet[Any]:
     """Return the ended runs of the outer topic, newest first."""
-    runs = Run.objects.kept().filter(topic=OuterRef("pk"))
+    runs = Run.objects.filter(topic=OuterRef("pk")).kept_of_each()
     return runs.exclude(status__in=Run.UNFINISHED).order_by("-id")
 
 
