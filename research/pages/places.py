@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, TypedDict
 from uuid import UUID
 
@@ -14,8 +14,10 @@ from django.db.models import FloatField, Func, Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site import health
 from beacon_site.embedded.places import BY_HAND
@@ -55,11 +57,6 @@ class Place:
     @property
     def path(self) -> str:
         return self.url.partition("?")[0]
-
-    @cached_property
-    def with_keys(self) -> list[Place]:
-        """Its tabs and their views that have a key."""
-        return [tab for tab in (*self.leaves(), *self.also) if tab.key]
 
     def leaves(self) -> Iterator[Place]:
         """Yield its tabs. A tab that has tabs itself yields those instead."""
@@ -209,7 +206,6 @@ def navigation(request: HttpRequest, waiting: Mapping[Place, str]) -> dict[str, 
             "current": one is here,
             "count": waiting.get(one, ""),
             "counted": _("unread") if one is TOPICS else _("waiting"),
-            "tabs": one.with_keys,
         }
         for one in places
     }
@@ -220,11 +216,22 @@ def navigation(request: HttpRequest, waiting: Mapping[Place, str]) -> dict[str, 
         "nav": main,
         "nav_foot": foot,
         "nav_bar": [items[one] for one in ON_PHONES],
+        "nav_keys": _shortcuts(get_language()),
         "nav_in_more": here is not None and here not in ON_PHONES,
         "nav_place": here,
         "nav_tabs": tabs,
         "nav_inner_tabs": _tabs(request, inner),
     }
+
+
+@lru_cache
+def _shortcuts(_language: str | None) -> SafeString:
+    """Return the links of tabs with a key, hidden on every page: the same for everyone."""
+    link = '<a href="{}" data-hotkey="g {}" data-hotkey-label="{}: {}">{}</a>'
+    places = [one for section in SECTIONS[:-1] for one in section]
+    tabs = ((one, tab) for one in places for tab in (*one.leaves(), *one.also) if tab.key)
+    rows = ((tab.url, tab.key, one.label, tab.label, tab.label) for one, tab in tabs)
+    return format_html_join("", link, rows)
 
 
 def _tabs(request: HttpRequest, tabs: tuple[Place, ...]) -> list[tuple[Place, bool, str]]:

@@ -79,6 +79,7 @@ MADE_SAFE = {
     "research/services/reports/page.py": "report: body, summary, title, delta, citations",
     "research/services/runs/reporting/sentences.py": "report: one sentence, its checks and corrections",
     "research/services/reports/since_read.py": "topic: title, description, labels",
+    "research/pages/places.py": "search: hits and snippets",
     "research/pages/topic_list.py": "topic: title, description, labels",
     "research/pages/runs.py": "run: live part, warnings, errors, steps",
 }
