@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -37,11 +37,12 @@ from memory.models import Conflict, MemoryFile, Note, Revision, Trust, Use, User
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import MOUNTED
 from memory.models.history import ANYBODY, counted, counting
+from memory.models.remembered import address
 from memory.pages.agents import topics_of
 from memory.pages.ratings import RatingControl, control_of
 from memory.pages.records import bulk, saved_views
 from memory.pages.records import record as record_page
-from memory.pages.records.listing import PAGES, day_of
+from memory.pages.records.listing import PAGES, clipped, day_of
 from memory.pages.records.record import Mark, list_of, mark_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
@@ -136,7 +137,7 @@ def _limit(text: str) -> int:
     return STEP if number is None else min(max(number, 1), MOST)
 
 
-@dataclass(slots=True)
+@dataclass
 class MemoryRow:
     """One memory as a row: a mark for who it's from, a line of text, its kind, who, and when."""
 
@@ -147,6 +148,7 @@ class MemoryRow:
     at: datetime
     url: str
     mark: Mark
+    label: str = ""  # a short name for the label of its checkbox
     origin: origins.Origin | None = None
     place: str = ""  # the file of a section
     path: str = ""  # of a file whose line is its summary
@@ -171,9 +173,9 @@ class MemoryRow:
 
     @property
     def panel_url(self) -> str:
-        return reverse("memory:memory-panel", args=[self.type, self.record.pk])
+        return address("memory:memory-panel", self.record.pk, self.type)
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Return the kind of record for people."""
         name = self.category or self.type
@@ -196,7 +198,7 @@ class MemoryRow:
             return _("replaces an older record"), "info"
         return None
 
-    @property
+    @cached_property
     def who(self) -> str:
         """Return who wrote it: you, the name of an agent, a run with its topic, or a file."""
         if self.place or self.origin is None:
@@ -311,10 +313,11 @@ def _row(name: str, record: Any, query: str, language: str, writer: str) -> Memo
         )
     kind = KINDS[name]
     text = kind.content(record) if query else opening(kind.content(record))
-    line = marked(passage(text, query, LINE, language), query, language)
+    shown = passage(text, query, LINE, language)
+    line, label = marked(shown, query, language), clipped(shown, 60)
     at = record.file.updated if name == "section" else record.created
     mark = mark_of(record, writer)
-    row = MemoryRow(name, record, kind.category(record), line, at, kind.url(record), mark)
+    row = MemoryRow(name, record, kind.category(record), line, at, kind.url(record), mark, label)
     if name == "section":
         row.place = record.file.path
     return row

@@ -65,6 +65,7 @@ MADE_SAFE = {
     "research/services/reports/reading.py": "report: body, summary, title, delta, citations",
     "beacon_site/text/markdown.py": "report: body, summary, title, delta, citations",
     "memory/pages/records/record.py": "search: hits and snippets",
+    "memory/pages/ratings.py": "search: hits and snippets",
     "memory/pages/shared/filter_bar.py": "search: hits and snippets",
     "memory/pages/review/proposals.py": "review",
     "memory/pages/review/views.py": "review",
