@@ -43,16 +43,11 @@ class OwnedQuerySet(models.QuerySet[Any]):
 
 
 ANYBODY = -1  # an ID that no user has
+Statement = tuple[str, tuple[Any, ...]]  # with its parameters
 
 
-def counting(
-    parts: Iterable[tuple[str, models.QuerySet[Any], int | None]],
-) -> tuple[str, tuple[Any, ...]]:
-    """Return a statement that counts each part of ANYBODY, up to a limit, and its parameters.
-
-    Django takes longer to build one than Postgres to answer it. So what every page counts is built
-    once per process, and `counted` puts in the person.
-    """
+def counting(parts: Iterable[tuple[str, models.QuerySet[Any], int | None]]) -> Statement:
+    """Return a statement for `counted`, which counts each part of ANYBODY, up to a limit."""
     asked: list[str] = []
     params: list[Any] = []
     for name, rows, most in parts:
@@ -62,16 +57,25 @@ def counting(
     return " UNION ALL ".join(asked), tuple(params)
 
 
-def counted(statement: str, params: Iterable[Any], user_id: int) -> dict[str, float]:
+def counted(statement: Statement, user_id: int) -> dict[str, float]:
     """Return the sums of a statement of `counting` by name, for a person and now."""
-    now = timezone.now()
-    asked = [user_id if one == ANYBODY else one for one in params]
     found: dict[str, float] = defaultdict(float)
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [now if isinstance(one, datetime) else one for one in asked])
-        for name, number in cursor.fetchall():
-            found[name] += number
+    for name, number in answered(statement, user_id):
+        found[name] += number
     return found
+
+
+def answered(statement: Statement, user_id: int) -> list[Any]:
+    """Return the rows of a statement about ANYBODY, for a person and now.
+
+    Django takes longer to build a large statement than Postgres to answer it, so those that pages
+    often need are built once per process.
+    """
+    now = timezone.now()
+    asked = [user_id if one == ANYBODY else one for one in statement[1]]
+    with connection.cursor() as cursor:
+        cursor.execute(statement[0], [now if isinstance(one, datetime) else one for one in asked])
+        return cursor.fetchall()
 
 
 class OwnedJobQuerySet(LeasedJobQuerySet):

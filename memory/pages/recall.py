@@ -36,7 +36,7 @@ from beacon_site.web.responses import own_or_404, redirect_back, signed_in
 from memory.models import Conflict, MemoryFile, Note, Revision, Trust, Use, User, origins
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import MOUNTED
-from memory.models.history import ANYBODY, counted, counting
+from memory.models.history import ANYBODY, Statement, counted, counting
 from memory.models.remembered import address
 from memory.pages.agents import topics_of
 from memory.pages.ratings import RatingControl, control_of
@@ -352,11 +352,11 @@ def everything(user: User, cursor: str = "") -> SearchResults:
 
 def counts_of(user: User) -> dict[str, float]:
     """Return the number of memories of each kind in the list, up to MOST_COUNTED + 1: one query."""
-    return counted(*_counting(), user.pk)
+    return counted(_counting(), user.pk)
 
 
 @cache
-def _counting() -> tuple[str, tuple[Any, ...]]:
+def _counting() -> Statement:
     # The list of files leaves out those of mounted folders, which are under Agents.
     own = MemoryFile.objects.of(ANYBODY).live().exclude(path__startswith=MOUNTED)
     parts = {name: _listed_rows(ANYBODY, name) for name in _LISTED} | {"listed-file": own}

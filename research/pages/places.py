@@ -26,7 +26,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import MemoryFile, SavedView, Topic, User, as_of
 from memory.models.errors import MemoryRefused
-from memory.models.history import ANYBODY, counted, counting
+from memory.models.history import ANYBODY, Statement, counted, counting
 from memory.pages.recall import MOST_COUNTED, counts_of
 from memory.pages.shared.undo import offer, undoes
 from research.models import Report, Worker
@@ -408,11 +408,11 @@ def _at_most(number: int, unread: int) -> str:
 
 def _told(user: User) -> dict[str, float]:
     """Return the count of each of WAITING, and the age in seconds of each kind of process."""
-    return counted(*_question(), user.pk)
+    return counted(_question(), user.pk)
 
 
 @cache
-def _question() -> tuple[str, tuple[Any, ...]]:
+def _question() -> Statement:
     """Return the query that every page needs, and its parameters."""
     asked, params = counting(
         [
