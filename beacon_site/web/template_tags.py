@@ -45,6 +45,12 @@ _DELTA = {
     "returning": ("info", "↺", _("Seen again")),
     "known": ("known", "=", _("Known")),
 }
+_COUNTS = {
+    "new": ("new", _("+ %(n)s new")),
+    "changed": ("changed", _("≠ %(n)s changed")),
+    "gone": ("gone", _("− %(n)s gone")),
+    "contradicted": ("contra", _("! %(n)s contradicted")),
+}
 _QUIET = ("quiet-tag", "·", _("Not mentioned"))
 # Formats whose result is the same all day, up to a time at the end.
 _OF_A_DAY = re.compile("([^\\\\aABceEfgGhHiIOPrsTuUZ]*)(H:i)?")
@@ -134,3 +140,15 @@ def delta_tag(state: str) -> SafeString:
 @lru_cache(_MOST_KEPT)
 def _delta_tag(kind: str, sign: str, word: str) -> SafeString:
     return format_html('\n\n<span class="tag {}">{} {}</span>\n', kind, sign, word)
+
+
+@register.simple_tag
+def delta_count(state: str, number: int) -> SafeString:
+    """Return the tag for the number of a report's changes of one kind."""
+    return _delta_count(state, number, get_language())
+
+
+@lru_cache(_MOST_KEPT)
+def _delta_count(state: str, number: int, _language: str | None) -> SafeString:
+    kind, words = _COUNTS.get(state, _COUNTS["contradicted"])
+    return format_html('<span class="tag {}">{}</span>', kind, str(words) % {"n": number})
