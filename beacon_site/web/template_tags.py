@@ -1,4 +1,4 @@
-"""Template tags available without `{% load %}`: icons, run states, and statuses of delta items.
+"""Template tags available without `{% load %}`: icons, dates, run states, statuses of delta items.
 
 A page shows dozens of them, and a list of fifty rows about a hundred, so results are cached.
 """
@@ -6,13 +6,20 @@ A page shows dozens of them, and a list of fifty rows about a hundred, so result
 from __future__ import annotations
 
 import re
+from datetime import date as day_of_year
+from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 from django import template
 from django.forms import BoundField, CheckboxInput
 from django.forms.widgets import ChoiceWidget
+from django.template import defaultfilters
+from django.utils import dateformat
+from django.utils.formats import get_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 register = template.Library()
@@ -38,7 +45,15 @@ _DELTA = {
     "returning": ("info", "↺", _("Seen again")),
     "known": ("known", "=", _("Known")),
 }
+_COUNTS = {
+    "new": ("new", _("+ %(n)s new")),
+    "changed": ("changed", _("≠ %(n)s changed")),
+    "gone": ("gone", _("− %(n)s gone")),
+    "contradicted": ("contra", _("! %(n)s contradicted")),
+}
 _QUIET = ("quiet-tag", "·", _("Not mentioned"))
+# Formats whose result is the same all day, up to a time at the end.
+_OF_A_DAY = re.compile("([^\\\\aABceEfgGhHiIOPrsTuUZ]*)(H:i)?")
 _RTL_NAME = re.compile("(.*?[“„«「])([^”“»」]*[\\u0590-\\u08ff].*)([”“»」].*)")
 
 
@@ -64,6 +79,34 @@ def status(state: str, label: str = "") -> SafeString:
 @lru_cache(_MOST_KEPT)
 def _status(state: str, word: str) -> SafeString:
     return format_html('\n\n<span class="status {}">{}{}</span>\n', state, icon(state), word)
+
+
+@register.filter(expects_localtime=True, is_safe=False)
+def date(value: Any, form: str | None = None) -> str:
+    """Django's filter, which formats each part anew: too slow for the hundred times of a list."""
+    if not isinstance(value, datetime) or form is None:
+        return str(defaultfilters.date(value, form))
+    if form == "c":
+        return value.isoformat()
+    language = get_language()
+    parts = _parts(get_format(form, language))
+    if parts is None:
+        return str(defaultfilters.date(value, form))
+    day, clock = parts
+    shown = _day(value.date(), day, language)
+    return f"{shown}{value.hour:02}:{value.minute:02}" if clock else shown
+
+
+@lru_cache(_MOST_KEPT)
+def _parts(form: str) -> tuple[str, str] | None:
+    """Return the format of the day, and of the time that may follow; None for other formats."""
+    found = _OF_A_DAY.fullmatch(form)
+    return (found[1], found[2]) if found else None
+
+
+@lru_cache(_MOST_KEPT)
+def _day(day: day_of_year, form: str, _language: str | None) -> str:
+    return dateformat.format(day, form)
 
 
 @register.filter
@@ -97,3 +140,15 @@ def delta_tag(state: str) -> SafeString:
 @lru_cache(_MOST_KEPT)
 def _delta_tag(kind: str, sign: str, word: str) -> SafeString:
     return format_html('\n\n<span class="tag {}">{} {}</span>\n', kind, sign, word)
+
+
+@register.simple_tag
+def delta_count(state: str, number: int) -> SafeString:
+    """Return the tag for the number of a report's changes of one kind."""
+    return _delta_count(state, number, get_language())
+
+
+@lru_cache(_MOST_KEPT)
+def _delta_count(state: str, number: int, _language: str | None) -> SafeString:
+    kind, words = _COUNTS.get(state, _COUNTS["contradicted"])
+    return format_html('<span class="tag {}">{}</span>', kind, str(words) % {"n": number})

@@ -145,7 +145,7 @@ def find(text: str, *, at_mcp: bool = False) -> ApiToken | None:
     now = timezone.now()
     kind = Q(grant__access_until__gt=now) if is_granted else Q(grant=None)
     known = ApiToken.objects.usable(now).with_text(text).filter(kind)
-    token = known.select_related("agent__owner", "grant").first()
+    token = known.select_related("agent__owner", *(["grant"] if is_granted else [])).first()
     if token is not None and is_granted and not (at_mcp and is_mcp_url(token.grant.resource)):
         return None
     long_ago = now - NOTED_EACH

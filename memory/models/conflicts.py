@@ -49,7 +49,7 @@ class ConflictQuerySet(OwnedQuerySet):
         return self.open().with_both_sides()
 
     def with_both_sides(self) -> Self:
-        return self.filter(_side_is_active("left_id"), _side_is_active("right_id"))
+        return self.filter(_is_active("left_id"), _is_active("right_id"))
 
     def one_per_record(self) -> Self:
         """Keep the first open contradiction of each new record or statement of a file; one decision
@@ -269,11 +269,17 @@ def active_rows(record_type: str) -> models.QuerySet[Any]:
     return rows
 
 
-def _side_is_active(side: str) -> Q:
-    found = Q()
-    for record_type in CONFLICT_TYPES:
-        found |= Q(Exists(active_rows(record_type).filter(pk=OuterRef(side))))
-    return found
+def _is_active(side: str) -> Exists:
+    """Return whether the record is active: one subquery, as every page counts conflicts.
+
+    Postgres took longer to plan one subquery for each type than to answer.
+    """
+    first, *others = (active_rows(one).filter(pk=OuterRef(side)) for one in CONFLICT_TYPES)
+    return Exists(
+        first.order_by()
+        .values("pk")
+        .union(*(one.order_by().values("pk") for one in others), all=True)
+    )
 
 
 class Conflict(models.Model):

@@ -44,6 +44,7 @@ from memory.models.actors import RESEARCH
 from memory.models.errors import MemoryRefused
 from memory.models.history import actor_kind
 from memory.models.remembered import names_excluded, scope_excluding, scope_including
+from memory.pages.records.listing import clipped
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.undo import toast_with_undo
 from memory.services.content.items import checked_scope
@@ -184,6 +185,11 @@ class Line:
     def beginning(self) -> str:
         """Return the first words of a folded line."""
         return in_brief(self.text, LONG // 2)
+
+    @property
+    def label(self) -> str:
+        """Return a short name of the record for the labels of its controls."""
+        return clipped(self.beginning, 60)
 
 
 @dataclass(slots=True)
@@ -554,7 +560,7 @@ def _context_page(
         return render(request, "memory/_agent_context.html", shown)
     shown |= {
         "most_message": MOST_MESSAGE,
-        "topics": topics_of(request.user),
+        "topics": [(slug, clipped(title, 40)) for slug, title in topics_of(request.user)],
         "agents": agents,
         "listed_agents": [] if request.date.is_past else _listed_agents(request.user),
     }

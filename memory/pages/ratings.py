@@ -14,6 +14,8 @@ from django.db.models import Count
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from beacon_site.db.keyset import page_of
@@ -72,6 +74,13 @@ class RatingControl:
     def key(self) -> str:
         """Return the control's ID on the page."""
         return f"rate-{self.anchor}"
+
+    @property
+    def fields(self) -> SafeString:
+        """Return the fields for what is rated: thirty rows have them, some twice."""
+        names = ("question", "type", "id", "position")
+        pairs = ((name, getattr(self, name)) for name in names)
+        return format_html_join("", '<input type="hidden" name="{}" value="{}">', pairs)
 
     @property
     def is_useful(self) -> bool:

@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
+from functools import cache, cached_property
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.db.models import CharField, Count, Value
+from django.db.models import Count
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -35,11 +36,13 @@ from beacon_site.web.responses import own_or_404, redirect_back, signed_in
 from memory.models import Conflict, MemoryFile, Note, Revision, Trust, Use, User, origins
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import MOUNTED
+from memory.models.history import ANYBODY, Statement, counted, counting
+from memory.models.remembered import address
 from memory.pages.agents import topics_of
 from memory.pages.ratings import RatingControl, control_of
 from memory.pages.records import bulk, saved_views
 from memory.pages.records import record as record_page
-from memory.pages.records.listing import PAGES, day_of
+from memory.pages.records.listing import PAGES, clipped, day_of
 from memory.pages.records.record import Mark, list_of, mark_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
@@ -56,6 +59,7 @@ STEP, MOST = 30, 200  # results at first and per "more", and the limit
 PAGE = 50  # rows of the list without a search
 WHOLE = 8_000  # characters in the panel; the page shows all
 LINE = 220  # characters of a row, which shows as much as fits in one line
+MOST_COUNTED = 10_000  # a tab with more says "10,000+", because counting them takes time
 MOST_DISPUTED = 6  # contradicting rows above the list; the Inbox has all
 MODE_WORDS = {
     "auto": gettext_lazy("auto: words and meaning"),
@@ -121,7 +125,7 @@ def _limit(text: str) -> int:
     return STEP if number is None else min(max(number, 1), MOST)
 
 
-@dataclass(slots=True)
+@dataclass
 class MemoryRow:
     """One memory as a row: a mark for who it's from, a line of text, its kind, who, and when."""
 
@@ -132,6 +136,7 @@ class MemoryRow:
     at: datetime
     url: str
     mark: Mark
+    label: str = ""  # a short name for the label of its checkbox
     origin: origins.Origin | None = None
     place: str = ""  # the file of a section
     path: str = ""  # of a file whose line is its summary
@@ -156,9 +161,9 @@ class MemoryRow:
 
     @property
     def panel_url(self) -> str:
-        return reverse("memory:memory-panel", args=[self.type, self.record.pk])
+        return address("memory:memory-panel", self.record.pk, self.type)
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Return the kind of record for people."""
         name = self.category or self.type
@@ -181,7 +186,7 @@ class MemoryRow:
             return _("replaces an older record"), "info"
         return None
 
-    @property
+    @cached_property
     def who(self) -> str:
         """Return who wrote it: you, the name of an agent, a run with its topic, or a file."""
         if self.place or self.origin is None:
@@ -295,10 +300,11 @@ def _row(name: str, record: Any, query: str, language: str, writer: str) -> Memo
         )
     kind = KINDS[name]
     text = kind.content(record) if query else opening(kind.content(record))
-    line = marked(passage(text, query, LINE, language), query, language)
+    shown = passage(text, query, LINE, language)
+    line, label = marked(shown, query, language), clipped(shown, 60)
     at = record.file.updated if name == "section" else record.created
     mark = mark_of(record, writer)
-    row = MemoryRow(name, record, kind.category(record), line, at, kind.url(record), mark)
+    row = MemoryRow(name, record, kind.category(record), line, at, kind.url(record), mark, label)
     if name == "section":
         row.place = record.file.path
     return row
@@ -310,7 +316,7 @@ def _row(name: str, record: Any, query: str, language: str, writer: str) -> Memo
 _LISTED = {"note": "created", "observation": "created", "fact": "created", "file": "updated"}
 
 
-def _listed_rows(user: User, name: str) -> Any:
+def _listed_rows(user: Any, name: str) -> Any:
     if name == "file":
         return MemoryFile.objects.of(user).live().filter(version__gt=0)
     rows = KINDS[name].rows(user, timezone.now())
@@ -331,24 +337,17 @@ def everything(user: User, cursor: str = "") -> SearchResults:
     return SearchResults(rows, [], 0, (), next_cursor=after)
 
 
-def counts_of(user: User) -> dict[str, int]:
-    """Return the number of memories of each kind in the list: one query."""
-    counted = [
-        _listed_rows(user, name)
-        .order_by()
-        .values(named=Value(name, output_field=CharField()))
-        .annotate(n=Count("pk"))
-        .values_list("named", "n")
-        for name in _LISTED
-    ]
+def counts_of(user: User) -> dict[str, float]:
+    """Return the number of memories of each kind in the list, up to MOST_COUNTED + 1: one query."""
+    return counted(_counting(), user.pk)
+
+
+@cache
+def _counting() -> Statement:
     # The list of files leaves out those of mounted folders, which are under Agents.
-    own = MemoryFile.objects.of(user).live().exclude(path__startswith=MOUNTED).order_by()
-    counted.append(
-        own.values(named=Value("listed-file", output_field=CharField()))
-        .annotate(n=Count("pk"))
-        .values_list("named", "n")
-    )
-    return dict(counted[0].union(*counted[1:], all=True))
+    own = MemoryFile.objects.of(ANYBODY).live().exclude(path__startswith=MOUNTED)
+    parts = {name: _listed_rows(ANYBODY, name) for name in _LISTED} | {"listed-file": own}
+    return counting((name, rows, MOST_COUNTED + 1) for name, rows in parts.items())
 
 
 # --- groups ---
@@ -425,8 +424,8 @@ def _disputed(
 
 def _uses(hits: Iterable[RecallHit]) -> dict[Any, int]:
     rows = Use.objects.filter(record_id__in=[hit.id for hit in hits]).order_by()
-    counted = rows.values("record_id").annotate(number=Count("id"))
-    return {row["record_id"]: row["number"] for row in counted}
+    uses = rows.values("record_id").annotate(number=Count("id"))
+    return {row["record_id"]: row["number"] for row in uses}
 
 
 def examples() -> list[tuple[str, str, str]]:

@@ -284,7 +284,7 @@ class _Unmatched:
         self, key: Callable[[Entry], Hashable | None], *, unique: bool = False
     ) -> list[tuple[Entry, Entry]]:
         """Match statements with the same key in order, and remove them. A None key never matches."""
-        waiting: defaultdefaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+        waiting: defaultdict[Hashable, list[Entry]] = defaultdict(list)
         for entry in self.old:
             if (name := key(entry)) is not None:
                 waiting[name].append(entry)
@@ -635,7 +635,7 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
     If many rows of a table are under another heading now, the rest of them can be there too.
     """
     rows = _rows_by_place(left.old, result)
-    matched: defaultdefaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    matched: defaultdict[Hashable, list[Entry]] = defaultdict(list)
     for a, b in result.pairs:
         for place, entry in ((result.renamed.get(a.path, a.path), a), (b.path, b)):
             if entry.kind == ROW and place in rows:
@@ -991,11 +991,11 @@ def _without_accents(word: str) -> str:
 
 def _take_alike(left: _Unmatched, result: PageDiff) -> None:
     """Match sentences and items under one heading that were edited."""
-    old: defaultdefaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    old: defaultdict[Hashable, list[Entry]] = defaultdict(list)
     for entry in left.old:
         if entry.kind in (SENTENCE, ITEM):
             old[result.renamed.get(entry.path, entry.path)].append(entry)
-    new: defaultdefaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    new: defaultdict[Hashable, list[Entry]] = defaultdict(list)
     for entry in left.new:
         if entry.kind in (SENTENCE, ITEM):
             new[entry.path].append(entry)
@@ -1289,7 +1289,7 @@ def _by_place(
     renamed: Mapping[tuple[str, ...], tuple[str, ...]],
 ) -> dict[Hashable, list[Entry]]:
     """Return unmatched statements by their headings and the matched one before them."""
-    found: defaultdefaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    found: defaultdict[Hashable, list[Entry]] = defaultdict(list)
     before: dict[tuple[str, ...], int] = {}
     for entry in sorted((*unmatched, *matched), key=lambda each: (each.order, each.part)):
         path = renamed.get(entry.path, entry.path)

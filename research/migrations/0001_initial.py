@@ -131,6 +131,11 @@ class Migration(InitialMigration):
                         fields=["status", "not_before"],
                         name="run_unfinished",
                     ),
+                    models.Index(
+                        condition=models.Q(("status", "failed")),
+                        fields=["topic"],
+                        name="run_failed",
+                    ),
                     models.Index(fields=["-finished_at"], name="run_by_end"),
                     models.Index(fields=["-created", "-id"], name="run_by_start"),
                 ],

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -41,7 +42,7 @@ from memory.models import (
     Use,
     User,
 )
-from memory.models.history import actor_kind
+from memory.models.history import ANYBODY, Statement, actor_kind, answered
 from memory.pages.review import proposals
 from memory.services.llm import connections
 from memory.services.review import risks
@@ -64,25 +65,29 @@ def first_steps(user: User) -> list[dict[str, Any]]:
     """
     if timezone.now() - user.date_joined > NEW_FOR:
         return []
-    topics: Any = Topic.objects.of(user).live()
-    runs: Any = Run.objects.of(user).kept().filter(topic__trashed_at=None)
-    own = topics.exclude(title=sample.SAMPLE_TITLE)
-    again = runs.filter(number__gte=2)
-    found = User.objects.filter(pk=user.pk).values_list(
-        Subquery(topics.order_by("created").values("slug")[:1]),
-        Exists(runs.filter(number__gte=1)),
-        Exists(again),
-        Exists(own),
-        Exists(Schedule.objects.of(user).filter(paused=False).exclude(next_run_at=None)),
-        Exists(ApiToken.objects.of(user)),
-    )
-    slug, *done = found.get()
+    [(slug, *done)] = answered(_first_steps(), user.pk)
     first = reverse("research:topic", args=[slug]) if slug else reverse("research:topics")
     steps = [
         {"label": label, "about": about, "url": url, "done": is_done}
         for (label, about, url), is_done in zip(_all(first), done, strict=True)
     ]
     return [] if all(done) else steps
+
+
+@cache
+def _first_steps() -> Statement:
+    topics: Any = Topic.objects.of(ANYBODY).live()
+    runs: Any = Run.objects.of(ANYBODY).kept().filter(topic__trashed_at=None)
+    schedules = Schedule.objects.of(ANYBODY).filter(paused=False).exclude(next_run_at=None)
+    found = User.objects.filter(pk=ANYBODY).values_list(
+        Subquery(topics.order_by("created").values("slug")[:1]),
+        Exists(runs.filter(number__gte=1)),
+        Exists(runs.filter(number__gte=2)),
+        Exists(topics.exclude(title=sample.SAMPLE_TITLE)),
+        Exists(schedules),
+        Exists(ApiToken.objects.of(ANYBODY)),
+    )
+    return found.query.sql_with_params()
 
 
 def _all(first: str) -> list[tuple[str, str, str]]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, TypedDict
 from uuid import UUID
 
 from django.contrib import messages
-from django.db import connection, transaction
-from django.db.models import FloatField, Func, Max, QuerySet
+from django.db import transaction
+from django.db.models import FloatField, Func, Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.functional import Promise
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site import health
 from beacon_site.embedded.places import BY_HAND
@@ -27,7 +26,8 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import MemoryFile, SavedView, Topic, User, as_of
 from memory.models.errors import MemoryRefused
-from memory.pages.recall import counts_of
+from memory.models.history import ANYBODY, Statement, counted, counting
+from memory.pages.recall import MOST_COUNTED, counts_of
 from memory.pages.shared.undo import offer, undoes
 from research.models import Report, Worker
 from research.pages import inbox
@@ -51,9 +51,13 @@ class Place:
     counts: tuple[str, ...] = ()  # what memory counts as the tab's content
     has_date: bool = False  # whether it can be read as of a date
 
-    @property
+    @cached_property
     def url(self) -> str:
         return reverse(self.to) + (f"?{self.query}" if self.query else "")
+
+    @property
+    def path(self) -> str:
+        return self.url.partition("?")[0]
 
     def leaves(self) -> Iterator[Place]:
         """Yield its tabs. A tab that has tabs itself yields those instead."""
@@ -63,7 +67,7 @@ class Place:
     @cached_property
     def roots(self) -> set[str]:
         """The beginnings of its pages' paths."""
-        return {reverse(one.to) for one in (self, *self.leaves())} | {*self.under}
+        return {one.path for one in (self, *self.leaves())} | {*self.under}
 
     def holds(self, path: str) -> int:
         """Return how much of the path leads to this place: the longest match wins."""
@@ -72,7 +76,7 @@ class Place:
     def is_open(self, request: HttpRequest) -> bool:
         """Whether this page is the tab, or one of the tab's tabs."""
         own = tuple(self.leaves()) or (self,)
-        return any(request.path == reverse(one.to) and one.is_asked(request) for one in own)
+        return any(request.path == one.path and one.is_asked(request) for one in own)
 
     def is_asked(self, request: HttpRequest) -> bool:
         """Whether the URL has the tab's filter. Every state but the usual one is in one tab."""
@@ -216,7 +220,6 @@ def navigation(request: HttpRequest, waiting: Mapping[Place, str]) -> dict[str, 
             "current": one is here,
             "count": waiting.get(one, ""),
             "counted": _("unread") if one is TOPICS else _("waiting"),
-            "tabs": [tab for tab in (*one.leaves(), *one.also) if tab.key],
         }
         for one in places
     }
@@ -227,11 +230,22 @@ def navigation(request: HttpRequest, waiting: Mapping[Place, str]) -> dict[str, 
         "nav": main,
         "nav_foot": foot,
         "nav_bar": [items[one] for one in ON_PHONES],
+        "nav_keys": _shortcuts(get_language()),
         "nav_in_more": here is not None and here not in ON_PHONES,
         "nav_place": here,
         "nav_tabs": tabs,
         "nav_inner_tabs": _tabs(request, inner),
     }
+
+
+@lru_cache
+def _shortcuts(_language: str | None) -> SafeString:
+    """Return the links of tabs with a key, hidden on every page: the same for everyone."""
+    link = '<a href="{}" data-hotkey="g {}" data-hotkey-label="{}: {}">{}</a>'
+    places = [one for section in SECTIONS[:-1] for one in section]
+    tabs = ((one, tab) for one in places for tab in (*one.leaves(), *one.also) if tab.key)
+    rows = ((tab.url, tab.key, one.label, tab.label, tab.label) for one, tab in tabs)
+    return format_html_join("", link, rows)
 
 
 def _tabs(request: HttpRequest, tabs: tuple[Place, ...]) -> list[tuple[Place, bool, str]]:
@@ -249,11 +263,15 @@ def _tabs(request: HttpRequest, tabs: tuple[Place, ...]) -> list[tuple[Place, bo
     date = getattr(request, "date", None)  # of pages that can be shown as of a date
     is_counted = any(one.counts for one in tabs) and not (date and date.is_past)
     numbers = counts_of(user) if is_counted else {}
-    told = {one: sum(numbers.get(name, 0) for name in one.counts) for one in tabs}
     return [
-        (one, one is opened, grouped(told[one]) if is_counted and one.counts else "")
+        (one, one is opened, _number(numbers, one.counts) if is_counted and one.counts else "")
         for one in tabs
     ]
+
+
+def _number(numbers: Mapping[str, float], names: Sequence[str]) -> str:
+    number = int(sum(numbers[name] for name in names))
+    return f"{grouped(MOST_COUNTED)}+" if number > MOST_COUNTED else grouped(number)
 
 
 # --- pinned items ---
@@ -361,7 +379,6 @@ _AGE = Func(
     template="extract(epoch FROM now() - %(expressions)s)::double precision",
     output_field=FloatField(),
 )
-_ANYBODY = -1  # an ID that no user has
 # Every page needs the count of unread reports, so it is capped. More is shown as "99+".
 MOST_UNREAD = 100
 WAITING = ("unread_reports", "to_decide")
@@ -405,40 +422,23 @@ def _at_most(number: int, unread: int) -> str:
 
 def _told(user: User) -> dict[str, float]:
     """Return the count of each of WAITING, and the age in seconds of each kind of process."""
-    statement, params = _question()
-    now = timezone.now()
-    asked = [user.pk if one == _ANYBODY else one for one in params]
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [now if isinstance(one, datetime) else one for one in asked])
-        found: dict[str, float] = defaultdict(float)
-        for name, number in cursor.fetchall():
-            found[name] += number
-        return found
+    return counted(_question(), user.pk)
 
 
 @cache
-def _question() -> tuple[str, tuple[Any, ...]]:
-    """Return the query and its parameters, with _ANYBODY for the person and any time for now.
-
-    Every page needs it, and Django takes longer to build it than Postgres to answer, so it is
-    cached.
-    """
-    rows: list[tuple[str, QuerySet[Any]]] = [
-        ("unread_reports", Report.objects.of(_ANYBODY).unread()),
-        *(("to_decide", found) for _show, found in inbox.waiting(_ANYBODY)),
-    ]
-    asked: list[str] = []
-    params: list[Any] = []
-    for name, found in rows:
-        most = MOST_UNREAD if name == "unread_reports" else None
-        counted, of = found.order_by().values("pk")[:most].query.sql_with_params()
-        asked.append(f"SELECT '{name}', count(*)::double precision FROM ({counted}) {name}")  # noqa: S608  names of our own  # nosec B608
-        params += of
+def _question() -> Statement:
+    """Return the query that every page needs, and its parameters."""
+    asked, params = counting(
+        [
+            ("unread_reports", Report.objects.of(ANYBODY).unread(), MOST_UNREAD),
+            *(("to_decide", found, None) for _show, found in inbox.waiting(ANYBODY)),
+        ]
+    )
     spoke = (
         Worker.objects.order_by().values("kind").annotate(number=_AGE).values_list("kind", "number")
     )
     ages, of = spoke.query.sql_with_params()
-    return " UNION ALL ".join([*asked, f"({ages})"]), (*params, *of)
+    return f"{asked} UNION ALL ({ages})", (*params, *of)
 
 
 class SettingsPage(TypedDict):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -31,9 +31,10 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, Lower
 from django.http import QueryDict
 from django.shortcuts import get_object_or_404
-from django.urls import reverse
+from django.urls import get_script_prefix, reverse
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from rapidfuzz import fuzz, process
 
 from beacon_site.db.keyset import Page, page_of
@@ -61,6 +62,7 @@ _ADDRESSES = {
     "trash": "research:topic-trash",
 }
 _ANY = "-"  # placeholder for a topic's slug
+_STATES = {"archived": gettext_lazy("Archived"), "never": gettext_lazy("Not run yet")}
 
 
 @dataclass
@@ -109,10 +111,9 @@ class TopicRow:
     @property
     def state_word(self) -> str:
         """Return the label for states that aren't a run's."""
-        words = {"archived": _("Archived"), "never": _("Not run yet")}
-        return words.get(self.state, "")
+        return str(_STATES.get(self.state, ""))
 
-    @property
+    @cached_property
     def label(self) -> str:
         """Return what a run waits for or its last run found, or "" if the state says it all."""
         if self.unfinished is not None:
@@ -148,19 +149,19 @@ class TopicRow:
         found: datetime | None = schedule.next_run_at if schedule else None
         return found
 
-    @property
+    @cached_property
     def schedule_words(self) -> str:
         schedule = getattr(self.topic, "schedule", None)
         return scheduling.in_words(schedule, seen_from=self.seen_from) if schedule else ""
 
     @property
     def last_run_url(self) -> str:
-        return reverse("research:run", args=[self.topic.slug, self.last_run.pk])  # type: ignore[union-attr]
+        return _run_url(self.topic.slug, self.last_run.pk)  # type: ignore[union-attr]
 
     @property
     def unfinished_url(self) -> str:
         """Return the page of the run in progress."""
-        return reverse("research:run", args=[self.topic.slug, self.unfinished.pk])  # type: ignore[union-attr]
+        return _run_url(self.topic.slug, self.unfinished.pk)  # type: ignore[union-attr]
 
     @property
     def bars(self) -> SafeString:
@@ -180,6 +181,17 @@ class TopicRow:
         return _("New facts in recent runs, oldest first: %(counts)s") % {
             "counts": ", ".join(map(str, self.new_counts))
         }
+
+
+def _run_url(slug: str, pk: int) -> str:
+    """Return the URL of a run, as `reverse` does, but from a cached pattern."""
+    pattern = _any_run(get_script_prefix())
+    return pattern.replace("/0/", f"/{pk}/").replace(f"/{_ANY}/", f"/{slug}/")
+
+
+@cache
+def _any_run(_prefix: str) -> str:
+    return reverse("research:run", args=[_ANY, 0])
 
 
 class RowWords:
@@ -346,7 +358,7 @@ def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
 
 def _ended_runs() -> QuerySet[Any]:
     """Return the ended runs of the outer topic, newest first."""
-    runs = Run.objects.kept().filter(topic=OuterRef("pk"))
+    runs = Run.objects.filter(topic=OuterRef("pk")).kept_of_each()
     return runs.exclude(status__in=Run.UNFINISHED).order_by("-id")
 
 

@@ -65,6 +65,8 @@ MADE_SAFE = {
     "research/services/reports/reading.py": "report: body, summary, title, delta, citations",
     "beacon_site/text/markdown.py": "report: body, summary, title, delta, citations",
     "memory/pages/records/record.py": "search: hits and snippets",
+    "memory/pages/ratings.py": "search: hits and snippets",
+    "memory/pages/shared/filter_bar.py": "search: hits and snippets",
     "memory/pages/review/proposals.py": "review",
     "memory/pages/review/views.py": "review",
     "memory/services/search/snippets.py": "search: hits and snippets",
@@ -78,6 +80,7 @@ MADE_SAFE = {
     "research/services/reports/page.py": "report: body, summary, title, delta, citations",
     "research/services/runs/reporting/sentences.py": "report: one sentence, its checks and corrections",
     "research/services/reports/since_read.py": "topic: title, description, labels",
+    "research/pages/places.py": "search: hits and snippets",
     "research/pages/topic_list.py": "topic: title, description, labels",
     "research/pages/runs.py": "run: live part, warnings, errors, steps",
 }

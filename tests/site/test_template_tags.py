@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+
 import pytest
 from django.template import engines
+from django.utils import formats, timezone, translation
 
 ICON = '<svg class="icon" aria-hidden="true" focusable="false"><use href="#i-{}"></use></svg>'
 
 
-def shown(text: str, **context: str) -> str:
+def shown(text: str, **context: object) -> str:
     return str(engines["django"].from_string(text).render(context)).replace("\n", "")
 
 
@@ -57,3 +60,23 @@ def test_what_a_row_says_is_escaped() -> None:
 )
 def test_a_quoted_name_from_right_to_left_has_its_own_box(words: str, html: str) -> None:
     assert shown("{{ words|boxed_name }}", words=words) == html
+
+
+@pytest.mark.parametrize("language", ["en", "de", "ja"])
+@pytest.mark.parametrize(
+    "form",
+    ["c", "j M Y, H:i", "D j M, H:i", "H:i", "j M Y", "l H:i", "H:i:s", "Y-m-d H:i", "U", "e", "P"],
+)
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"])
+def test_dates_are_those_of_django(form: str, language: str, zone: str) -> None:
+    at = datetime(2026, 3, 9, 22, 5, 7, 1234, tzinfo=UTC)
+    with translation.override(language), timezone.override(zone):
+        shown_at = formats.date_format(timezone.localtime(at), form)
+
+        assert shown("{{ at|date:form }}", at=at, form=form) == shown_at
+
+
+def test_a_day_and_no_day_have_a_date_too() -> None:
+    assert shown('{{ at|date:"j M Y" }}', at=date(2026, 3, 9)) == "9 Mar 2026"
+    assert shown("{{ at|date }}", at=date(2026, 3, 9)) == formats.date_format(date(2026, 3, 9))
+    assert shown('{{ at|date:"j M Y" }}{{ none|date:"c" }}', at="never", none=None) == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache, cached_property, lru_cache
 from typing import Any
 from urllib.parse import urlencode
@@ -27,7 +27,7 @@ from beacon_site.text.dates import zone_of
 from beacon_site.text.messages import grouped
 from beacon_site.text.terms import ENGLISH, query_terms
 from memory.models import Note, Observation, Revision, Topic, User, origins
-from memory.models.remembered import TRASH_DAYS, Trust, address
+from memory.models.remembered import TRASH_DAYS, Lock, Sensitivity, Trust, address
 from memory.models.search_index import Recalled
 from memory.pages.records.record import Mark, mark_of
 from memory.pages.shared.filter_bar import Choice, Facet
@@ -245,9 +245,26 @@ class Row:
         return marked(short, words, self.language)
 
     @cached_property
-    def when(self) -> Any:
+    def key(self) -> str:
+        return str(self.record.pk)
+
+    @cached_property
+    def when(self) -> datetime:
         """Return the time by which the list is sorted: created or changed."""
-        return self.record.updated if self.wanted.sort == CHANGED else self.record.created
+        changed = self.wanted.sort == CHANGED
+        return timezone.localtime(self.record.updated if changed else self.record.created)
+
+    @property
+    def is_special(self) -> bool:
+        """Whether the row has tags other than its own, which most rows lack."""
+        record = self.record
+        if record.pinned or record.paused or record.lock != Lock.OPEN:
+            return True
+        if record.trust == Trust.QUARANTINED or record.sensitivity == Sensitivity.SENSITIVE:
+            return True
+        if self.wanted.listed is NOTES:
+            return bool(record.superseded_by_id or self.has_expired or self.is_expiring)
+        return bool(self.folded or record.near_duplicate_of_id or record.alike)
 
     @cached_property
     def mark(self) -> Mark:
@@ -321,12 +338,12 @@ class Row:
     def tags(self) -> list[tuple[str, str]]:
         """Return the tags, each with the query that filters by it."""
         said = self.record.source.partition(":")[0]  # "run" on what a run wrote says nothing new
-        return [(_clipped(tag, 40), _asking("tag", tag)) for tag in self.record.tags if tag != said]
+        return [(clipped(tag, 40), _asking("tag", tag)) for tag in self.record.tags if tag != said]
 
     @property
     def topic(self) -> str:
         """Return the topic's title, shortened to fit a row."""
-        return _clipped(self.record.topic.title, 40)
+        return clipped(self.record.topic.title, 40)
 
     @cached_property
     def day(self) -> str:
@@ -352,7 +369,11 @@ class Row:
 
 def day_of(at: datetime) -> str:
     """Return the heading of a day: “Today”, “Yesterday”, “Monday”, “3 May 2026”."""
-    day, today = timezone.localtime(at).date(), timezone.localdate()
+    return _heading(timezone.localtime(at).date(), timezone.localdate(), get_language())
+
+
+@lru_cache(maxsize=500)
+def _heading(day: date, today: date, _language: str | None) -> str:
     if day == today:
         return _("Today")
     if day == today - timedelta(days=1):
@@ -368,7 +389,7 @@ def _asking(field: str, value: str) -> str:
     return query_of(written(field, [value]))
 
 
-def _clipped(text: str, most: int) -> str:
+def clipped(text: str, most: int) -> str:
     """Truncate the text; `truncatechars` is slow, so short texts skip it."""
     return text if len(text) <= most else Truncator(text).chars(most)
 
@@ -475,14 +496,14 @@ def _folded(rows: list[Row]) -> list[Row]:
         if above is not None and above.day == row.day:
             row.has_same_source = above.source == row.source
             row.has_same_kind = above.kind == row.kind
-            row.has_same_time = bool(row.day) and _minute(above) == _minute(row)
+            row.has_same_time = bool(row.day) and _minute(above.when) == _minute(row.when)
         above = row
         found += [row, *below.get(row.record.pk, [])]
     return found
 
 
-def _minute(row: Row) -> str:
-    return timezone.localtime(row.when).strftime("%H:%M")
+def _minute(at: datetime) -> tuple[int, int]:
+    return at.hour, at.minute
 
 
 def _origins_of(user: User, records: Sequence[Any]) -> dict[str, origins.Origin]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta, tzinfo
+from html import escape
 from typing import Any, TypeVar
 
 from django.db.models import QuerySet
@@ -17,6 +18,7 @@ from django.http import QueryDict
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.functional import Promise
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -264,11 +266,28 @@ class FilterBar:
         last = first_day(self.query, facet.until) if facet.until else None
         return {
             "facet": facet,
-            "choices": listed[:_MOST_LISTED],
+            "choices": listed,
+            "inputs": self._inputs(facet, listed[:_MOST_LISTED], chosen),
             "chosen": chosen,
             "is_usual": not chosen,
             "until": date_format(last, DAY_FORMAT) if last else "",
         }
+
+    def _inputs(self, facet: Facet, choices: Iterable[Choice], chosen: Sequence[str]) -> SafeString:
+        """Return the inputs of a facet. There can be a hundred, too many for the template's loop."""
+        kind = "checkbox" if facet.operator else "radio"
+        name, anchor = escape(facet.name), escape(f"{self.target}-{facet.name}")
+        shown = []
+        for number, one in enumerate(choices, start=1):
+            checked = " checked" if one.value in chosen else ""
+            count = "" if one.count is None else f'<span class="num">{one.count:d}</span>'
+            label = f'<span dir="auto">{escape(str(one.label))}</span>{count}'
+            said = f'name="{name}" value="{escape(one.value)}"{checked}'
+            shown.append(
+                f'<label><input type="{kind}" id="{anchor}-{number}" {said}> {label}</label>'
+            )
+        # All of it is escaped above; Django's own helpers take ten times as long.
+        return SafeString("\n".join(shown))  # nosec B703
 
     @property
     def sort(self) -> str:

@@ -36,7 +36,7 @@ from beacon_site.text.terms import ENGLISH, phrase_query, query_terms, tsquery_o
 from memory.models.errors import InvalidValue
 from memory.models.history import Revision, Use
 from memory.models.remembered import Lock, Sensitivity
-from memory.models.search_index import SearchEntry, SearchSpace
+from memory.models.search_index import SearchEntry
 from memory.models.topics import Topic
 from memory.services.search.bm25_sql import EntryFilter, language_of
 from memory.services.search.kinds import KINDS, RecallKind
@@ -142,22 +142,25 @@ def _containing(model: type[Model], owner: Any, query: str, *, is_excluded: bool
     space = [owner.pk, search_type_of(model)]
     with connection.cursor() as cursor:
         # MATERIALIZED: the limit must not make Postgres read all entries in the hope of an early end.
+        # `+ 0`: in a large space, the index of the space would return all its entries too.
         cursor.execute(
             "WITH space AS (SELECT id, documents FROM memory_searchspace "
             "WHERE owner_id = %s AND record_type = %s), "
             "held AS MATERIALIZED (SELECT record_id FROM memory_searchentry "
-            "WHERE words @@ %s::tsquery AND space_id = (SELECT id FROM space)) "
-            "SELECT ARRAY(SELECT record_id FROM held LIMIT %s), (SELECT documents FROM space)",
-            [*space, query, FEW_IDS + 1],
+            "WHERE words @@ %s::tsquery AND space_id = (SELECT id FROM space WHERE documents <= %s) "
+            "UNION ALL SELECT record_id FROM memory_searchentry "
+            "WHERE words @@ %s::tsquery AND (SELECT documents > %s FROM space) "
+            "AND space_id + 0 = (SELECT id FROM space)) "
+            "SELECT ARRAY(SELECT record_id FROM held LIMIT %s), id, documents FROM space",
+            [*space, query, MANY_ENTRIES, query, MANY_ENTRIES, FEW_IDS + 1],
         )
-        ids, documents = cursor.fetchone()
+        ids, space_id, documents = cursor.fetchone() or ((), None, 0)
     if not ids:
         return _NONE
     if len(ids) <= FEW_IDS:
         return Q(_IsOneOf(F("pk"), Value(ids, ArrayField(UUIDField()))))
     asked = Cast(Value(query), SearchQueryField())
-    spaces = SearchSpace.objects.filter(owner=owner, record_type=search_type_of(model))
-    entries = SearchEntry.objects.filter(space_id=Subquery(spaces.values("pk")))
+    entries = SearchEntry.objects.filter(space_id=space_id)
     if documents > MANY_ENTRIES and not is_excluded:
         return Q(pk__in=entries.filter(_Matches(F("words"), asked)).values("record_id"))
     of_record = entries.filter(record_id=OuterRef("pk")).values(held=_Matches(F("words"), asked))

@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Self
 
 from django.db import connection
@@ -25,8 +26,10 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import JSONObject
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from memory.models import TopicFact, User
 from research.models import DeltaItem, Report, TopicNews
@@ -370,23 +373,37 @@ class TopicSummary:
         return runs_in_words(self.first, self.last) if self.runs else ""
 
     @property
-    def tags(self) -> list[tuple[str, str, str]]:
-        """Return a tag for each kind of change: class, sign with number, and label."""
-        found = []
-        if n := self.contradicted:
-            found.append(("contra", f"! {n}", _("contradicted")))
-        if n := self.changed:
-            found.append(("changed", f"≠ {n}", _("changed")))
-        if n := self.new:
-            found.append(("new", f"+ {n}", ngettext("new fact", "new facts", n)))
-        if n := self.gone:
-            found.append(("gone", f"− {n}", _("gone")))
-        return found
+    def tags(self) -> SafeString:
+        """Return a tag for each kind of change, with the counts as a sentence for screen readers."""
+        counts = (self.contradicted, self.changed, self.new, self.gone)
+        return _tags(counts, self.words, get_language())
 
     @property
     def words(self) -> str:
         """Return the counts as a sentence: `3 new facts since you last read, 2 changed`."""
-        return counts_in_words(self.counts, was_read=self.was_read)
+        counts = tuple(sorted(self.counts.items()))
+        return _words(counts, self.was_read, get_language())
+
+
+# Lists have dozens of these but few different ones.
+@lru_cache(500)
+def _tags(counts: tuple[int, int, int, int], words: str, _language: str | None) -> SafeString:
+    contradicted, changed, new, gone = counts
+    shown = [
+        ("contra", "!", contradicted, _("contradicted")),
+        ("changed", "≠", changed, _("changed")),
+        ("new", "+", new, ngettext("new fact", "new facts", new)),
+        ("gone", "−", gone, _("gone")),
+    ]
+    tag = '<span class="tag {}" aria-hidden="true" title="{}">{} {}<span class="narrow-word"> {}</span></span>'
+    rows = ((kind, said, sign, n, said) for kind, sign, n, said in shown if n)
+    tags = format_html_join("", tag, rows)
+    return format_html('<span class="tags"><span class="sr-only">{}</span>{}</span>', words, tags)
+
+
+@lru_cache(500)
+def _words(counts: tuple[tuple[str, int], ...], was_read: bool, _language: str | None) -> str:
+    return counts_in_words(dict(counts), was_read=was_read)
 
 
 _PARTS = {part.name for part in fields(TopicSummary)}
