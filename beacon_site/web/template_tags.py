@@ -75,6 +75,15 @@ def must_be_filled(field: BoundField) -> bool:
 
 
 @register.filter
+def path_parts(path: str) -> SafeString:
+    """Return a path such as “Episodes › Prices” with isolated parts.
+
+    They can have different writing directions.
+    """
+    return format_html_join(" › ", "<bdi>{}</bdi>", ((part,) for part in path.split(" › ")))
+
+
+@register.filter
 def boxed_name(words: str) -> str:
     """Put a quoted name from right to left in a box, so that CSS can cut it at its end."""
     found = _RTL_NAME.fullmatch(words)
