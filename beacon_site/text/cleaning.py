@@ -199,6 +199,21 @@ def plain(text: str) -> str:
     return one_line(put_back_code(text, code))
 
 
+def plain_lines(text: str) -> str:
+    """Return Markdown as plain text with the same lines. Items of lists have a bullet or a number."""
+    shown, in_code = [], False
+    for line in text.split("\n"):
+        is_fence = line.lstrip().startswith(("```", "~~~"))
+        in_code ^= is_fence
+        marker = None if in_code or is_fence else _LIST_MARKER.match(line)
+        sign = marker[0].strip() if marker else ""
+        bullet = "" if not sign or sign[0] in "#>" else f"{sign} " if sign[0].isdigit() else "• "
+        indent = line[: len(line) - len(line.lstrip())]
+        is_raw = in_code or is_fence or not line.strip()
+        shown.append(line if is_raw else f"{indent}{bullet}{plain(line)}")
+    return "\n".join(shown)
+
+
 def take_out_code(text: str) -> tuple[str, list[str]]:
     """Return the text with a mark in place of each code span, and what the spans contain.
 

@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from beacon_site.text.cleaning import plain_lines
+
 MOST_WORK = 500_000  # comparisons of one diff, of lines, words and pairs together
 SMALL = 10_000  # cells up to which difflib searches for the longest common runs
 ALIKE = 0.4  # share of common words above which a line is changed, not replaced
@@ -115,6 +117,13 @@ def diff(before: str, after: str) -> list[Row]:
         else:
             rows += _between(old, new, (a, b, c, d), work)
     return rows
+
+
+def plain_diff(before: str, after: str) -> list[Row]:
+    """Return the rows of two Markdown texts without their marks, unless that would hide a change."""
+    rows, exact = diff(plain_lines(before), plain_lines(after)), diff(before, after)
+    changes, exactly = (sum(row.kind != "same" for row in one) for one in (rows, exact))
+    return rows if changes >= exactly else exact
 
 
 def before(rows: Iterable[Row]) -> str:

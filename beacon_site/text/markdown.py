@@ -58,7 +58,7 @@ _IN_ADDRESS = re.compile(r"[()<>\s\\]")
 _QUOTE_MARKS = re.compile(r"[\s>]*")
 _DELIMITER_ROW = re.compile(r"[|:\s-]*-[|:\s-]*")
 _BLOCK_MARK = re.compile(r"[-+*#=_`~>|]|\d{1,9}[.)]")
-_BLOCK = re.compile(r"<(/?)(p|h[2-6]|ul|ol|blockquote|table)\b")
+_BLOCK = re.compile(r"<(/?)(p|h[2-6]|li|blockquote|table)\b")
 _SKIPPED = re.compile(r"(<(?:a|code|pre)\b.*?</(?:a|code|pre)>|<[^>]*>)", re.DOTALL)
 
 
@@ -92,9 +92,9 @@ def tokens_of(text: str) -> list[Token]:
 def by_direction(html: SafeString) -> SafeString:
     """Return rendered HTML in which each block gets its direction from its first letters.
 
-    A text can mix scripts, so it can't have a single direction. Blocks inside a list, a quotation
-    or a table use that element's direction, because browsers skip elements with a direction when
-    they look for the first letter.
+    A text can mix scripts, so it can't have a single direction. Blocks inside an item of a list, a
+    quotation or a table use that element's direction, because browsers skip elements with a
+    direction when they look for the first letter.
     """
     depth = 0
 

@@ -22,6 +22,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
+from beacon_site.text.markdown import by_direction, render
+
 register = template.Library()
 
 _MOST_KEPT = 500  # labels can be any text, so only the most recent stay cached
@@ -115,6 +117,21 @@ def must_be_filled(field: BoundField) -> bool:
     if not field.field.required or isinstance(field.field.widget, ChoiceWidget | CheckboxInput):
         return False
     return any(not other.field.required for other in field.form.visible_fields())
+
+
+@register.filter
+def markdown(text: str) -> SafeString:
+    """Return a Markdown text as HTML."""
+    return by_direction(render(text))
+
+
+@register.filter
+def path_parts(path: str) -> SafeString:
+    """Return a path such as “Episodes › Prices” with isolated parts.
+
+    They can have different writing directions.
+    """
+    return format_html_join(" › ", "<bdi>{}</bdi>", ((part,) for part in path.split(" › ")))
 
 
 @register.filter

@@ -155,14 +155,17 @@ def trash(request: BeaconRequest) -> HttpResponse:
     query = filter_bar.read(request.GET, facets)
     page = trash_listing.page(request.user, cursor=request.GET.get("cursor", ""), query=query)
     is_narrowed = trash_listing.is_narrowed(query)
+    has_more = page.next_cursor is not None or "cursor" in request.GET
+    matching = _count(request, query) if is_narrowed or has_more else 0
+    shown = matching if is_narrowed else total
     context: dict[str, Any] = {
-        "matching": _matching(request, query, page.next_cursor is not None),
+        "matching": matching if has_more else 0,
         "rows": page.rows,
         "next_cursor": page.next_cursor,
         "bar": FilterBar(
             reverse("memory:trash"), "trash", query,
             label=_("Search Trash"), placeholder=_("Search Trash"),
-            facets=facets, count=ngettext("%(n)d item", "%(n)d items", total) % {"n": total},
+            facets=facets, count=ngettext("%(n)d item", "%(n)d items", shown) % {"n": shown},
         ),
         "total": total,
         "along": 0 if is_narrowed else trash_listing.count_trashed_with(request.user),
@@ -172,10 +175,8 @@ def trash(request: BeaconRequest) -> HttpResponse:
     return render(request, f"memory/{'_trash' if over_htmx else 'trash'}.html", context)
 
 
-def _matching(request: BeaconRequest, query: Query, has_more: bool) -> int:
-    """Return how many match in all; 0 if one page shows them."""
-    if not has_more and "cursor" not in request.GET:
-        return 0
+def _count(request: BeaconRequest, query: Query) -> int:
+    """Return how many items in Trash match."""
     return sum(trash_listing.counts(trash_listing.found(request.user, query)).values())
 
 

@@ -28,7 +28,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.db.keyset import decoded, encoded
 from beacon_site.text.cleaning import cell, csv_line, in_brief, plain, uuids_of, words_sent
 from beacon_site.text.dates import in_utc
-from beacon_site.text.diff import diff, folded
+from beacon_site.text.diff import folded, plain_diff
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
@@ -119,7 +119,7 @@ def _change(name: str, before: str, after: str) -> dict[str, Any]:
         said = _("Too long to compare: %(old)s characters before, %(new)s after.")
         told = {"old": grouped(len(before)), "new": grouped(len(after))}
         return {"name": name, "said": said % told}
-    rows = folded(diff(before, after))
+    rows = folded(plain_diff(before, after))
     return {"name": name, "rows": rows[:MOST_ROWS], "rows_left": max(0, len(rows) - MOST_ROWS)}
 
 

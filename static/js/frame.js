@@ -1,5 +1,5 @@
-// Scripts of every page: focus after a swap, theme buttons, read marks, copying, a warning about unsaved
-// text, and menus that close.
+// Scripts of every page: focus after a swap, theme buttons, read marks, a warning about unsaved text, and
+// menus that close.
 (() => {
   // The current token: signing in again in another tab replaces the one that this page got.
   const cookie = () => document.cookie.match(/(?:^|; )csrftoken=([^;]+)/)?.[1];
@@ -131,22 +131,6 @@
 
   // <button data-print> prints the page.
   document.addEventListener("click", ({ target }) => target.closest("[data-print]") && print());
-
-  // <button data-copy="#id"> copies that element's text. data-copy-text has the text itself.
-  document.addEventListener("click", async (event) => {
-    const button = event.target.closest("[data-copy], [data-copy-text]");
-    if (!button) return;
-    const { copy, copyText } = button.dataset;
-    const from = copy && document.querySelector(copy);
-    // Without https, browsers have no clipboard. Then the text is selected, for Ctrl+C.
-    if (!navigator.clipboard) {
-      if (from) getSelection().selectAllChildren(from);
-      return;
-    }
-    await navigator.clipboard.writeText(copyText ?? from?.value ?? from?.textContent ?? "");
-    const text = document.getElementById("toast-words").dataset.copied;
-    document.dispatchEvent(new CustomEvent("toast", { detail: { text, level: "success" } }));
-  });
 
   // <form data-guard>: asks before you leave with unsaved text, and before a swap replaces it.
   const changed = new Set();

@@ -1,6 +1,7 @@
 // Toasts close after ten seconds, unless hovered or focused. The server can send one with
 // `HX-Trigger: {"toast": {"text": "…", "level": "success"}}`.
-// At most three are shown, the newest at the bottom. A fourth closes the oldest (Activity can undo it too).
+// A newer toast replaces those that only confirm something, and the one with the same text. Errors and toasts
+// with Undo stay. At most three are shown, the newest at the bottom (Activity can undo the others too).
 (() => {
   const STAY = 10_000;
   const MOST = 3;
@@ -26,15 +27,20 @@
     setTimeout(later, STAY);
   };
 
-  // A draft that can't be kept is retried at each pause: its reason is shown once, at the bottom.
-  const said = (text) =>
-    [...region.children].find((one) => one.querySelector("span")?.textContent === text && !one.querySelector("form"));
+  const textOf = (toast) => toast.querySelector("span")?.textContent;
+  const stays = (toast) => toast.matches(".error, .warning") || toast.querySelector("form");
+  // One response can have several.
+  const replace = (added) => {
+    const texts = new Set(added.map(textOf));
+    const older = [...region.children].filter((one) => !added.includes(one));
+    older.filter((one) => texts.has(textOf(one))).forEach((one) => one.remove());
+    older.filter((one) => !stays(one)).forEach(leave);
+  };
 
   const toast = ({ text, level = "info" }) => {
     const made = blank.content.firstElementChild.cloneNode(true);
     made.classList.add(level);
     made.querySelector("span").textContent = text;
-    said(text)?.remove();
     region.append(made);
   };
 
@@ -42,9 +48,20 @@
   // moves above them. The room stays, so that nothing moves under a finger when they close.
   const root = document.documentElement;
   let room = 0;
+  // They move to the top of the window if they would cover the button that was just pressed.
+  const dodge = () => {
+    region.classList.remove("above");
+    const pressed = document.activeElement;
+    if (!pressed?.matches("main :is(button, a)") || region.contains(pressed)) return;
+    const { left, right, top, bottom } = pressed.getBoundingClientRect();
+    const mine = region.getBoundingClientRect();
+    const covers = mine.left < right && mine.right > left && mine.top < bottom && mine.bottom > top;
+    region.classList.toggle("above", Boolean(mine.height) && covers);
+  };
   const measure = () => {
+    dodge();
     const { top, height } = region.getBoundingClientRect();
-    const taken = height ? Math.ceil(innerHeight - top) + GAP : 0;
+    const taken = height && !region.matches(".above") ? Math.ceil(innerHeight - top) + GAP : 0;
     room = Math.max(room, taken);
     root.style.setProperty("--toasts", `${taken}px`);
     root.style.setProperty("--toasts-room", `${room}px`);
@@ -59,8 +76,9 @@
   // The only place that starts the timer, for toasts of the page, htmx and scripts.
   region.querySelectorAll("[data-toast]").forEach(watch);
   new MutationObserver((changes) => {
-    for (const { addedNodes } of changes)
-      for (const node of addedNodes) if (node.matches?.("[data-toast]")) watch(node);
+    const added = changes.flatMap(({ addedNodes }) => [...addedNodes]).filter((one) => one.matches?.("[data-toast]"));
+    added.forEach(watch);
+    if (added.length) replace(added);
     crowd();
   }).observe(region, { childList: true });
 

@@ -153,7 +153,8 @@ def delta_of_all_kinds(owner: Any) -> dict[str, str]:
         "serpapi: the key was rejected (401). Check it in Settings → Models and search."
     ]
     changed.save(update_fields=["warnings"])
-    factories.make_report(changed, sources=[], body="Nothing could be read.", summary="")
+    quiet = "Nothing new since 14 November 2026 (Run #1). Nothing could be read."
+    factories.make_report(changed, sources=[], delta=quiet, body="", summary="")
     factories.make_steps(changed)
     fact = topic.facts.filter(state="current").first()
     return {

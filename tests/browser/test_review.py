@@ -73,6 +73,7 @@ def test_text_that_is_typed_is_not_replaced_without_asking(visit: Visit) -> None
 
     visitor.page.on("dialog", answer)
     first = shown.get_attribute("data-of") or ""
+    shown.locator(".review-acts .dropdown > summary").click()
     shown.locator("[name=why]").fill("typed")
     other = visitor.page.locator(".inbox-row:not(.here) .inbox-link").first
     other.click()

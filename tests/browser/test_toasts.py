@@ -26,10 +26,10 @@ def visitor(visit: Callable[..., Visitor], cast: dict[str, str]) -> Visitor:
     return made
 
 
-def say(visitor: Visitor, *texts: str) -> Locator:
+def say(visitor: Visitor, *texts: str, level: str = "info") -> Locator:
     """Let a script show these; return the visible toasts."""
     for text in texts:
-        visitor.page.evaluate(SAY, {"text": text, "level": "info"})
+        visitor.page.evaluate(SAY, {"text": text, "level": level})
     return visitor.page.locator("#toasts .toast:not(.leaving)")
 
 
@@ -47,8 +47,27 @@ def test_a_toast_leaves_after_ten_seconds_unless_somebody_is_at_it(visitor: Visi
 
 
 def test_three_stand_at_most_and_one_text_stands_once(visitor: Visitor) -> None:
-    toasts = say(visitor, "One", "Two", "Two", "Three", "Four")
+    toasts = say(visitor, "One", "Two", "Two", "Three", "Four", level="error")
     expect(toasts).to_have_text(["Two", "Three", "Four"])
+
+
+def test_a_newer_toast_replaces_one_that_only_confirms(visitor: Visitor) -> None:
+    say(visitor, "Not saved.", level="error")
+    toasts = say(visitor, "Saved.", "Copied.")
+    expect(toasts).to_have_text(["Not saved.", "Copied."])
+
+
+def test_toasts_do_not_cover_the_button_that_was_pressed(visitor: Visitor) -> None:
+    visitor.page.evaluate("""() => {
+      const made = document.createElement("button");
+      made.id = "low";
+      made.style.cssText = "position:fixed;right:60px;bottom:40px";
+      document.querySelector("main").append(made);
+    }""")
+    visitor.page.locator("#low").focus()
+    toasts = say(visitor, "Saved.")
+    expect(toasts).to_have_count(1)
+    assert toasts.evaluate("toast => toast.getBoundingClientRect().bottom < innerHeight / 2")
 
 
 def test_a_toast_is_closed_by_its_button(visitor: Visitor) -> None:

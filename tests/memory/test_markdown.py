@@ -217,7 +217,7 @@ def test_each_block_looks_for_its_own_direction() -> None:
 
     assert made == (
         '<h2 dir="auto">שלום</h2>\n<p dir="auto">Hello.</p>\n'
-        '<ul dir="auto">\n<li>מים</li>\n<li>air</li>\n</ul>\n'
+        '<ul>\n<li dir="auto">מים</li>\n<li dir="auto">air</li>\n</ul>\n'
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_site.text import diff as text_diff
-from beacon_site.text.diff import Row, diff, folded, words
+from beacon_site.text.diff import Row, diff, folded, plain_diff, words
 
 LINES = st.lists(st.sampled_from(["", "a\n", "b\n", "the same words here\n", "x y", "\n", "\r\n"]))
 TEXTS = st.one_of(st.text(), LINES.map("".join))
@@ -168,3 +168,25 @@ def test_an_empty_line_that_came_or_went_whole_needs_no_sign_for_its_break():
     rows = diff("a\n", "a\n\nb\n")
 
     assert [row.is_empty_line for row in rows] == [False, True, False]
+
+
+def test_a_plain_diff_has_no_marks():
+    old = "## Hosts\n\n- Compare by **cost**\n- [Docs](https://example.org)\n"
+    rows = plain_diff(old, old.replace("cost", "price"))
+
+    assert text_diff.before(rows) == "Hosts\n\n• Compare by cost\n• Docs\n"
+    assert text_diff.after(rows) == "Hosts\n\n• Compare by price\n• Docs\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("a **b**\n", "a b\n"),
+        ("[a](https://a.example)\nb\n", "[a](https://b.example)\nc\n"),
+        ("```\n*a*\n```\n", "```\na\n```\n"),
+    ],
+)
+def test_a_plain_diff_hides_no_change(old: str, new: str):
+    rows = plain_diff(old, new)
+
+    assert (text_diff.before(rows), text_diff.after(rows)) == (old, new)

@@ -81,7 +81,7 @@ def history_of(record: Remembered, *, cursor: str = "", size: int = PAGE) -> Pag
             continue
         old, new = change.words
         left -= len(old) + len(new)
-        rows = text_diff.folded(text_diff.diff(old, new)) if left >= 0 else []
+        rows = text_diff.folded(text_diff.plain_diff(old, new)) if left >= 0 else []
         change.rows, change.is_cut = rows[:MOST_ROWS], left < 0 or len(rows) > MOST_ROWS
     return Page(changes, page.next_cursor)
 
@@ -219,7 +219,7 @@ def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) 
     """
     says = SAYS.get(record.record_type(), "content")
     before, after = fields_at(record, older), fields_at(record, newer)
-    rows = text_diff.diff(str(before.get(says) or ""), str(after.get(says) or ""))
+    rows = text_diff.plain_diff(str(before.get(says) or ""), str(after.get(says) or ""))
     changed = {name for name in after if before.get(name) != after[name]} - {says}
     said = said_of(record, before, after, changed)
     rows = rows if whole else text_diff.folded(rows)

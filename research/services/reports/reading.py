@@ -95,7 +95,7 @@ class Line:
     def beside(self) -> DeltaRow | None:
         """Return the row, if its old and new sentence are shown side by side."""
         row = self.row
-        return row if row and self.status == Status.CHANGED and not row.is_joined else None
+        return row if row and self.status == Status.CHANGED and row.is_beside else None
 
     @property
     def is_verified(self) -> bool:
