@@ -220,6 +220,7 @@ def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = No
         "row": row,
         "tab": "archive",
         "kinds": kinds,
+        "touched": [(label, one) for label, one in kinds if one["new"] or one["differing"]],
         "written": [(label, counts[n]) for n, label in labels.items() if counts.get(n)],
         "so_far": jobs.progress_count(row) if row.is_unfinished else None,
         "has_file": row.has_file,

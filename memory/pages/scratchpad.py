@@ -14,6 +14,7 @@ from django.db.models.functions import Left, Substr
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.vary import vary_on_headers
@@ -31,7 +32,7 @@ from beacon_site.web.responses import (
     report_cleaned,
     signed_in,
 )
-from memory.models import Revision, ScratchpadEntry, User, origins
+from memory.models import Agent, Revision, ScratchpadEntry, User, origins
 from memory.models.content import MOST_KEY
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.remembered import OWNER_SCOPE
@@ -62,12 +63,31 @@ class EntryForm(AsksAboutSecrets, TakesRefusals):
     scope = forms.CharField(
         label=gettext_lazy("Scope"),
         initial="owner",
-        error_messages={"required": gettext_lazy("Enter a scope, usually “owner”.")},
-        help_text=gettext_lazy(
-            "“owner” for all your sessions and agents, or session:…, run:… or agent:…"
-        ),
-        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        error_messages={"required": gettext_lazy("Select who can use the entry.")},
+        help_text=gettext_lazy("Who can use the entry."),
+        widget=forms.Select,
     )
+
+    def clean(self) -> None:
+        """Check the key and the scope, so that the errors of both are shown at once."""
+        super().clean()
+        checks = {"key": scratchpad.checked_key, "scope": scratchpad.checked_scope}
+        for name in checks.keys() & self.cleaned_data.keys():
+            try:
+                checks[name](self.cleaned_data[name])
+            except InvalidValue as exc:
+                self.take(exc)
+
+    def offer(self, user: User) -> None:
+        """Offer the scopes that have entries, and the agents."""
+        asked = str(self["scope"].value() or OWNER_SCOPE)
+        agents = Agent.objects.of(user).order_by("name").values_list("name", flat=True)
+        names = dict.fromkeys([*scopes(user, asked), *(f"agent:{name}" for name in agents[:200])])
+        told = origins.of(user, list(names))
+        self.fields["scope"].widget.choices = [
+            (name, capfirst(told[name].words if name in told else name)) for name in names
+        ]
+        self.fields["scope"].widget.choices[0] = (OWNER_SCOPE, _("You and all agents"))
 
 
 class EditEntryForm(AsksAboutSecrets, TakesRefusals):
@@ -270,6 +290,7 @@ def scratchpad_new(request: BeaconRequest) -> HttpResponse:
             form.take(exc)
         else:
             return _saved(request, entry, form)
+    form.offer(request.user)
     template = "_scratchpad_new" if request.htmx else "scratchpad_new"
     return render(request, f"memory/{template}.html", {"form": form})
 

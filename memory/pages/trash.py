@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.db import IntegrityError, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.forms.models import model_to_dict
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -23,7 +23,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.canonical_urls import canonical_url
-from beacon_site.text.cleaning import clean, one_line, uuid_of
+from beacon_site.text.cleaning import clean, one_line, shorten, uuid_of
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import next_of, redirect_back, redirect_to, signed_in
@@ -57,6 +57,8 @@ from memory.services.records.kinds import kind_of
 from memory.services.records.trash import PAGE, selected, trashed
 from memory.services.review import acts as review_acts
 
+FEW, LATEST, MOST_RECENT = 5, 200, 8  # records per type; records searched for sources; sources
+
 
 @signed_in("GET", "POST")
 @vary_on_headers("HX-Request")
@@ -80,6 +82,8 @@ def forget(request: BeaconRequest) -> HttpResponse:
             return redirect_to(request, context["next"] or reverse("memory:notes"))
     if asked:
         context |= _going(request, asked)
+    else:
+        context["recent"] = recent_sources(request.user)
     context |= _act(request)
     template = "memory/_source_forget.html" if request.htmx else "memory/source_forget.html"
     return render(request, template, context)
@@ -96,8 +100,7 @@ def _going(request: BeaconRequest, asked: str) -> dict[str, Any]:
         "source": source,
         "origin": origins.of(request.user, [source])[source],
         "going": going,
-        "total": sum(count for _noun, count, _by_hand in going),
-        "by_hand": sum(by_hand for _noun, _count, by_hand in going),
+        "total": sum(one["count"] for one in going),
     }
 
 
@@ -341,21 +344,47 @@ def _came_from(model: type[Remembered], source: str) -> Q:
     return came | Q(scope=source) if model is ScratchpadEntry else came
 
 
-def forget_preview(owner: User, source: str) -> list[tuple[str, int, int]]:
-    """Return what `forget_source` would move to Trash: two queries per type.
+def forget_preview(owner: User, source: str) -> list[dict[str, Any]]:
+    """Return what `forget_source` would move to Trash, by type: at most two queries for each.
 
-    Each type has its noun, its number of records, and how many of those a person edited.
+    `by_hand` is how many of the records a person edited, and `first` are the newest ones.
     """
-    going = []
+    going: list[dict[str, Any]] = []
     for rows in from_source(owner, source):
-        count = rows.order_by().count()
-        if count:
-            noun = str(kind_of(rows.model.record_type()).noun)
-            by_hand = rows.filter(_touched(rows.model)).order_by().count()
-            going.append((noun, count, by_hand))
+        by_hand = Count("pk", filter=_touched(rows.model))
+        counted = rows.order_by().aggregate(count=Count("pk"), by_hand=by_hand)
+        if counted["count"]:
+            name = rows.model.record_type()
+            going.append({"noun": str(kind_of(name).noun), **counted, "first": _newest(rows, name)})
     if waiting := review_acts.waiting_from(owner, source).order_by().count():
-        going.append((_("pending proposals"), waiting, 0))
+        going.append({"noun": _("pending proposals"), "count": waiting, "by_hand": 0, "first": []})
+    for one in going:
+        one["more"] = one["count"] - len(one["first"]) if one["first"] else 0
     return going
+
+
+def _newest(rows: QuerySet[Any], name: str) -> list[tuple[str, str]]:
+    """Return the text and the page of the newest records."""
+    if rows.model is ContentItem:
+        rows = rows.defer("content")  # it can have megabytes
+    return [
+        (
+            shorten(one_line(one.title if rows.model is ContentItem else str(one)), 120),
+            reverse("memory:record-open", args=[name, one.pk]),
+        )
+        for one in rows.order_by("-created")[:FEW]
+    ]
+
+
+def recent_sources(owner: User) -> list[tuple[str, str]]:
+    """Return the latest sources of observations and notes, with their names: three queries."""
+    found: dict[str, None] = {}
+    for model in (Observation, Note):
+        rows = model.objects.of(owner).live().order_by("-created").values_list("source", flat=True)
+        found |= dict.fromkeys(text.removesuffix(HEURISTIC) for text in rows[:LATEST])
+    names = [text for text in found if text and not text.startswith("human:")][:MOST_RECENT]
+    told = origins.of(owner, names)
+    return [(text, told[text].words if text in told else text) for text in names]
 
 
 def _touched(model: type[Remembered]) -> Q:

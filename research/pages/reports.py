@@ -26,7 +26,7 @@ from beacon_site.web.responses import (
     refused,
     signed_in,
 )
-from memory.models import Topic, TopicFact
+from memory.models import TopicFact
 from memory.models.errors import MemoryRefused
 from memory.pages.shared.undo import act, offer, undoes
 from research.claims.quoting import NormalizedText, fold
@@ -325,10 +325,9 @@ def sentence_correct(request: BeaconRequest, slug: str, run_id: int, key: str) -
 @signed_in("GET", "HEAD")
 def topic_corrections(request: BeaconRequest, slug: str) -> HttpResponse:
     """List all corrections to the topic's reports."""
-    mine = Topic.objects.of(request.user).live()
-    topic = get_object_or_404(mine.select_related("owner"), slug=slug)
+    topic = topic_list.topic_or_404(request, slug)
     rows = report_page.corrections_of(topic)
-    context = {"topic": topic, "rows": rows}
+    context = {"topic": topic, "rows": rows, "tab": "runs", "head": topic_list.head_of(topic)}
     return render(request, "research/topic_corrections.html", context)
 
 

@@ -29,9 +29,6 @@ from memory.pages.shared.undo import toast_with_undo
 from research.models import Run, RunAlreadyActive
 from research.models.runs import RunQuerySet, StepNotFinished
 from research.pages import topic_list
-from research.services.budgets import forecasting
-from research.services.facts import staleness
-from research.services.facts.staleness import stale_facts
 from research.services.reports import page as report_page
 from research.services.runs import page as run_page
 from research.services.runs import presenters, trash
@@ -45,18 +42,15 @@ from research.services.topics import sharing
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def topic_forecast(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the next run's estimate for each depth, and what the topic can still spend this month."""
+    """Send the estimate for a run, and what the topic can still spend this month.
+
+    Without htmx, the page with the next run's context shows it.
+    """
     topic = topic_list.topic_or_404(request, slug)
-    shown = {
-        "topic": topic,
-        "forecast": forecasting.forecast_of(topic),
-        "month": forecasting.month_of(topic),
-        "stale": stale_facts(topic, staleness.days_of(topic.settings, topic.schedule)).count(),
-    }
-    if request.htmx:
-        return render(request, "research/_topic_cost.html", shown)
-    head = topic_list.head_of(topic)
-    return render(request, "research/topic_forecast.html", {**shown, "tab": "", "head": head})
+    if not request.htmx:
+        return redirect(f"{reverse('research:topic-memory', args=[slug])}?estimate=1#forecast")
+    shown = {"topic": topic, **topic_list.estimate_of(topic)}
+    return render(request, "research/_topic_cost.html", shown)
 
 
 # --- delete a run ---
@@ -195,16 +189,19 @@ def run_trace(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     calls = ModelCall.objects.of(request.user).filter(source=run.source)
     steps = list(run.steps.all())
     rows = presenters.step_rows(run, steps)
-    context = {
+    topic = run.topic if request.htmx else topic_list.topic_or_404(request, slug)
+    context: dict[str, Any] = {
         "run": run,
-        "topic": run.topic,
+        "topic": topic,
         "calls": [(call, presenters.price(call.money)) for call in calls.order_by("id")],
         "outputs": [
             (row, _pretty(s.output)) for row, s in zip(rows, steps, strict=False) if s.output
         ],
     }
-    template = "research/_trace.html" if request.htmx else "research/trace.html"
-    return render(request, template, context)
+    if request.htmx:
+        return render(request, "research/_trace.html", context)
+    context |= {"tab": "runs", "head": topic_list.head_of(topic), "is_page": True}
+    return render(request, "research/trace.html", context)
 
 
 def _pretty(stored: dict[str, Any]) -> str:

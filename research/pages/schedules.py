@@ -141,14 +141,14 @@ def context(user: User, key: str) -> dict[str, Any]:
     """Return everything the page shows, in six queries for any number of topics."""
     first, now = month_named(key), timezone.now()
     days, is_present = _days(first), first == month_named("")
-    last = [day.day for day in days if not day.is_other][-1]
+    shown = [day.day for day in days if not day.is_other]
     schedules = _schedules(user)
     topics = [schedule.topic for schedule in schedules]
     forecasts = forecasting.forecasts_of(user, topics) if topics else {}
     running = [one for one in schedules if one.recurs]
     since = max(now, _midnight(first))
     month_end = _midnight(following(first))
-    until = max(month_end, _midnight(last + timedelta(days=1)))
+    until = max(month_end, _midnight(shown[-1] + timedelta(days=1)))
     slots = {one.pk: scheduling.slots_until(one, since, until) for one in running}
     weeks = _weeks(days, schedules, slots, forecasts, since, until)
     every_day = _taken_out(weeks)
@@ -168,9 +168,8 @@ def context(user: User, key: str) -> dict[str, Any]:
         for _slot in some:
             total.add(forecasts[pk])
     name = date_format(first, "F Y")
-    span = f"{date_format(days[0].day, 'j F')} – {date_format(last, 'j F Y')}"
+    span = f"{date_format(shown[0], 'j F')} – {date_format(shown[-1], 'j F Y')}"
     names = scheduling.weekday_names()[1:] + scheduling.weekday_names()[:1]
-    turn = days[0].day.weekday()
     return {
         "first": first,
         "name": name,
@@ -184,10 +183,11 @@ def context(user: User, key: str) -> dict[str, Any]:
         "total": total,
         "is_free": not any(one.has_model for one in forecasts.values()),
         "clashes": _clashes(running, slots),
+        "zone": user.time_zone if any(one.time_zone != user.time_zone for one in running) else "",
         "rows": [row for row in rows if not row["schedule"].paused],
         "paused": [row for row in rows if row["schedule"].paused],
         "missed": _missed(user),
-        "weekdays": names[turn:] + names[:turn],
+        "weekdays": names,
     }
 
 
@@ -204,9 +204,9 @@ def _schedules(user: User) -> list[Any]:
 
 
 def _days(first: date) -> list[Day]:
-    """Return the days of the grid, in full weeks.
+    """Return the days of the grid, in full weeks from Monday.
 
-    The current month starts today and has at least 14 days. Other months start on a Monday.
+    The days of the current month before today are empty. It has at least 14 days after them.
     """
     today = timezone.localdate()
     last = following(first) - timedelta(days=1)
@@ -214,9 +214,10 @@ def _days(first: date) -> list[Day]:
         grid = calendar.Calendar().itermonthdates(first.year, first.month)
         return [Day(day, day.month != first.month) for day in grid]
     last = max(last, today + timedelta(days=13))
-    weeks = -(-((last - today).days + 1) // 7)
-    days = [today + timedelta(days=number) for number in range(7 * weeks)]
-    return [Day(day, day > last, day == today) for day in days]
+    monday = today - timedelta(days=today.weekday())
+    weeks = -(-((last - monday).days + 1) // 7)
+    days = [monday + timedelta(days=number) for number in range(7 * weeks)]
+    return [Day(day, not today <= day <= last, day == today) for day in days]
 
 
 def _weeks(
@@ -308,12 +309,13 @@ def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list
         if not others:
             continue
         suggested.update(one.pk for one in others)
+        hours = _spread(others, slots, taken)
         found.append(
             {
-                "topics": [one.topic for one in together],
+                "topics": [(one.topic, hours.get(one.pk)) for one in together],
                 "at": minutes[0],
                 "times": len(minutes),
-                "moves": _spread(others, slots, taken),
+                "is_movable": bool(hours),
             }
         )
     return found
@@ -321,9 +323,9 @@ def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list
 
 def _spread(
     schedules: Iterable[Any], slots: dict[Any, list[datetime]], taken: set[datetime]
-) -> list[tuple[Any, int]]:
-    """Return each schedule's topic with an hour that is free on all its days."""
-    moves = []
+) -> dict[Any, int]:
+    """Return an hour for each schedule that is free on all its days, by the schedule's key."""
+    moves: dict[Any, int] = {}
     for one in schedules:
         hour = scheduling.hour_of(one)
         if hour is None:
@@ -332,7 +334,7 @@ def _spread(
             moved = {minute + timedelta(hours=other - hour) for minute in slots[one.pk]}
             if not moved & taken:
                 taken |= moved
-                moves.append((one.topic, other))
+                moves[one.pk] = other
                 break
     return moves
 

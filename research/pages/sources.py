@@ -372,7 +372,7 @@ def topic_rules(request: BeaconRequest, slug: str) -> HttpResponse:
 
 def _page(request: BeaconRequest, slug: str, form: RuleForm | None = None) -> HttpResponse:
     topic = topic_list.topic_or_404(request, slug)  # the state after the action
-    context = {"topic": topic, "tab": "facts", "rules": rules_of(topic, form)}
+    context = {"topic": topic, "tab": "sources", "rules": rules_of(topic, form)}
     if request.htmx:
         return render(request, "research/_rules.html", context)
     head = topic_list.head_of(topic)

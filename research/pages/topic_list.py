@@ -46,6 +46,8 @@ from memory.models import Source, Topic, TopicFact, User
 from memory.pages.shared.filter_bar import Choice, Facet, Query
 from research.models import DeltaItem, Report, Run, TopicSettings
 from research.pages.report_list import counts_of
+from research.services.budgets import forecasting
+from research.services.facts import staleness
 from research.services.reports import since_read
 from research.services.reports.since_read import TopicSummary
 from research.services.runs import presenters
@@ -414,6 +416,16 @@ def bare_topic_or_404(request: BeaconRequest, slug: str) -> Topic:
     mine = Topic.objects.of(request.user).live().select_related("owner")
     topic: Topic = get_object_or_404(mine, slug=slug)
     return topic
+
+
+def estimate_of(topic: Any) -> dict[str, Any]:
+    """Return what the next run will cost, and what the topic can still spend this month."""
+    days = staleness.days_of(topic.settings, topic.schedule)
+    return {
+        "forecast": forecasting.forecast_of(topic),
+        "month": forecasting.month_of(topic),
+        "stale": staleness.stale_facts(topic, days).count(),
+    }
 
 
 def head_of(topic: Any) -> dict[str, Any]:

@@ -343,6 +343,8 @@ def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
     loaded, memory = topic_memory.load(found), agent_memory(found)
     again = known_pages.links_of(found, loaded.memory)
     titles = dict(found.sources.filter(link__in=again).values_list("link", "title"))
+    # Without scripts, the link “Show estimate” leads here.
+    estimate = topic_list.estimate_of(found) if "estimate" in request.GET else {}
     return _show(
         request,
         "memory",
@@ -353,6 +355,7 @@ def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
         prompt=loaded.memory.as_prompt() if loaded.memory else "",
         problem=loaded.problem,
         seen_count=len(memory["seenUrls"]),
+        **estimate,
     )
 
 

@@ -150,7 +150,7 @@ def delta_of_all_kinds(owner: Any) -> dict[str, str]:
     )  # fmt: skip
     changed = factories.make_run(topic, status=Run.Status.PARTIAL, new_count=0, read_count=0)
     changed.warnings = [
-        "serpapi: the key was rejected (401). Check it in Settings → Models and search."
+        "SerpAPI: the key was rejected (401). Check it in Settings → Models and search."
     ]
     changed.save(update_fields=["warnings"])
     quiet = "Nothing new since 14 November 2026 (Run #1). Nothing could be read."
@@ -209,7 +209,7 @@ def unfinished(owner: Any) -> dict[str, str]:
     )  # fmt: skip
     factories.make_search(going, "PostgreSQL 18", 15, processed=7)
     topic = factories.make_topic(owner, "Runs that end badly")
-    why = "serpapi: the key was rejected (401). Check it in Settings → Models and search."
+    why = "SerpAPI: the key was rejected (401). Check it in Settings → Models and search."
     failed = factories.make_run(topic, saved=False, status=Run.Status.FAILED, error=why)
     Run.objects.filter(pk=failed.pk).update(finished_at=timezone.now(), started_at=timezone.now())
     factories.make_steps(failed, done=2, state=Step.State.FAILED, warning=why)

@@ -95,7 +95,9 @@ def _edit(visitor: Visitor) -> None:
 
 def _wrong(visitor: Visitor) -> None:
     visitor.page.locator("[name=key]").fill("x" * 300)
-    visitor.page.locator("[name=scope]").fill("everybody")
+    visitor.page.evaluate(
+        "document.querySelector('[name=scope]').add(new Option('everybody', 'everybody', true, true))"
+    )
     visitor.page.locator("#scratchpad_new button[type=submit]").click()
     visitor.page.locator("[aria-invalid]").first.wait_for()
 

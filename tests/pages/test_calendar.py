@@ -85,12 +85,14 @@ def test_the_present_month_starts_today_and_shows_two_weeks(alice: Any):
     with time_machine.travel(datetime(2026, 11, 28, 6, tzinfo=UTC), tick=False):
         shown = schedules.context(alice, "")
 
-    days = [day.day.isoformat() for days, _cost in shown["weeks"] for day in days]
+    grid = [day for days, _cost in shown["weeks"] for day in days]
+    assert (grid[0].day.isoformat(), grid[-1].day.isoformat()) == ("2026-11-23", "2026-12-13")
+    days = [day.day.isoformat() for day in grid if not day.is_other]
     assert (days[0], days[-1]) == ("2026-11-28", "2026-12-11")
     assert [entry["topic"].title for entry in shown["every_day"]] == ["Solid-state batteries"]
     assert not any(day.entries for days, _cost in shown["weeks"] for day in days)
     assert shown["heading"] == "28 November – 11 December 2026"
-    assert shown["weekdays"][0] == "Saturday"
+    assert shown["weekdays"][0] == "Monday"
     assert shown["total"].runs == 3  # of this month
 
 

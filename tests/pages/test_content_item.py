@@ -78,9 +78,9 @@ def test_over_htmx_the_view_alone_answers(browser: Client, item: ContentItem):
     "asked",
     [
         {"transform": "shout"}, {"transform": "first_n", "n": "-1"}, {"transform": "filtered"},
-        {"transform": "first_n", "n": "1000000000"}, {"transform": "full", "n": "3"},
+        {"transform": "first_n", "n": "1000000000"},
         {"transform": "first_n", "n": "many"}, {"transform": "first_n", "unit": "words"},
-        {"transform": "full", "q": "x"}, {"transform": "first_n", "n": "9" * 5_000},
+        {"transform": "first_n", "n": "9" * 5_000},
     ],
 )  # fmt: skip
 def test_what_cannot_be_shown_is_explained_and_kept(
@@ -91,6 +91,18 @@ def test_what_cannot_be_shown_is_explained_and_kept(
     assert answer.context["shown"]["problem"]
     assert 'role="alert"' in text_of(answer)
     assert f'value="{asked.get("n", "")[:20]}"' in text_of(answer)
+
+
+def test_a_problem_names_the_field_as_the_page_does(browser: Client, item: ContentItem):
+    page = text_of(browser.get(item.get_absolute_url(), {"transform": "first_n", "n": "-1"}))
+    assert "“Length” must be a whole number from 1 to 8,388,608, not “-1”." in page
+    page = text_of(browser.get(item.get_absolute_url(), {"transform": "filtered"}))
+    assert "Enter the words to find." in page
+
+
+def test_a_field_that_the_view_does_not_use_is_ignored(browser: Client, item: ContentItem):
+    asked = {"transform": "full", "n": "3", "q": "nowhere"}
+    assert shown(browser, item, **asked)["text"] == LINES
 
 
 def test_what_came_from_the_web_is_plain_text(browser: Client, alice: User):

@@ -58,7 +58,7 @@ def test_the_next_runs_tab_fetches_it_and_links_to_it_without_javascript(
 def test_it_says_what_it_rests_on_and_what_the_month_has_left(
     browser: Client, topic: Topic, headers: dict[str, str]
 ):
-    page = text_of(browser.get(address(topic), headers=headers))
+    page = text_of(browser.get(address(topic), headers=headers, follow=True))
 
     assert "Price unknown, 3,600–19,000 tokens" in page
     assert "you haven’t run one yet" in page

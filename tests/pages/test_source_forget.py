@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -50,6 +51,14 @@ def test_the_page_counts_what_would_go(browser: Client, run: Any) -> None:
     html = text_of(browser.get(PAGE, {"source": run.source}))
     assert "From Run #1 of “Fares”" in html
     assert "Move 4 records to Trash" in html
+    assert "Fares are odd." in html  # what goes is listed
+
+
+def test_recent_sources_are_offered_by_name(browser: Client, run: Any) -> None:
+    html = text_of(browser.get(PAGE))
+    assert "Recent sources" in html
+    assert f'href="{PAGE}?source={quote(run.source, safe="")}"' in html
+    assert "Run #1 of “Fares”" in html
 
 
 def test_all_of_it_goes_in_one_act_and_comes_back_by_undo(

@@ -56,7 +56,7 @@ def test_a_stale_fact_says_how_long_ago_it_was_checked(browser: Client, topic: T
 
 
 def test_the_topics_forecast_tells_of_stale_facts_too(browser: Client, topic: Topic):
-    page = text_of(browser.get(reverse("research:topic-forecast", args=[topic.slug])))
+    page = text_of(browser.get(reverse("research:topic-forecast", args=[topic.slug]), follow=True))
 
     assert "<b>1 fact is stale.</b>" in page
 

@@ -56,8 +56,8 @@ from memory.pages.shared.filter_bar import (
 )
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.content.compaction import citation_line, compact_form
-from memory.services.content.items import USED_IN, change_all, clear, due
-from memory.services.content.transforms import CHARACTERS, TRANSFORMS, UNITS, transform
+from memory.services.content.items import MOST_BYTES, USED_IN, change_all, clear, due
+from memory.services.content.transforms import CHARACTERS, LINES, TRANSFORMS, UNITS, transform
 from memory.services.records import history as record_history
 from memory.services.records.history import Change
 from memory.services.review.quarantine import reason_of
@@ -233,19 +233,45 @@ MOST_CHARACTERS_COUNTED = 1_000_000  # characters up to which a page counts toke
 FEW_CHANGES, FEW_USES, FEW_NEIGHBOURS, FEW_SNAPSHOTS = 5, 8, 20, 10
 
 
+VIEWS = {  # what the page calls the transforms
+    "full": gettext_lazy("Full text"),
+    "excerpt": gettext_lazy("Excerpt"),
+    "summary": gettext_lazy("Summary"),
+    "first_n": gettext_lazy("Beginning"),
+    "last_n": gettext_lazy("End"),
+    "filtered": gettext_lazy("Matching lines"),
+}
+
+
 def shown_of(item: ContentItem, query: Any) -> dict[str, Any]:
-    """Return the requested view; on an error, the reason, its `field`, and what was typed."""
+    """Return the requested view; on an error, the reason, its `field`, and what was typed.
+
+    A field that the view doesn't use is ignored, because the form always has all fields.
+    """
     usual = "full" if item.size <= USUALLY_WHOLE else "excerpt"
     name, unit = query.get("transform", "") or usual, query.get("unit", "") or CHARACTERS
     n, q = query.get("n", "").strip()[:20], clean(query.get("q", ""))[0].strip()
-    about = str(TRANSFORMS[name].about) if name in TRANSFORMS else ""
-    shown = {"name": name, "n": n, "unit": unit, "q": q, "about": about}
+    shown = {"name": name, "n": n, "unit": unit, "q": q}
+    chosen = TRANSFORMS.get(name)
+    used = {
+        "n": _number(n) if chosen and chosen.takes_n else None,
+        "q": q if chosen and chosen.takes_q else "",
+    }
     try:
-        view = transform(item.content, name, n=_number(n), q=q, unit=unit)
+        view = transform(item.content, name, unit=unit, **used)
     except InvalidValue as exc:
-        return {**shown, "problem": str(exc), "field": next(iter(exc.errors), "")}
+        field = next(iter(exc.errors), "")
+        return {**shown, "problem": _problem(field, n, q) or str(exc), "field": field}
     is_cut = len(view.text) > SHOWN
     return {**shown, "view": view, "text": view.text[:SHOWN], "is_cut": is_cut}
+
+
+def _problem(field: str, n: str, q: str) -> str:
+    """Return what is wrong with a field by the name that the page gives it."""
+    if field == "n":
+        said = _("“%(name)s” must be a whole number from 1 to %(most)s, not “%(value)s”.")
+        return said % {"name": _("Length"), "most": grouped(MOST_BYTES), "value": n}
+    return _("Enter the words to find.") if field == "q" and not q else ""
 
 
 def _number(typed: str) -> Any:
@@ -351,10 +377,11 @@ def _snapshots_of(item: Any) -> list[Any]:
 def choices_of(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return the choices in the view's form."""
     return {
-        "transforms": [
-            (one.name, str(one.about), one.name == shown["name"]) for one in TRANSFORMS.values()
+        "transforms": [(name, VIEWS.get(name, name), name == shown["name"]) for name in TRANSFORMS],
+        "units": [
+            (unit, unit == shown["unit"], _("lines") if unit == LINES else _("characters"))
+            for unit in UNITS
         ],
-        "units": [(unit, unit == shown["unit"]) for unit in UNITS],
     }
 
 

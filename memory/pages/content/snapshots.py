@@ -190,13 +190,22 @@ class RestoreForm(forms.Form):
     """Where to restore a snapshot. Empty: the scope it was taken of."""
 
     scope = CleanTextField(
-        label=gettext_lazy("Restore to scope"),
+        label=gettext_lazy("Restore to"),
         max_length=200,
         required=False,
-        widget=forms.TextInput(
-            attrs={"autocomplete": "off", "spellcheck": "false", "list": "scopes", "class": "mono"}
+        widget=forms.Select,
+        help_text=gettext_lazy(
+            "Where it was taken, changed items are reverted, and newer items move to Trash. Anywhere else, the items are added. Beacon takes a snapshot first, so you can undo this."
         ),
     )
+
+    def offer(self, user: User, own: str) -> None:
+        """Offer the snapshot's own scope first, and then the others that have items."""
+        words = dict([(own, ""), *content_list.scopes_of(user)])
+        words[own] = dict(content_list.scopes_in_words(user, [own]))[own]
+        words |= {scope: _("the shared scope") for scope in words if scope == OWNER_SCOPE}
+        choices = [("" if scope == own else scope, capfirst(said)) for scope, said in words.items()]
+        self.fields["scope"].widget.choices = choices
 
 
 class UploadSnapshotForm(forms.Form):
@@ -317,6 +326,7 @@ def snapshot(request: BeaconRequest, pk: UUID) -> HttpResponse:
 def _one(request: BeaconRequest, found: Any, form: RestoreForm) -> HttpResponse:
     number = number_of(request.GET.get("page", "")) or 1
     items, has_more = items_of(found, page_number=number)
+    form.offer(request.user, found.scope)
     context = {
         "row": rows_of(request.user, [found])[0],
         "record": found,
@@ -325,7 +335,6 @@ def _one(request: BeaconRequest, found: Any, form: RestoreForm) -> HttpResponse:
         "number": number,
         "next_number": number + 1 if has_more else 0,
         "form": form,
-        "scopes": content_list.scopes_of(request.user),
     }
     template = "_snapshot" if request.htmx else "snapshot"
     return render(request, f"memory/{template}.html", context)
