@@ -16,7 +16,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, CharField, Count, Exists, F, OuterRef, QuerySet, Value, When
 from django.db.models import IntegerField as Number
 from django.db.models.functions import Cast, Coalesce
 from django.http import HttpResponse
@@ -422,13 +422,9 @@ def _detail(user: User, item: Item) -> dict[str, Any]:
         if row.conflict:
             fields = proposal_pages.edit_fields(found, {"content": row.conflict.merge.text()})
             more = {"conflict": row.conflict, "is_open": True}
-        record = Proposal.objects.of(user).filter(actor=found.actor).aggregate(
-            accepted=Count("pk", filter=Q(state=Proposal.State.ACCEPTED)),
-            rejected=Count("pk", filter=Q(state=Proposal.State.REJECTED)),
-        )  # fmt: skip
         url = proposal_pages.target_url(found)
         context = {"proposal": found, "row": row, "fields": fields, "target_url": url}
-        return context | {"record": record, **more}
+        return context | proposal_pages.effects(user, row) | more
     if item.show == "conflict":
         pair = conflict_pages.whole(user, item.row.conflict)
         return {

@@ -254,6 +254,7 @@ def _page(request: BeaconRequest, found: Proposal, **more: Any) -> HttpResponse:
         "fields": review_page.edit_fields(found),
         "target_url": review_page.target_url(found),
         "next": next_of(request),
+        **review_page.effects(request.user, row),
         **more,
     }
     if is_in_inbox(request):
