@@ -10,13 +10,14 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.models import ContentItem, Note, Proposal, ReviewLevel, Session, User
+from memory.models import ContentItem, Note, Proposal, ReviewLevel, Session, TopicFact, User
 from memory.models.actors import REFLECTOR
 from memory.models.proposals import Danger
 from memory.services.context import identity
 from memory.services.files.reading import read_file
 from memory.services.files.saving import save_file
 from memory.services.notes import saving as notes
+from memory.services.observations.saving import write_observation
 from memory.services.review import proposals as review_services
 from memory.services.review.proposals import levels_of
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
@@ -452,3 +453,52 @@ def test_how_it_got_here_is_a_chain_from_the_pages_to_the_decision(browser: Clie
     page = browser.get(f"{LIST}?state=rejected")
     assert page.context["steps"][-1]["words"] == "Rejected"
     assert "If you accept it" not in text_of(page)
+
+
+# --- what it contradicts --------------------------------------------------------------------------
+
+
+def contradicted(browser: Client) -> list[tuple[str, str]]:
+    return [(words, one.said) for words, one in browser.get(LIST).context["row"].contradicted]
+
+
+def test_memories_that_it_contradicts_are_named_with_links(browser: Client, alice: User):
+    by, old = alice.actor, "Billing runs PostgreSQL 13."
+    rule = notes.write_note(alice, "rule", old, by=by, evidence=["It was decided."])
+    notes.write_note(alice, "log", "Billing runs PostgreSQL 14.", by=by)
+    notes.write_note(alice, "log", "Billing runs PostgreSQL 15.", by=AGENT)
+    write_observation(alice, "finding", "Billing runs PostgreSQL 16.", by=by)
+    TopicFact.objects.add(make_topic(alice, "Billing"), "Billing runs PostgreSQL 17.", by=by)
+    proposed_note(alice, "Billing runs PostgreSQL 18.")
+
+    found = dict(contradicted(browser))
+    assert found["Contradicts your rule:"] == old
+    assert found["Contradicts your note:"] == "Billing runs PostgreSQL 14."
+    assert found["Contradicts a note:"] == "Billing runs PostgreSQL 15."
+    assert found["Contradicts your observation:"] == "Billing runs PostgreSQL 16."
+    assert found["Contradicts Billing:"] == "Billing runs PostgreSQL 17."
+    page = text_of(browser.get(LIST))
+    assert f'href="{rule.get_absolute_url()}"' in page
+    assert "Recommended: check the text before you accept it." in page
+
+
+def test_what_it_replaces_is_not_contradicted_but_a_line_that_stays_is(
+    browser: Client, alice: User
+):
+    save_file(alice, MEMORY, "# Memory\n\n- Billing runs PostgreSQL 13.\n", by=alice.actor)
+    text = read_file(alice, MEMORY).content
+    new = "Billing runs PostgreSQL 18."
+    proposed_file(alice, "", after={"path": MEMORY, "content": text.replace("13", "18")})
+    assert contradicted(browser) == []
+    Proposal.objects.all().delete()
+    proposed_file(alice, f"- {new}")
+    ((words, said),) = contradicted(browser)
+    assert said == "Billing runs PostgreSQL 13." and words.startswith(f"Contradicts {MEMORY}, line")
+    Proposal.objects.all().delete()
+    save_file(alice, MEMORY, "# Memory\n", by=alice.actor)
+    note = notes.write_note(alice, "log", "Billing runs PostgreSQL 13.", by=AGENT)
+    held = proposed_note(alice, new)
+    Proposal.objects.filter(pk=held.pk).update(
+        target_id=note.pk, version_seen=1, before={"content": note.content}
+    )
+    assert contradicted(browser) == []

@@ -22,6 +22,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import choice_sent, shorten, uuid_of, words_sent
+from beacon_site.text.contradictions import plain
 from beacon_site.text.diff import Piece, Row
 from beacon_site.text.injection import injection_reason, instruction_spans
 from beacon_site.text.terms import everyday_terms, query_spans, query_terms
@@ -33,7 +34,9 @@ from memory.models import (
     Proposal,
     Remembered,
     Revision,
+    Section,
     Topic,
+    Trust,
     User,
     origins,
 )
@@ -311,6 +314,7 @@ class ProposalRow:
     details: list[tuple[str, str]] = field(default_factory=list)
     preview: Preview | None = None
     outdated: list[Outdated] = field(default_factory=list)
+    contradicted: list[tuple[str, contradictions.Known]] = field(default_factory=list)
 
     @property
     def reasons(self) -> list[str]:
@@ -360,7 +364,8 @@ class ProposalRow:
             return "reject"
         if self.has_newer_text:
             return "newer"
-        return "" if self.conflict or needs_own_decision(self.proposal) else "accept"
+        is_unclear = self.conflict or self.contradicted or needs_own_decision(self.proposal)
+        return "" if is_unclear else "accept"
 
     @property
     def advice(self) -> str:
@@ -498,8 +503,10 @@ def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
 
 
 def whole(owner: User, proposal: Proposal) -> ProposalRow:
-    """Return one proposal with as much of its diff as a page can show."""
-    return in_words(owner, [proposal], most=MOST_WHOLE, most_diffed=MOST_DIFFED_OF_ONE)[0]
+    """Return one proposal with as much of its diff as a page can show, and what it contradicts."""
+    row = in_words(owner, [proposal], most=MOST_WHOLE, most_diffed=MOST_DIFFED_OF_ONE)[0]
+    row.contradicted = contradicted(owner, proposal) if proposal.is_waiting else []
+    return row
 
 
 def texts_of(proposal: Proposal) -> tuple[str, str]:
@@ -570,6 +577,48 @@ def _shown(value: Any, joint: str = "; ") -> str:
     return joint.join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+# --- what it contradicts ---
+
+MOST_CONTRADICTED = 5  # memories that are named
+
+
+def contradicted(owner: User, proposal: Proposal) -> list[tuple[str, contradictions.Known]]:
+    """Return the memories that would still be there and contradict it, each with its kind in words."""
+    after = proposal.after
+    if after.get("act") == TRASH:
+        return []
+    found = contradictions.also_known(owner, _useful_text(proposal))
+    versions = after.get("versions")
+    replaced = {str(proposal.target_id), *(versions if isinstance(versions, dict) else ())}
+    lines = [plain(line) for line in str(after.get("content", "")).splitlines()]
+
+    def is_kept(one: contradictions.Known) -> bool:
+        if isinstance(one.record, Section) and one.record.file_id == proposal.target_id:
+            return any(one.said in line for line in lines)
+        return str(one.record.pk) not in replaced
+
+    kept = [one for one in found if is_kept(one)]
+    return [(_contradicts(one), one) for one in kept[:MOST_CONTRADICTED]]
+
+
+def _contradicts(known: contradictions.Known) -> str:
+    if known.place:  # a line of a file, or a fact of a topic
+        return _("Contradicts %(place)s:") % {"place": known.place}
+    is_own = known.record.trust == Trust.OWNER
+    if known.type == "observation":
+        return _("Contradicts your observation:") if is_own else _("Contradicts an observation:")
+    if known.record.kind == Note.Kind.RULE:
+        return _("Contradicts your rule:") if is_own else _("Contradicts a rule:")
+    return _("Contradicts your note:") if is_own else _("Contradicts a note:")
+
+
+def _useful_text(proposal: Proposal) -> str:
+    """Return the new text without headings and summary lines, if there is other text."""
+    lines = new_lines(proposal)
+    useful = [line for line in lines if not line.startswith(("#", ">"))]
+    return "\n".join(useful or lines)[:MOST_READ]
+
+
 # --- what accepting means, and how it got here ---
 
 MOST_SITES = 3  # domains of pages that are named
@@ -580,12 +629,10 @@ MOST_READ = 4_000  # characters of a text whose words and statements are looked 
 def effects(owner: User, row: ProposalRow) -> dict[str, Any]:
     """Return what accepting means, the writer's record and how the proposal got here: few queries."""
     proposal = row.proposal
-    lines = new_lines(proposal)
-    text = "\n".join([one for one in lines if not one.startswith(("#", ">"))] or lines)[:MOST_READ]
     is_trashed = proposal.after.get("act") == TRASH
     return {
         "effects": _uses(owner, proposal),
-        "searched": [] if is_trashed else _rare_words(owner, text),
+        "searched": [] if is_trashed else _rare_words(owner, _useful_text(proposal)),
         "track": _track(owner, row),
         "steps": _steps(owner, row),
     }
