@@ -6,9 +6,10 @@ queries doesn't depend on the number of items.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
@@ -23,11 +24,13 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
+from rapidfuzz import fuzz
 
 from beacon_site.text.cleaning import choice_sent, number_of, shorten, uuid_of, words_sent
 from beacon_site.web.http import BeaconRequest
@@ -38,6 +41,7 @@ from memory.models.proposals import Danger
 from memory.pages import conflicts as conflict_pages
 from memory.pages.review import proposals as proposal_pages
 from memory.pages.shared.undo import offer, undoes
+from memory.services.observations.saving import is_near
 from memory.services.review import contradictions, quarantine
 from memory.services.review.proposals import title_of
 from memory.services.review.risks import reasons_of
@@ -53,17 +57,24 @@ SHOWS = {
     "delivery": gettext_lazy("Notifications"),
     "quarantine": gettext_lazy("Quarantine"),
 }
-_QUARANTINE, _CONFLICTS, _PLANS, _DUPLICATES, _FAILED, _DELIVERIES = 11, 31, 32, 51, 60, 70
+_QUARANTINE, _EXPIRING, _CONFLICTS, _PLANS = 11, 31, 32, 33
+_DUPLICATES, _FAILED, _DELIVERIES = 51, 60, 70
+SOON = timedelta(days=3)  # before a proposal expires
+LEAST_ALIKE = 90.0  # rapidfuzz ratio of the texts of proposals that are decided together
+MOST_COMPARED = 600  # characters of such a text; longer ones aren't compared
 # The groups in their order. Those of proposals are ten times their danger.
 GROUPS: dict[int, str | Promise] = {
     **{danger * 10: danger.label for danger in Danger},
     _QUARANTINE: gettext_lazy("Quarantine"),
+    _EXPIRING: gettext_lazy("Expires soon"),
     _CONFLICTS: gettext_lazy("Contradictions"),
     _PLANS: gettext_lazy("Plans to review"),
     _DUPLICATES: gettext_lazy("Near-duplicates"),
     _FAILED: gettext_lazy("Failed runs"),
     _DELIVERIES: gettext_lazy("Notifications that weren’t delivered"),
 }
+_HARMLESS = (Danger.EXTERNAL * 10, Danger.OTHER * 10, _EXPIRING)  # they can be decided together
+_NUMBER = re.compile(r"\d+")
 UNDELIVERED = (Delivery.State.FAILED, Delivery.State.UNSURE)
 DECIDED = {  # the states of decided items, by the value in the URL
     "decided": gettext_lazy("All"),
@@ -134,10 +145,34 @@ class Item:
     row: Any = None
     url: str = ""  # the list with this item selected
     next: str = ""  # the list with the following one selected
+    similar: list[Item] = field(default_factory=list)  # older ones that are decided with it
 
     @property
     def is_dangerous(self) -> bool:
         return self.place == Danger.INJECTION * 10
+
+    @property
+    def of_record(self) -> list[Item]:
+        """Return the similar ones that change the same record. They are accepted too."""
+        return [one for one in self.similar if _target(self)[1]]
+
+    @property
+    def repeated(self) -> list[Item]:
+        """Return the similar ones that repeat its text. They are rejected if it's accepted."""
+        return [one for one in self.similar if not _target(self)[1]]
+
+    @property
+    def keys(self) -> str:
+        """Return what a form sends for the row: those to decide alike, then those it replaces."""
+        alike, repeated = [self, *self.of_record], self.repeated
+        parts = [",".join(one.key for one in some) for some in (alike, repeated)]
+        return ";".join(filter(None, parts))
+
+
+def _target(item: Item) -> tuple[Any, ...]:
+    """Return what a proposal would change: the type, the record or file, and the act."""
+    after = item.row.after
+    return item.row.record_type, after.get("path") or item.row.target_id, after.get("act")
 
 
 # --- what waits ---
@@ -180,7 +215,11 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     rows = rows.filter(actor=wanted.by) if wanted.by else rows
     rows = rows.filter(record_type=wanted.type) if wanted.type else rows
     if wanted.is_waiting:
-        return [_named(rows, "proposal", F("danger") * 10, "created")]
+        is_late = {"danger__gt": Danger.IDENTITY, "expires_at__lte": timezone.now() + SOON}
+        place = Case(
+            When(**is_late, then=_EXPIRING), default=F("danger") * 10, output_field=Number()
+        )
+        return [_named(rows, "proposal", place, "created")]
     return [_named(rows, "proposal", 0, Coalesce("decided_at", "expires_at"))]
 
 
@@ -284,11 +323,53 @@ def items_of(user: User, wanted: Wanted) -> tuple[list[Item], bool]:
         items.append(Item(show, key, place, at, row=name))
     _load(user, items)
     items = [one for one in items if one.row is not None]  # decided since the query
+    items = _folded(items) if wanted.is_waiting else items
     for n, item in enumerate(items):
-        item.url = wanted.address(item.key)
         near = items[n + 1 : n + 2] or items[max(0, n - 1) : n]
-        item.next = wanted.address(near[0].key if near else "")
+        for one in (item, *item.similar):
+            one.url = wanted.address(one.key)
+            one.next = wanted.address(near[0].key if near else "")
     return items, len(found) > PAGE
+
+
+def _folded(items: Sequence[Item]) -> list[Item]:
+    """Return the page's items with similar harmless proposals in one, the newest.
+
+    Those of other pages aren't compared, so the work doesn't grow with the Inbox.
+    """
+    groups: list[list[Item]] = []
+    for item in items:
+        of = next((some for some in groups if _are_similar(some[0], item)), None)
+        if of is None:
+            groups.append([item])
+        else:
+            of.append(item)
+    folded = []
+    for some in groups:
+        *older, newest = sorted(some, key=lambda one: one.at)
+        newest.similar = older[::-1]
+        folded.append(newest)
+    return folded
+
+
+def _are_similar(one: Item, other: Item) -> bool:
+    if one.place != other.place or one.show != "proposal" or one.place not in _HARMLESS:
+        return False
+    if one.row.danger != other.row.danger or _target(one) != _target(other):
+        return False
+    return bool(_target(one)[1]) or _are_alike(*(_text_of(item.row) for item in (one, other)))
+
+
+def _text_of(row: Proposal) -> str:
+    lines = row.after.get("lines") or [row.after]
+    return "\n".join(str(line.get("content", "")) for line in lines)
+
+
+def _are_alike(one: str, other: str) -> bool:
+    """Whether two texts say almost the same. The quick comparisons come first."""
+    if max(len(one), len(other)) > MOST_COMPARED or _NUMBER.findall(one) != _NUMBER.findall(other):
+        return False
+    return fuzz.ratio(one, other, score_cutoff=LEAST_ALIKE) > 0 and is_near(one, other)
 
 
 # --- rows ---
@@ -324,6 +405,9 @@ def _fill_proposals(user: User, items: Sequence[Item]) -> None:
         item.about = " · ".join(filter(None, [who, what if words else "", *reasons[:1]]))
         name = row.actor.partition(":")[2] or who  # agent:desk is marked with a D
         item.mark, item.look = (name[:1] or "?").upper(), "agent"
+        if item.place == _EXPIRING:
+            day = date_format(timezone.localtime(row.expires_at), "j M")
+            item.about = " · ".join([_("expires %(day)s") % {"day": day}, item.about])
         if row.danger == Danger.EXTERNAL:
             item.look = "web"
         if not row.is_waiting:
@@ -402,10 +486,12 @@ def _groups(items: Iterable[Item]) -> list[dict[str, Any]]:
             "title": str(GROUPS.get(place, "")),
             "place": place,
             "is_grave": place <= Danger.IDENTITY * 10,
-            "is_selectable": place in (Danger.EXTERNAL * 10, Danger.OTHER * 10),
-            "items": list(some),
+            "is_selectable": place in _HARMLESS,
+            "items": rows,
+            "number": sum(1 + len(one.similar) for one in rows),
         }
         for place, some in groupby(items, key=lambda item: item.place)
+        for rows in [list(some)]
     ]
 
 
@@ -447,8 +533,12 @@ def context(user: User, wanted: Wanted) -> dict[str, Any]:
         wanted = replace(wanted, page=max(0, number - 1) // PAGE)
         items, has_more = items_of(user, wanted)
     counts = counts_of(user)
-    chosen = next((one for one in items if one.key == wanted.at), None)
-    shown = chosen or (items[0] if items else None)
+    chosen, row = next(
+        ((one, row) for row in items for one in (row, *row.similar) if one.key == wanted.at),
+        (None, None),
+    )
+    shown, row = chosen or (items[0] if items else None), row or (items[0] if items else None)
+    before = items[: items.index(row)] if row else []
     found: dict[str, Any] = {
         "wanted": wanted,
         "groups": _groups(items),
@@ -456,8 +546,9 @@ def context(user: User, wanted: Wanted) -> dict[str, Any]:
         "total": sum(counts.values()),
         "shows": [(name, words, counts[name]) for name, words in SHOWS.items()],
         "item": shown,
+        "item_row": row,  # another one, if a similar item is shown
         "is_asked": chosen is not None,
-        "position": items.index(shown) + 1 + wanted.page * PAGE if shown else 0,
+        "position": sum(1 + len(one.similar) for one in before) + 1 + wanted.page * PAGE,
         "next_cursor": wanted.page + 1 if has_more else None,
         "here": wanted.address(),
         "decided": DECIDED.items(),
