@@ -7,20 +7,21 @@ queries doesn't depend on the number of items.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Case, CharField, Count, Exists, F, OuterRef, QuerySet, Value, When
+from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
 from django.db.models import IntegerField as Number
 from django.db.models.functions import Cast, Coalesce
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
@@ -35,11 +36,23 @@ from rapidfuzz import fuzz
 from beacon_site.text.cleaning import choice_sent, number_of, shorten, uuid_of, words_sent
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
-from memory.models import Conflict, Proposal, Topic, User, origins
+from memory.models import (
+    Conflict,
+    MemoryFile,
+    Note,
+    Observation,
+    Proposal,
+    Topic,
+    TopicFact,
+    User,
+    origins,
+)
 from memory.models.errors import MemoryRefused
 from memory.models.proposals import Danger
 from memory.pages import conflicts as conflict_pages
 from memory.pages.review import proposals as proposal_pages
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import offer, undoes
 from memory.services.observations.saving import is_near
 from memory.services.review import contradictions, quarantine
@@ -74,6 +87,13 @@ GROUPS: dict[int, str | Promise] = {
     _DELIVERIES: gettext_lazy("Notifications that weren’t delivered"),
 }
 _HARMLESS = (Danger.EXTERNAL * 10, Danger.OTHER * 10, _EXPIRING)  # they can be decided together
+_TEXTS = ("title", "content", "text", "key", "value", "url", "source")  # of quarantined records
+_SIDES: dict[Any, str] = {
+    Note: "content",
+    Observation: "content",
+    MemoryFile: "content",
+    TopicFact: "text",
+}
 _NUMBER = re.compile(r"\d+")
 UNDELIVERED = (Delivery.State.FAILED, Delivery.State.UNSURE)
 DECIDED = {  # the states of decided items, by the value in the URL
@@ -89,6 +109,7 @@ DECIDED = {  # the states of decided items, by the value in the URL
 class Wanted:
     """The filters in the URL. Invalid values are ignored."""
 
+    q: str = ""
     show: str = ""
     state: str = ""
     type: str = ""  # of proposals
@@ -101,8 +122,9 @@ class Wanted:
     @classmethod
     def of(cls, query: Any) -> Wanted:
         return cls(
+            q=words_sent(query, "q"),
             show=choice_sent(query, "show", SHOWS),
-            state=choice_sent(query, "state", DECIDED),
+            state=choice_sent(query, "outcome", DECIDED) or choice_sent(query, "state", DECIDED),
             type=choice_sent(query, "type", proposal_pages.TYPES),
             by=words_sent(query, "by"),
             kind=choice_sent(query, "kind", conflict_pages.KINDS),
@@ -114,7 +136,7 @@ class Wanted:
     def address(self, at: str = "") -> str:
         """Return the URL of this list with its filters, with an item selected."""
         told = {
-            "show": self.show, "state": self.state, "type": self.type, "by": self.by,
+            "q": self.q, "show": self.show, "state": self.state, "type": self.type, "by": self.by,
             "kind": self.kind, "topic": self.topic, "cursor": self.page or "", "at": at,
         }  # fmt: skip
         query = urlencode({name: value for name, value in told.items() if value})
@@ -127,7 +149,13 @@ class Wanted:
     @property
     def is_narrowed(self) -> bool:
         """Whether a filter leaves out items."""
-        return bool(self.show or self.type or self.by or self.kind or self.topic)
+        return bool(self.q or self.show or self.type or self.by or self.kind or self.topic)
+
+    def having(self, rows: QuerySet[Any], *fields: str) -> QuerySet[Any]:
+        """Keep the rows that contain each word in one of these fields."""
+        for word in self.q.split():
+            rows = rows.filter(_containing(word, *fields))
+        return rows
 
 
 @dataclass(slots=True)
@@ -178,6 +206,13 @@ def _target(item: Item) -> tuple[Any, ...]:
 # --- what waits ---
 
 
+def _containing(word: str, *fields: str) -> Q:
+    found = Q()
+    for name in fields:
+        found |= Q(**{f"{name}__icontains": word})
+    return found
+
+
 def _named(rows: QuerySet[Any], show: str, place: Any, at: Any) -> QuerySet[Any]:
     """Return the rows in the shape that all kinds share."""
     place = Value(place, output_field=Number()) if isinstance(place, int) else place
@@ -214,6 +249,8 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
         return []
     rows = rows.filter(actor=wanted.by) if wanted.by else rows
     rows = rows.filter(record_type=wanted.type) if wanted.type else rows
+    texts = ("after__content", "after__path", "after__lines")
+    rows = wanted.having(rows, *texts, "reason", "held_because", "actor")
     if wanted.is_waiting:
         is_late = {"danger__gt": Danger.IDENTITY, "expires_at__lte": timezone.now() + SOON}
         place = Case(
@@ -229,6 +266,8 @@ def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
         rows = rows.filter(kind=wanted.kind)
     if wanted.topic:
         rows = rows.filter(topic_ids__contains=[wanted.topic])
+    for word in wanted.q.split():
+        rows = rows.filter(_side_containing(user, word))
     if wanted.is_waiting:
         near = When(kind=Conflict.Kind.NEAR_DUPLICATE, then=_DUPLICATES)
         place = Case(near, default=_CONFLICTS, output_field=Number())
@@ -238,22 +277,33 @@ def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     return [_named(rows.filter(state=Conflict.State.SETTLED), "conflict", 0, "settled_at")]
 
 
+def _side_containing(user: User, word: str) -> Q:
+    found = Q()
+    for model, name in _SIDES.items():
+        keys = model.objects.of(user).filter(_containing(word, name)).values("pk")
+        found |= Q(left_id__in=keys) | Q(right_id__in=keys)
+    return found
+
+
 def _runs(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     plans = Run.objects.of(user).waiting_for_a_person().filter(topic__trashed_at=None)
     return [
-        _named(plans, "run", _PLANS, "created"),
-        _named(failed_runs(user), "run", _FAILED, "created"),
+        _named(wanted.having(rows, "topic__title", "error"), "run", place, "created")
+        for rows, place in ((plans, _PLANS), (failed_runs(user), _FAILED))
     ]
 
 
 def _deliveries(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     rows = Delivery.objects.of(user).filter(state__in=UNDELIVERED)
+    rows = wanted.having(rows, "subject", "error", "channel__name")
     return [_named(rows.exclude(kind=Delivery.Kind.TEST), "delivery", _DELIVERIES, "created")]
 
 
 def _quarantine(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     parts = []
     for name, rows in quarantine.parts(user).items():
+        has = {field.name for field in rows.model._meta.concrete_fields}
+        rows = wanted.having(rows, *(field for field in _TEXTS if field in has))
         parts.append(_named(rows, name, _QUARANTINE, "created"))
     return parts
 
@@ -525,14 +575,74 @@ def _detail(user: User, item: Item) -> dict[str, Any]:
     return {"row": item.row, "run": item.row, "delivery": item.row}
 
 
-def context(user: User, wanted: Wanted) -> dict[str, Any]:
+def _facets(user: User, wanted: Wanted, counts: Mapping[str, int]) -> list[Facet]:
+    """Return the filters with the numbers of pending items, and the outcomes of decided ones."""
+    facets = []
+    if wanted.is_waiting:
+        choices = [Choice(name, words, counts[name]) for name, words in SHOWS.items()]
+        total = sum(counts.values())
+        facets = [Facet("show", _("Show"), choices, any_label=_("Everything"), any_count=total)]
+    else:
+        choices = [Choice(name, words) for name, words in DECIDED.items() if name != "decided"]
+        facets = [Facet("outcome", _("Outcome"), choices)]
+    mine = Proposal.objects.of(user)
+    rows = mine.waiting() if wanted.is_waiting else mine.exclude(state=Proposal.State.WAITING)
+    types, writers, kinds = Counter[str](), Counter[str](), Counter[str]()
+    pairs = rows.order_by().values_list("record_type", "actor").annotate(n=Count("pk"))
+    for name, writer, number in pairs:
+        types[name] += number
+        writers[writer] += number
+    conflicts = Conflict.objects.of(user)
+    conflicts = (
+        conflicts.standing().one_per_record()
+        if wanted.is_waiting
+        else conflicts.filter(state=Conflict.State.SETTLED)
+    )
+    kinds.update(dict(conflicts.order_by().values_list("kind").annotate(n=Count("pk"))))
+    writers.setdefault(wanted.by, 0)
+    who = origins.of(user, writers)
+    choices = [Choice(one, who[one].words, n) for one, n in writers.most_common() if one]
+    facets += [
+        Facet("type", _("Type"), _counted(proposal_pages.TYPES, types)),
+        Facet("by", _("By"), choices),
+        Facet("kind", _("Conflicts"), _counted(conflict_pages.KINDS, kinds)),
+    ]
+    if topic := Topic.objects.of(user).filter(pk=wanted.topic).first() if wanted.topic else None:
+        facets.append(Facet("topic", _("Topic"), [Choice(wanted.topic, topic.title)]))
+    return [one for one in facets if any(c.count != 0 or c.value == wanted.by for c in one.choices)]
+
+
+def _counted(words: Mapping[str, Any], numbers: Mapping[str, int]) -> list[Choice]:
+    return [Choice(name, label, numbers.get(name, 0)) for name, label in words.items()]
+
+
+def _bar(user: User, query: QueryDict, counts: Mapping[str, int]) -> FilterBar:
+    query = query.copy()
+    if (state := choice_sent(query, "state", DECIDED)) and state != "decided":
+        # Without this filter, the list has all decided items, not the pending ones.
+        query.update({"outcome": state})
+        query["state"] = "decided"
+    facets = _facets(user, Wanted.of(query), counts)
+    asked = filter_bar.read(query, facets)
+    asked.pop("at", None)
+    return FilterBar(
+        reverse("research:inbox"), "inbox", asked,
+        label=_("Search the Inbox"), placeholder=_("Search the Inbox"), facets=facets,
+    )  # fmt: skip
+
+
+def context(user: User, query: QueryDict) -> dict[str, Any]:
+    counts = counts_of(user)
+    bar = _bar(user, query, counts)
+    asked = bar.query.copy()
+    asked.update({name: query[name] for name in ("at", "cursor") if name in query})
+    wanted = Wanted.of(asked)
     items, has_more = items_of(user, wanted)
     if wanted.page and not items:  # its last item was decided, so show the last page that has some
         rows = _union(_parts(user, wanted).values())
         number = rows.count() if rows is not None else 0
         wanted = replace(wanted, page=max(0, number - 1) // PAGE)
         items, has_more = items_of(user, wanted)
-    counts = counts_of(user)
     chosen, row = next(
         ((one, row) for row in items for one in (row, *row.similar) if one.key == wanted.at),
         (None, None),
@@ -544,21 +654,15 @@ def context(user: User, wanted: Wanted) -> dict[str, Any]:
         "groups": _groups(items),
         "counts": counts,
         "total": sum(counts.values()),
-        "shows": [(name, words, counts[name]) for name, words in SHOWS.items()],
+        "bar": bar,
         "item": shown,
         "item_row": row,  # another one, if a similar item is shown
         "is_asked": chosen is not None,
         "position": sum(1 + len(one.similar) for one in before) + 1 + wanted.page * PAGE,
         "next_cursor": wanted.page + 1 if has_more else None,
         "here": wanted.address(),
-        "decided": DECIDED.items(),
-        "types": proposal_pages.TYPES.items(),
-        "kind_words": conflict_pages.KINDS.get(wanted.kind, ""),
-        "by_whom": proposal_pages.who_of(user, wanted.by),
         "is_in_inbox": True,
     }
-    if wanted.topic:
-        found["topic"] = Topic.objects.of(user).filter(pk=wanted.topic).first()
     if shown:
         found["next"] = shown.next
         found |= _detail(user, shown)
@@ -572,16 +676,19 @@ def context(user: User, wanted: Wanted) -> dict[str, Any]:
 @vary_on_headers("HX-Request")
 def inbox(request: BeaconRequest) -> HttpResponse:
     """Show the Inbox. Over htmx the list with the selected item, or only the selected item."""
-    wanted = Wanted.of(request.GET)
     template = "research/inbox.html"
     if request.htmx and request.htmx.target == "inbox":
         template = "research/_inbox.html"
     elif request.htmx and request.htmx.target == "inbox-detail":
         template = "research/_inbox_detail.html"
-    shown = context(request.user, wanted)
+    shown = context(request.user, request.GET)
     answer = render(request, template, shown)
-    if template == "research/_inbox.html":  # the form that was sent has another address
-        answer["HX-Replace-Url"] = shown["wanted"].address(wanted.at)
+    if template == "research/_inbox.html":
+        # A decision was sent to another address. Other filters are another page to go back from.
+        wanted: Wanted = shown["wanted"]
+        here = Wanted.of(QueryDict(urlsplit(request.htmx.current_url or "").query))
+        is_same = replace(here, at="", page=0) == replace(wanted, at="", page=0)
+        answer["HX-Replace-Url" if is_same else "HX-Push-Url"] = wanted.address(wanted.at)
     return answer
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -219,6 +220,75 @@ def test_filters_narrow_the_list_and_nonsense_is_ignored(browser: Client, alice:
 
 def rows_of(browser: Client, query: str = "") -> list[Any]:
     return [one for group in browser.get(LIST + query).context["groups"] for one in group["items"]]
+
+
+def test_words_find_items_of_every_kind(browser: Client, alice: User):
+    aside(alice), undelivered(alice), failed(alice), two_notes(alice)
+    note, _file = proposed_note(alice, "Restic copies to Lisbon."), proposed_file(alice, "- a line")
+    review_services.hold(
+        alice, "observation", by=AGENT, source="session:1", before={}, why="", held="risky",
+        after={"lines": [{"category": "finding", "content": "The vault is in Porto."}]},
+    )  # fmt: skip
+    everything = len(rows_of(browser))
+
+    def found(words: str) -> list[str]:
+        return [one.show for one in rows_of(browser, f"?q={words}")]
+
+    assert everything == 7
+    assert [one.key for one in rows_of(browser, "?q=lisbon+RESTIC")] == [str(note.pk)]
+    assert found("restic+porto") == [] and found("porto") == ["proposal"]
+    assert found("facts/memory.md") == ["proposal"]
+    assert found("no+search+service") == ["run"] and found("topic+failed") == ["run"]
+    assert found("refused") == ["delivery"]
+    for row in rows_of(browser):
+        if row.show in ("conflict", "quarantine"):
+            words = " ".join(row.title.split()[:3])
+            assert row.key in [one.key for one in rows_of(browser, f"?q={quote(words)}")]
+    assert len(rows_of(browser, "?q=%25")) < everything and len(rows_of(browser, "?q=")) == 7
+
+
+def test_the_filters_have_counts_and_typed_ones_become_chips(browser: Client, alice: User):
+    proposed_note(alice), proposed_file(alice, "- a line")
+    two_notes(alice, "near-duplicate")
+    bar = browser.get(LIST).context["bar"]
+    counts = {
+        facet.name: {one.value: one.count for one in facet.choices if one.count}
+        for facet in bar.facets
+    }
+    assert counts == {
+        "show": {"proposal": 2, "conflict": 1},
+        "type": {"memoryfile": 1, "note": 1},
+        "by": {str(AGENT): 1, "reflector": 1},
+        "kind": {"near-duplicate": 1},
+    }
+    page = browser.get(f"{LIST}?q=show:conflict")
+    assert page.context["wanted"].show == "conflict" and page.context["wanted"].q == ""
+    assert [chip[1] for chip in page.context["bar"].chips] == ["Conflicts"]
+    page = browser.get(f"{LIST}?by=agent:nobody&q=x&cursor=2&at=1")
+    assert [chip[1] for chip in page.context["bar"].chips] == ["the agent “nobody”"]
+    assert "Remove filter" in text_of(page) and 'name="at"' not in page.content.decode()
+    states = browser.get(f"{LIST}?state=rejected").context["bar"]
+    assert [chip[1:3] for chip in states.chips] == [("Rejected", f"{LIST}?state=decided")]
+
+
+def test_other_filters_are_another_page_in_the_browsers_history(browser: Client, alice: User):
+    proposed_note(alice)
+    at = {"HX-Current-URL": f"http://testserver{LIST}?show=proposal"}
+    same = browser.get(f"{LIST}?show=proposal", headers=SWAPPED | at)
+    assert same["HX-Replace-Url"] == f"{LIST}?show=proposal" and "HX-Push-Url" not in same
+    other = browser.get(f"{LIST}?show=conflict", headers=SWAPPED | at)
+    assert other["HX-Push-Url"] == f"{LIST}?show=conflict"
+
+
+def test_all_can_not_be_decided_if_words_leave_out_some(browser: Client, alice: User):
+    begin = timezone.now()
+    fields = {"owner": alice, "actor": str(AGENT), "record_type": "note", "created": begin}
+    Proposal.objects.bulk_create(
+        Proposal(**fields, after={"kind": "log", "content": f"Fact {n}"})
+        for n in range(inbox.PAGE + 1)
+    )
+    assert 'name="all"' in text_of(browser.get(f"{LIST}?show=proposal"))
+    assert 'name="all"' not in text_of(browser.get(f"{LIST}?show=proposal&q=fact"))
 
 
 def test_proposals_that_expire_soon_have_their_own_group(browser: Client, alice: User):
