@@ -20,6 +20,8 @@ from beacon_site.web.responses import redirect_back, signed_in
 from memory.models.errors import InvalidValue
 from memory.pages.recall import MemoryRow, rows_of
 from memory.pages.records.listing import day_of
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import FilterBar
 from memory.pages.shared.undo import offer, undoes
 from memory.services.search import names
 from memory.services.search.about import About, Reader, about
@@ -48,13 +50,18 @@ def about_url(name: str, **more: str) -> str:
 @vary_on_headers("HX-Request", "HX-Target")
 def name_list(request: BeaconRequest) -> HttpResponse:
     """List the most frequent names."""
-    text = request.GET.get("q", "")[:100]
+    bar = FilterBar(
+        reverse("memory:names"), "names", filter_bar.read(request.GET, []),
+        label=_("Find a name"), placeholder=_("Find a name"), most=100,
+    )  # fmt: skip
+    text = bar.words
     found = names.frequent(request.user, text=text, limit=MOST_SHOWN + 1)
     context = {
         "names": found[:MOST_SHOWN],
         "has_more": len(found) > MOST_SHOWN,
         "most": MOST_SHOWN,
         "asked": text,
+        "bar": bar,
     }
     is_part = request.htmx and request.htmx.target == "names"
     return render(request, "memory/_names.html" if is_part else "memory/names.html", context)

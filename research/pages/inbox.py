@@ -6,12 +6,14 @@ queries doesn't depend on the number of items.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
 from django.contrib import messages
@@ -19,25 +21,40 @@ from django.db import transaction
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
 from django.db.models import IntegerField as Number
 from django.db.models.functions import Cast, Coalesce
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
+from rapidfuzz import fuzz
 
 from beacon_site.text.cleaning import choice_sent, number_of, shorten, uuid_of, words_sent
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
-from memory.models import Conflict, Proposal, Topic, User, origins
+from memory.models import (
+    Conflict,
+    MemoryFile,
+    Note,
+    Observation,
+    Proposal,
+    Topic,
+    TopicFact,
+    User,
+    origins,
+)
 from memory.models.errors import MemoryRefused
 from memory.models.proposals import Danger
 from memory.pages import conflicts as conflict_pages
 from memory.pages.review import proposals as proposal_pages
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import offer, undoes
+from memory.services.observations.saving import is_near
 from memory.services.review import contradictions, quarantine
 from memory.services.review.proposals import title_of
 from memory.services.review.risks import reasons_of
@@ -53,17 +70,31 @@ SHOWS = {
     "delivery": gettext_lazy("Notifications"),
     "quarantine": gettext_lazy("Quarantine"),
 }
-_QUARANTINE, _CONFLICTS, _PLANS, _DUPLICATES, _FAILED, _DELIVERIES = 11, 31, 32, 51, 60, 70
+_QUARANTINE, _EXPIRING, _CONFLICTS, _PLANS = 11, 31, 32, 33
+_DUPLICATES, _FAILED, _DELIVERIES = 51, 60, 70
+SOON = timedelta(days=3)  # before a proposal expires
+LEAST_ALIKE = 90.0  # rapidfuzz ratio of the texts of proposals that are decided together
+MOST_COMPARED = 600  # characters of such a text; longer ones aren't compared
 # The groups in their order. Those of proposals are ten times their danger.
 GROUPS: dict[int, str | Promise] = {
     **{danger * 10: danger.label for danger in Danger},
     _QUARANTINE: gettext_lazy("Quarantine"),
+    _EXPIRING: gettext_lazy("Expires soon"),
     _CONFLICTS: gettext_lazy("Contradictions"),
     _PLANS: gettext_lazy("Plans to review"),
     _DUPLICATES: gettext_lazy("Near-duplicates"),
     _FAILED: gettext_lazy("Failed runs"),
     _DELIVERIES: gettext_lazy("Notifications that weren’t delivered"),
 }
+_HARMLESS = (Danger.EXTERNAL * 10, Danger.OTHER * 10, _EXPIRING)  # they can be decided together
+_TEXTS = ("title", "content", "text", "key", "value", "url", "source")  # of quarantined records
+_SIDES: dict[Any, str] = {
+    Note: "content",
+    Observation: "content",
+    MemoryFile: "content",
+    TopicFact: "text",
+}
+_NUMBER = re.compile(r"\d+")
 UNDELIVERED = (Delivery.State.FAILED, Delivery.State.UNSURE)
 DECIDED = {  # the states of decided items, by the value in the URL
     "decided": gettext_lazy("All"),
@@ -78,6 +109,7 @@ DECIDED = {  # the states of decided items, by the value in the URL
 class Wanted:
     """The filters in the URL. Invalid values are ignored."""
 
+    q: str = ""
     show: str = ""
     state: str = ""
     type: str = ""  # of proposals
@@ -90,8 +122,9 @@ class Wanted:
     @classmethod
     def of(cls, query: Any) -> Wanted:
         return cls(
+            q=words_sent(query, "q"),
             show=choice_sent(query, "show", SHOWS),
-            state=choice_sent(query, "state", DECIDED),
+            state=choice_sent(query, "outcome", DECIDED) or choice_sent(query, "state", DECIDED),
             type=choice_sent(query, "type", proposal_pages.TYPES),
             by=words_sent(query, "by"),
             kind=choice_sent(query, "kind", conflict_pages.KINDS),
@@ -103,7 +136,7 @@ class Wanted:
     def address(self, at: str = "") -> str:
         """Return the URL of this list with its filters, with an item selected."""
         told = {
-            "show": self.show, "state": self.state, "type": self.type, "by": self.by,
+            "q": self.q, "show": self.show, "state": self.state, "type": self.type, "by": self.by,
             "kind": self.kind, "topic": self.topic, "cursor": self.page or "", "at": at,
         }  # fmt: skip
         query = urlencode({name: value for name, value in told.items() if value})
@@ -116,7 +149,13 @@ class Wanted:
     @property
     def is_narrowed(self) -> bool:
         """Whether a filter leaves out items."""
-        return bool(self.show or self.type or self.by or self.kind or self.topic)
+        return bool(self.q or self.show or self.type or self.by or self.kind or self.topic)
+
+    def having(self, rows: QuerySet[Any], *fields: str) -> QuerySet[Any]:
+        """Keep the rows that contain each word in one of these fields."""
+        for word in self.q.split():
+            rows = rows.filter(_containing(word, *fields))
+        return rows
 
 
 @dataclass(slots=True)
@@ -134,13 +173,44 @@ class Item:
     row: Any = None
     url: str = ""  # the list with this item selected
     next: str = ""  # the list with the following one selected
+    similar: list[Item] = field(default_factory=list)  # older ones that are decided with it
 
     @property
     def is_dangerous(self) -> bool:
         return self.place == Danger.INJECTION * 10
 
+    @property
+    def of_record(self) -> list[Item]:
+        """Return the similar ones that change the same record. They are accepted too."""
+        return [one for one in self.similar if _target(self)[1]]
+
+    @property
+    def repeated(self) -> list[Item]:
+        """Return the similar ones that repeat its text. They are rejected if it's accepted."""
+        return [one for one in self.similar if not _target(self)[1]]
+
+    @property
+    def keys(self) -> str:
+        """Return what a form sends for the row: those to decide alike, then those it replaces."""
+        alike, repeated = [self, *self.of_record], self.repeated
+        parts = [",".join(one.key for one in some) for some in (alike, repeated)]
+        return ";".join(filter(None, parts))
+
+
+def _target(item: Item) -> tuple[Any, ...]:
+    """Return what a proposal would change: the type, the record or file, and the act."""
+    after = item.row.after
+    return item.row.record_type, after.get("path") or item.row.target_id, after.get("act")
+
 
 # --- what waits ---
+
+
+def _containing(word: str, *fields: str) -> Q:
+    found = Q()
+    for name in fields:
+        found |= Q(**{f"{name}__icontains": word})
+    return found
 
 
 def _named(rows: QuerySet[Any], show: str, place: Any, at: Any) -> QuerySet[Any]:
@@ -178,8 +248,14 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
         return []
     rows = rows.filter(actor=wanted.by) if wanted.by else rows
     rows = rows.filter(record_type=wanted.type) if wanted.type else rows
+    texts = ("after__content", "after__path", "after__lines")
+    rows = wanted.having(rows, *texts, "reason", "held_because", "actor")
     if wanted.is_waiting:
-        return [_named(rows, "proposal", F("danger") * 10, "created")]
+        is_late = {"danger__gt": Danger.IDENTITY, "expires_at__lte": timezone.now() + SOON}
+        place = Case(
+            When(**is_late, then=_EXPIRING), default=F("danger") * 10, output_field=Number()
+        )
+        return [_named(rows, "proposal", place, "created")]
     return [_named(rows, "proposal", 0, Coalesce("decided_at", "expires_at"))]
 
 
@@ -189,6 +265,8 @@ def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
         rows = rows.filter(kind=wanted.kind)
     if wanted.topic:
         rows = rows.filter(topic_ids__contains=[wanted.topic])
+    for word in wanted.q.split():
+        rows = rows.filter(_side_containing(user, word))
     if wanted.is_waiting:
         near = When(kind=Conflict.Kind.NEAR_DUPLICATE, then=_DUPLICATES)
         place = Case(near, default=_CONFLICTS, output_field=Number())
@@ -198,22 +276,33 @@ def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     return [_named(rows.filter(state=Conflict.State.SETTLED), "conflict", 0, "settled_at")]
 
 
+def _side_containing(user: User, word: str) -> Q:
+    found = Q()
+    for model, name in _SIDES.items():
+        keys = model.objects.of(user).filter(_containing(word, name)).values("pk")
+        found |= Q(left_id__in=keys) | Q(right_id__in=keys)
+    return found
+
+
 def _runs(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     plans = Run.objects.of(user).waiting_for_a_person().filter(topic__trashed_at=None)
     return [
-        _named(plans, "run", _PLANS, "created"),
-        _named(failed_runs(user), "run", _FAILED, "created"),
+        _named(wanted.having(rows, "topic__title", "error"), "run", place, "created")
+        for rows, place in ((plans, _PLANS), (failed_runs(user), _FAILED))
     ]
 
 
 def _deliveries(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     rows = Delivery.objects.of(user).filter(state__in=UNDELIVERED)
+    rows = wanted.having(rows, "subject", "error", "channel__name")
     return [_named(rows.exclude(kind=Delivery.Kind.TEST), "delivery", _DELIVERIES, "created")]
 
 
 def _quarantine(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     parts = []
     for name, rows in quarantine.parts(user).items():
+        has = {field.name for field in rows.model._meta.concrete_fields}
+        rows = wanted.having(rows, *(field for field in _TEXTS if field in has))
         parts.append(_named(rows, name, _QUARANTINE, "created"))
     return parts
 
@@ -283,11 +372,53 @@ def items_of(user: User, wanted: Wanted) -> tuple[list[Item], bool]:
         items.append(Item(show, key, place, at, row=name))
     _load(user, items)
     items = [one for one in items if one.row is not None]  # decided since the query
+    items = _folded(items) if wanted.is_waiting else items
     for n, item in enumerate(items):
-        item.url = wanted.address(item.key)
         near = items[n + 1 : n + 2] or items[max(0, n - 1) : n]
-        item.next = wanted.address(near[0].key if near else "")
+        for one in (item, *item.similar):
+            one.url = wanted.address(one.key)
+            one.next = wanted.address(near[0].key if near else "")
     return items, len(found) > PAGE
+
+
+def _folded(items: Sequence[Item]) -> list[Item]:
+    """Return the page's items with similar harmless proposals in one, the newest.
+
+    Those of other pages aren't compared, so the work doesn't grow with the Inbox.
+    """
+    groups: list[list[Item]] = []
+    for item in items:
+        of = next((some for some in groups if _are_similar(some[0], item)), None)
+        if of is None:
+            groups.append([item])
+        else:
+            of.append(item)
+    folded = []
+    for some in groups:
+        *older, newest = sorted(some, key=lambda one: one.at)
+        newest.similar = older[::-1]
+        folded.append(newest)
+    return folded
+
+
+def _are_similar(one: Item, other: Item) -> bool:
+    if one.place != other.place or one.show != "proposal" or one.place not in _HARMLESS:
+        return False
+    if one.row.danger != other.row.danger or _target(one) != _target(other):
+        return False
+    return bool(_target(one)[1]) or _are_alike(*(_text_of(item.row) for item in (one, other)))
+
+
+def _text_of(row: Proposal) -> str:
+    lines = row.after.get("lines") or [row.after]
+    return "\n".join(str(line.get("content", "")) for line in lines)
+
+
+def _are_alike(one: str, other: str) -> bool:
+    """Whether two texts say almost the same. The quick comparisons come first."""
+    if max(len(one), len(other)) > MOST_COMPARED or _NUMBER.findall(one) != _NUMBER.findall(other):
+        return False
+    return fuzz.ratio(one, other, score_cutoff=LEAST_ALIKE) > 0 and is_near(one, other)
 
 
 # --- rows ---
@@ -323,6 +454,9 @@ def _fill_proposals(user: User, items: Sequence[Item]) -> None:
         item.about = " · ".join(filter(None, [who, what if words else "", *reasons[:1]]))
         name = row.actor.partition(":")[2] or who  # agent:desk is marked with a D
         item.mark, item.look = (name[:1] or "?").upper(), "agent"
+        if item.place == _EXPIRING:
+            day = date_format(timezone.localtime(row.expires_at), "j M")
+            item.about = " · ".join([_("expires %(day)s") % {"day": day}, item.about])
         if row.danger == Danger.EXTERNAL:
             item.look = "web"
         if not row.is_waiting:
@@ -401,10 +535,12 @@ def _groups(items: Iterable[Item]) -> list[dict[str, Any]]:
             "title": str(GROUPS.get(place, "")),
             "place": place,
             "is_grave": place <= Danger.IDENTITY * 10,
-            "is_selectable": place in (Danger.EXTERNAL * 10, Danger.OTHER * 10),
-            "items": list(some),
+            "is_selectable": place in _HARMLESS,
+            "items": rows,
+            "number": sum(1 + len(one.similar) for one in rows),
         }
         for place, some in groupby(items, key=lambda item: item.place)
+        for rows in [list(some)]
     ]
 
 
@@ -421,13 +557,9 @@ def _detail(user: User, item: Item) -> dict[str, Any]:
         if row.conflict:
             fields = proposal_pages.edit_fields(found, {"content": row.conflict.merge.text()})
             more = {"conflict": row.conflict, "is_open": True}
-        record = Proposal.objects.of(user).filter(actor=found.actor).aggregate(
-            accepted=Count("pk", filter=Q(state=Proposal.State.ACCEPTED)),
-            rejected=Count("pk", filter=Q(state=Proposal.State.REJECTED)),
-        )  # fmt: skip
         url = proposal_pages.target_url(found)
         context = {"proposal": found, "row": row, "fields": fields, "target_url": url}
-        return context | {"record": record, **more}
+        return context | proposal_pages.effects(user, row) | more
     if item.show == "conflict":
         pair = conflict_pages.whole(user, item.row.conflict)
         return {
@@ -442,35 +574,94 @@ def _detail(user: User, item: Item) -> dict[str, Any]:
     return {"row": item.row, "run": item.row, "delivery": item.row}
 
 
-def context(user: User, wanted: Wanted) -> dict[str, Any]:
+def _facets(user: User, wanted: Wanted, counts: Mapping[str, int]) -> list[Facet]:
+    """Return the filters with the numbers of pending items, and the outcomes of decided ones."""
+    facets = []
+    if wanted.is_waiting:
+        choices = [Choice(name, words, counts[name]) for name, words in SHOWS.items()]
+        total = sum(counts.values())
+        facets = [Facet("show", _("Show"), choices, any_label=_("Everything"), any_count=total)]
+    else:
+        choices = [Choice(name, words) for name, words in DECIDED.items() if name != "decided"]
+        facets = [Facet("outcome", _("Outcome"), choices)]
+    mine = Proposal.objects.of(user)
+    rows = mine.waiting() if wanted.is_waiting else mine.exclude(state=Proposal.State.WAITING)
+    types, writers, kinds = Counter[str](), Counter[str](), Counter[str]()
+    pairs = rows.order_by().values_list("record_type", "actor").annotate(n=Count("pk"))
+    for name, writer, number in pairs:
+        types[name] += number
+        writers[writer] += number
+    conflicts = Conflict.objects.of(user)
+    conflicts = (
+        conflicts.standing().one_per_record()
+        if wanted.is_waiting
+        else conflicts.filter(state=Conflict.State.SETTLED)
+    )
+    kinds.update(dict(conflicts.order_by().values_list("kind").annotate(n=Count("pk"))))
+    writers.setdefault(wanted.by, 0)
+    who = origins.of(user, writers)
+    choices = [Choice(one, who[one].words, n) for one, n in writers.most_common() if one]
+    facets += [
+        Facet("type", _("Type"), _counted(proposal_pages.TYPES, types)),
+        Facet("by", _("By"), choices),
+        Facet("kind", _("Conflicts"), _counted(conflict_pages.KINDS, kinds)),
+    ]
+    if topic := Topic.objects.of(user).filter(pk=wanted.topic).first() if wanted.topic else None:
+        facets.append(Facet("topic", _("Topic"), [Choice(wanted.topic, topic.title)]))
+    return [one for one in facets if any(c.count != 0 or c.value == wanted.by for c in one.choices)]
+
+
+def _counted(words: Mapping[str, Any], numbers: Mapping[str, int]) -> list[Choice]:
+    return [Choice(name, label, numbers.get(name, 0)) for name, label in words.items()]
+
+
+def _bar(user: User, query: QueryDict, counts: Mapping[str, int]) -> FilterBar:
+    query = query.copy()
+    if (state := choice_sent(query, "state", DECIDED)) and state != "decided":
+        # Without this filter, the list has all decided items, not the pending ones.
+        query.update({"outcome": state})
+        query["state"] = "decided"
+    facets = _facets(user, Wanted.of(query), counts)
+    asked = filter_bar.read(query, facets)
+    asked.pop("at", None)
+    return FilterBar(
+        reverse("research:inbox"), "inbox", asked,
+        label=_("Search the Inbox"), placeholder=_("Search the Inbox"), facets=facets,
+    )  # fmt: skip
+
+
+def context(user: User, query: QueryDict) -> dict[str, Any]:
+    counts = counts_of(user)
+    bar = _bar(user, query, counts)
+    asked = bar.query.copy()
+    asked.update({name: query[name] for name in ("at", "cursor") if name in query})
+    wanted = Wanted.of(asked)
     items, has_more = items_of(user, wanted)
     if wanted.page and not items:  # its last item was decided, so show the last page that has some
         rows = _union(_parts(user, wanted).values())
         number = rows.count() if rows is not None else 0
         wanted = replace(wanted, page=max(0, number - 1) // PAGE)
         items, has_more = items_of(user, wanted)
-    counts = counts_of(user)
-    chosen = next((one for one in items if one.key == wanted.at), None)
-    shown = chosen or (items[0] if items else None)
+    chosen, row = next(
+        ((one, row) for row in items for one in (row, *row.similar) if one.key == wanted.at),
+        (None, None),
+    )
+    shown, row = chosen or (items[0] if items else None), row or (items[0] if items else None)
+    before = items[: items.index(row)] if row else []
     found: dict[str, Any] = {
         "wanted": wanted,
         "groups": _groups(items),
         "counts": counts,
         "total": sum(counts.values()),
-        "shows": [(name, words, counts[name]) for name, words in SHOWS.items()],
+        "bar": bar,
         "item": shown,
+        "item_row": row,  # another one, if a similar item is shown
         "is_asked": chosen is not None,
-        "position": items.index(shown) + 1 + wanted.page * PAGE if shown else 0,
+        "position": sum(1 + len(one.similar) for one in before) + 1 + wanted.page * PAGE,
         "next_cursor": wanted.page + 1 if has_more else None,
         "here": wanted.address(),
-        "decided": DECIDED.items(),
-        "types": proposal_pages.TYPES.items(),
-        "kind_words": conflict_pages.KINDS.get(wanted.kind, ""),
-        "by_whom": proposal_pages.who_of(user, wanted.by),
         "is_in_inbox": True,
     }
-    if wanted.topic:
-        found["topic"] = Topic.objects.of(user).filter(pk=wanted.topic).first()
     if shown:
         found["next"] = shown.next
         found |= _detail(user, shown)
@@ -484,16 +675,19 @@ def context(user: User, wanted: Wanted) -> dict[str, Any]:
 @vary_on_headers("HX-Request")
 def inbox(request: BeaconRequest) -> HttpResponse:
     """Show the Inbox. Over htmx the list with the selected item, or only the selected item."""
-    wanted = Wanted.of(request.GET)
     template = "research/inbox.html"
     if request.htmx and request.htmx.target == "inbox":
         template = "research/_inbox.html"
     elif request.htmx and request.htmx.target == "inbox-detail":
         template = "research/_inbox_detail.html"
-    shown = context(request.user, wanted)
+    shown = context(request.user, request.GET)
     answer = render(request, template, shown)
-    if template == "research/_inbox.html":  # the form that was sent has another address
-        answer["HX-Replace-Url"] = shown["wanted"].address(wanted.at)
+    if template == "research/_inbox.html":
+        # A decision was sent to another address. Other filters are another page to go back from.
+        wanted: Wanted = shown["wanted"]
+        here = Wanted.of(QueryDict(urlsplit(request.htmx.current_url or "").query))
+        is_same = replace(here, at="", page=0) == replace(wanted, at="", page=0)
+        answer["HX-Replace-Url" if is_same else "HX-Push-Url"] = wanted.address(wanted.at)
     return answer
 
 

@@ -20,11 +20,14 @@
   const offered = () => [...document.querySelectorAll("[data-hotkey]")];
   const rank = (element) => (element.closest("main") ? 0 : 1);
 
-  const taker = (keys) =>
-    offered()
+  // If several toasts have the key, the newest one takes it.
+  const taker = (keys) => {
+    const takers = offered()
       .filter((element) => element.dataset.hotkey === keys && (rank(element) || shown(element)))
-      .filter((element) => !element.disabled)
-      .sort((a, b) => rank(a) - rank(b))[0];
+      .filter((element) => !element.disabled && !element.closest(".leaving"))
+      .sort((a, b) => rank(a) - rank(b));
+    return takers[0]?.closest("[data-toast]") ? takers.at(-1) : takers[0];
+  };
 
   const take = (element) => {
     if (element.matches(FIELD)) {

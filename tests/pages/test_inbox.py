@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.models import Conflict, Proposal, User
+from memory.models import Conflict, Note, Proposal, User
+from memory.services.files.reading import read_file
 from memory.services.review import proposals as review_services
 from research.models import Channel, Delivery, Run
 from research.pages import inbox
 from tests.memory.conflict_cast import two_notes
-from tests.memory.review_cast import AGENT, proposed_file, proposed_note
+from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.memory.test_quarantine import aside
 from tests.pages.record_cast import text_of
 from tests.research.factories import make_run, make_topic
@@ -214,6 +216,169 @@ def test_filters_narrow_the_list_and_nonsense_is_ignored(browser: Client, alice:
     assert "No matching items" in text_of(browser.get(f"{LIST}?kind=contradiction"))
     assert len(keys("?show=x&state=%00&type=%27&at=1&cursor=zz&topic=1")) == 3
     assert keys("?cursor=9999999999") == keys("?cursor=7") == keys("")
+
+
+def rows_of(browser: Client, query: str = "") -> list[Any]:
+    return [one for group in browser.get(LIST + query).context["groups"] for one in group["items"]]
+
+
+def test_words_find_items_of_every_kind(browser: Client, alice: User):
+    aside(alice), undelivered(alice), failed(alice), two_notes(alice)
+    note, _file = proposed_note(alice, "Restic copies to Lisbon."), proposed_file(alice, "- a line")
+    review_services.hold(
+        alice, "observation", by=AGENT, source="session:1", before={}, why="", held="risky",
+        after={"lines": [{"category": "finding", "content": "The vault is in Porto."}]},
+    )  # fmt: skip
+    everything = len(rows_of(browser))
+
+    def found(words: str) -> list[str]:
+        return [one.show for one in rows_of(browser, f"?q={words}")]
+
+    assert everything == 7
+    assert [one.key for one in rows_of(browser, "?q=lisbon+RESTIC")] == [str(note.pk)]
+    assert found("restic+porto") == [] and found("porto") == ["proposal"]
+    assert found("facts/memory.md") == ["proposal"]
+    assert found("no+search+service") == ["run"] and found("topic+failed") == ["run"]
+    assert found("refused") == ["delivery"]
+    for row in rows_of(browser):
+        if row.show in ("conflict", "quarantine"):
+            words = " ".join(row.title.split()[:3])
+            assert row.key in [one.key for one in rows_of(browser, f"?q={quote(words)}")]
+    assert len(rows_of(browser, "?q=%25")) < everything and len(rows_of(browser, "?q=")) == 7
+
+
+def test_the_filters_have_counts_and_typed_ones_become_chips(browser: Client, alice: User):
+    proposed_note(alice), proposed_file(alice, "- a line")
+    two_notes(alice, "near-duplicate")
+    bar = browser.get(LIST).context["bar"]
+    counts = {
+        facet.name: {one.value: one.count for one in facet.choices if one.count}
+        for facet in bar.facets
+    }
+    assert counts == {
+        "show": {"proposal": 2, "conflict": 1},
+        "type": {"memoryfile": 1, "note": 1},
+        "by": {str(AGENT): 1, "reflector": 1},
+        "kind": {"near-duplicate": 1},
+    }
+    page = browser.get(f"{LIST}?q=show:conflict")
+    assert page.context["wanted"].show == "conflict" and page.context["wanted"].q == ""
+    assert [chip[1] for chip in page.context["bar"].chips] == ["Conflicts"]
+    page = browser.get(f"{LIST}?by=agent:nobody&q=x&cursor=2&at=1")
+    assert [chip[1] for chip in page.context["bar"].chips] == ["the agent “nobody”"]
+    assert "Remove filter" in text_of(page) and 'name="at"' not in page.content.decode()
+    states = browser.get(f"{LIST}?state=rejected").context["bar"]
+    assert [chip[1:3] for chip in states.chips] == [("Rejected", f"{LIST}?state=decided")]
+
+
+def test_other_filters_are_another_page_in_the_browsers_history(browser: Client, alice: User):
+    proposed_note(alice)
+    at = {"HX-Current-URL": f"http://testserver{LIST}?show=proposal"}
+    same = browser.get(f"{LIST}?show=proposal", headers=SWAPPED | at)
+    assert same["HX-Replace-Url"] == f"{LIST}?show=proposal" and "HX-Push-Url" not in same
+    other = browser.get(f"{LIST}?show=conflict", headers=SWAPPED | at)
+    assert other["HX-Push-Url"] == f"{LIST}?show=conflict"
+
+
+def test_all_can_not_be_decided_if_words_leave_out_some(browser: Client, alice: User):
+    begin = timezone.now()
+    fields = {"owner": alice, "actor": str(AGENT), "record_type": "note", "created": begin}
+    Proposal.objects.bulk_create(
+        Proposal(**fields, after={"kind": "log", "content": f"Fact {n}"})
+        for n in range(inbox.PAGE + 1)
+    )
+    assert 'name="all"' in text_of(browser.get(f"{LIST}?show=proposal"))
+    assert 'name="all"' not in text_of(browser.get(f"{LIST}?show=proposal&q=fact"))
+
+
+def test_proposals_that_expire_soon_have_their_own_group(browser: Client, alice: User):
+    soon, later = proposed_note(alice, "Fares fall in May."), proposed_note(alice, "Tea is cold.")
+    bad = proposed_note(alice, DANGEROUS)
+    two_notes(alice)
+    now = timezone.now()
+    Proposal.objects.filter(pk__in=[soon.pk, bad.pk]).update(expires_at=now + timedelta(days=2))
+    Proposal.objects.filter(pk=later.pk).update(expires_at=now + timedelta(days=4))
+    assert [group for _show, group in shown(browser)] == [
+        "Prompt injection",
+        "Expires soon",
+        "Contradictions",
+        "Other changes",
+    ]
+    (row,) = [one for one in rows_of(browser) if one.key == str(soon.pk)]
+    assert row.about.startswith("expires ")
+
+
+# --- similar proposals ----------------------------------------------------------------------------
+
+
+def decided(browser: Client, row: Any, act: str) -> Any:
+    sent = {"act": act, "proposal": row.keys, "next": LIST}
+    return browser.post(reverse("memory:review-bulk"), sent, follow=True)
+
+
+def test_proposals_for_one_file_are_one_row_and_accepted_together(browser: Client, alice: User):
+    held = [proposed_file(alice, f"- line {n}") for n in range(4)]
+    bad = proposed_file(alice, f"- {DANGEROUS}")
+    page = browser.get(LIST)
+    worst, row = rows_of(browser)
+    assert (worst.key, row.key) == (str(bad.pk), str(held[-1].pk))
+    assert [one.key for one in row.similar] == [str(one.pk) for one in held[2::-1]]
+    assert page.context["groups"][1]["number"] == 4 and "<b>3 similar</b>" in text_of(page)
+    older = browser.get(row.similar[0].url)
+    assert older.context["item"].key == str(held[2].pk)
+    assert f'data-of="item-{row.key}"' in older.content.decode()
+    part = text_of(browser.get(row.url))
+    assert "3 earlier changes to the same text are accepted too." in part
+
+    done = decided(browser, row, "accept")
+    assert "4 proposals accepted." in text_of(done)
+    text = read_file(alice, MEMORY).content
+    assert all(f"- line {n}\n" in text for n in range(4))
+    undone(browser, done)
+    assert "- line" not in read_file(alice, MEMORY).content
+    assert len(rows_of(browser)[1].similar) == 3
+
+
+def test_a_repeated_text_is_stored_once(browser: Client, alice: User):
+    text = "Fares on the night train rise on Fridays."
+    for words in (text, text.rstrip("."), f"The f{text[1:]}"):
+        proposed_note(alice, words)
+    (row,) = rows_of(browser)
+    assert [len(some) for some in (row.of_record, row.repeated)] == [0, 2]
+    assert "2 older proposals that repeat it are rejected." in text_of(browser.get(row.url))
+
+    done = decided(browser, row, "accept")
+    assert "1 proposal accepted. 2 proposals rejected." in text_of(done)
+    note = Note.objects.exclude(kind__in=Note.IDENTITY).get()
+    assert note.content == "The fares on the night train rise on Fridays."
+    undone(browser, done)
+    assert Proposal.objects.filter(state="waiting").count() == 3
+    decided(browser, rows_of(browser)[0], "reject")
+    assert Proposal.objects.filter(state="rejected").count() == 3
+
+
+def test_a_text_that_cannot_be_stored_leaves_those_that_repeat_it(browser: Client, alice: User):
+    for text in ("Fares rise on Fridays.", "Fares rise on Fridays"):
+        proposed_note(alice, text)
+    (row,) = rows_of(browser)
+    Proposal.objects.filter(pk=row.key).update(after={"kind": "log", "content": ""})
+    decided(browser, row, "accept")
+    assert Proposal.objects.filter(state="waiting").count() == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("Backups run at 01:30 each night.", "Backups run at 02:30 each night."),
+        (DANGEROUS, f"{DANGEROUS}."),
+        ("Fares rise on Fridays.", "Tea is served at noon."),
+    ],
+)
+def test_different_or_dangerous_ones_are_not_folded(
+    browser: Client, alice: User, one: str, two: str
+):
+    proposed_note(alice, one), proposed_note(alice, two)
+    assert [row.similar for row in rows_of(browser)] == [[], []]
 
 
 def test_an_empty_inbox_says_what_comes_there(browser: Client):

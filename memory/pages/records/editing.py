@@ -152,7 +152,7 @@ class NoteForm(RecordForm):
         scopes = [f"{kind}:{one}" for kind in ("agent", EXCEPT_SCOPE) for one in names]
         if now not in (OWNER_SCOPE, *scopes):
             scopes.append(now)
-        choices += [(one, _scope_in_words(owner, one)) for one in scopes]
+        choices += [(one, scope_in_words(owner, one)) for one in scopes]
         self.fields["scope"].widget.choices = choices
 
     def clean_stability(self) -> str:
@@ -173,7 +173,7 @@ class NoteForm(RecordForm):
         return self.cleaned_data["confidence"].strip() or "1"
 
 
-def _scope_in_words(owner: User, scope: str) -> str:
+def scope_in_words(owner: User, scope: str) -> str:
     kind, _colon, name = scope.partition(":")
     if kind == "agent" and name:
         return _("Only the agent “%(name)s”") % {"name": name}

@@ -15,13 +15,17 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
+from django.utils.translation import ngettext
 
 from beacon_site.text import diff as text_diff
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import shorten, uuid_of
+from beacon_site.text.contradictions import plain
 from beacon_site.text.diff import Piece, Row
 from beacon_site.text.injection import injection_reason, instruction_spans
+from beacon_site.text.terms import everyday_terms, query_spans, query_terms
 from beacon_site.web.http import BeaconRequest
 from memory.models import (
     MemoryFile,
@@ -30,16 +34,23 @@ from memory.models import (
     Proposal,
     Remembered,
     Revision,
+    Section,
+    Topic,
+    Trust,
     User,
     origins,
 )
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
 from memory.models.proposals import Danger
+from memory.models.remembered import OWNER_SCOPE
+from memory.pages.records.editing import scope_in_words
+from memory.services.review import blocking, contradictions, trust
 from memory.services.review import proposals as review_services
 from memory.services.review.apply import MERGE, TRASH, MergeConflict, lines_of
 from memory.services.review.outdated import Outdated, outdated, with_newer_texts
-from memory.services.review.risks import reasons_of
+from memory.services.review.risks import needs_own_decision, reasons_of, risks_of
+from memory.services.search import bm25_sql
 
 Span = tuple[int, int]
 _MARK = '<mark class="offending">{}</mark>'
@@ -280,6 +291,7 @@ class ProposalRow:
     details: list[tuple[str, str]] = field(default_factory=list)
     preview: Preview | None = None
     outdated: list[Outdated] = field(default_factory=list)
+    contradicted: list[tuple[str, contradictions.Known]] = field(default_factory=list)
 
     @property
     def reasons(self) -> list[str]:
@@ -321,6 +333,28 @@ class ProposalRow:
     def has_newer_text(self) -> bool:
         """Whether it can be accepted with newer facts instead of those it quotes."""
         return bool(with_newer_texts(self.proposal, self.outdated))
+
+    @property
+    def recommended(self) -> str:
+        """Return the name of the button that Beacon recommends: reject, newer or accept, or ""."""
+        if self.is_injection:
+            return "reject"
+        if self.has_newer_text:
+            return "newer"
+        is_unclear = self.conflict or self.contradicted or needs_own_decision(self.proposal)
+        return "" if is_unclear else "accept"
+
+    @property
+    def advice(self) -> str:
+        """Return the recommendation in words; empty if nothing can be accepted now."""
+        found = self.preview
+        if found and (found.problem or found.changes_nothing) and not self.is_injection:
+            return ""
+        return {
+            "reject": _("Recommended: reject."),
+            "newer": _("Recommended: accept the newer text."),
+            "accept": _("Recommended: accept."),
+        }.get(self.recommended, _("Recommended: check the text before you accept it."))
 
 
 def rows_of(owner: User, state: str = Proposal.State.WAITING) -> QuerySet[Any]:
@@ -442,8 +476,10 @@ def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
 
 
 def whole(owner: User, proposal: Proposal) -> ProposalRow:
-    """Return one proposal with as much of its diff as a page can show."""
-    return in_words(owner, [proposal], most=MOST_WHOLE, most_diffed=MOST_DIFFED_OF_ONE)[0]
+    """Return one proposal with as much of its diff as a page can show, and what it contradicts."""
+    row = in_words(owner, [proposal], most=MOST_WHOLE, most_diffed=MOST_DIFFED_OF_ONE)[0]
+    row.contradicted = contradicted(owner, proposal) if proposal.is_waiting else []
+    return row
 
 
 def texts_of(proposal: Proposal) -> tuple[str, str]:
@@ -464,13 +500,18 @@ def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
-def headline(proposal: Proposal) -> str:
-    """Return the first line of text that is new in the proposal, without its Markdown marks."""
-    wanted = proposal.edited or proposal.after
+def new_lines(proposal: Proposal) -> list[str]:
+    """Return the lines of text that are new in the proposal."""
+    wanted = {**proposal.after, **proposal.edited}
     known = set(str(proposal.before.get("content", "")).splitlines())
     lines = wanted.get("lines") or [wanted]
     texts = [line for one in lines for line in str(one.get("content", "")).splitlines()]
-    new = [line for line in texts if line not in known and line.strip(" #>*-")]
+    return [line for line in texts if line not in known and line.strip(" #>*-")]
+
+
+def headline(proposal: Proposal) -> str:
+    """Return the first line of text that is new in the proposal, without its Markdown marks."""
+    new = new_lines(proposal)
     # A file's headings and its summary line say less than its first new line.
     new.sort(key=lambda line: line.startswith(("#", ">")))
     return new[0].strip(" #>*-") if new else proposal.label
@@ -507,6 +548,159 @@ def _shown(value: Any, joint: str = "; ") -> str:
     if value in (None, "", []):
         return _("none")
     return joint.join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+# --- what it contradicts ---
+
+MOST_CONTRADICTED = 5  # memories that are named
+
+
+def contradicted(owner: User, proposal: Proposal) -> list[tuple[str, contradictions.Known]]:
+    """Return the memories that would still be there and contradict it, each with its kind in words."""
+    after = proposal.after
+    if after.get("act") == TRASH:
+        return []
+    found = contradictions.also_known(owner, _useful_text(proposal))
+    versions = after.get("versions")
+    replaced = {str(proposal.target_id), *(versions if isinstance(versions, dict) else ())}
+    lines = [plain(line) for line in str(after.get("content", "")).splitlines()]
+
+    def is_kept(one: contradictions.Known) -> bool:
+        if isinstance(one.record, Section) and one.record.file_id == proposal.target_id:
+            return any(one.said in line for line in lines)
+        return str(one.record.pk) not in replaced
+
+    kept = [one for one in found if is_kept(one)]
+    return [(_contradicts(one), one) for one in kept[:MOST_CONTRADICTED]]
+
+
+def _contradicts(known: contradictions.Known) -> str:
+    if known.place:  # a line of a file, or a fact of a topic
+        return _("Contradicts %(place)s:") % {"place": known.place}
+    is_own = known.record.trust == Trust.OWNER
+    if known.type == "observation":
+        return _("Contradicts your observation:") if is_own else _("Contradicts an observation:")
+    if known.record.kind == Note.Kind.RULE:
+        return _("Contradicts your rule:") if is_own else _("Contradicts a rule:")
+    return _("Contradicts your note:") if is_own else _("Contradicts a note:")
+
+
+def _useful_text(proposal: Proposal) -> str:
+    """Return the new text without headings and summary lines, if there is other text."""
+    lines = new_lines(proposal)
+    useful = [line for line in lines if not line.startswith(("#", ">"))]
+    return "\n".join(useful or lines)[:MOST_READ]
+
+
+# --- what accepting means, and how it got here ---
+
+MOST_SITES = 3  # domains of pages that are named
+MOST_SEARCHED = 4  # words for which search finds a text
+MOST_READ = 4_000  # characters of a text whose words and statements are looked up
+
+
+def effects(owner: User, row: ProposalRow) -> dict[str, Any]:
+    """Return what accepting means, the writer's record and how the proposal got here: few queries."""
+    proposal = row.proposal
+    is_trashed = proposal.after.get("act") == TRASH
+    return {
+        "effects": _uses(owner, proposal),
+        "searched": [] if is_trashed else _rare_words(owner, _useful_text(proposal)),
+        "track": _track(owner, row),
+        "steps": _steps(owner, row),
+    }
+
+
+def _uses(owner: User, proposal: Proposal) -> list[str]:
+    """Return which prompts and searches would include it, by its kind, scope and topic."""
+    after = {**proposal.before, **proposal.after, **proposal.edited}
+    kind, path = after.get("kind", Note.Kind.LOG), after.get("path", "")
+    if after.get("act") == TRASH:
+        return [_("Search and prompts no longer include it.")]
+    if proposal.record_type == "memoryfile":
+        return [_("Agents that read %(path)s get this text.") % {"path": path}]
+    if after.get("sensitivity") == "sensitive":
+        said = [_("It’s sensitive, so only search finds it. No prompt includes it.")]
+    elif proposal.record_type == "observation":
+        said = [_("Runs and answers about the same subject include it.")]
+    elif kind in Note.IDENTITY:
+        said = [_("Every prompt includes it.")]
+    elif kind == Note.Kind.RULE:
+        said = [_("Every answer and run follows it.")]
+    else:
+        said = [_("Answers to similar questions include it.")]
+    key = uuid_of(after.get("topic_id")) if proposal.record_type == "note" else None
+    if topic := Topic.objects.of(owner).filter(pk=key).first() if key else None:
+        words = _("It’s about “%(topic)s”, so prompts about other topics leave it out.")
+        said.append(words % {"topic": topic.title})
+    if (scope := str(after.get("scope") or OWNER_SCOPE)) != OWNER_SCOPE:
+        said.append(_("Who can read it: %(who)s.") % {"who": scope_in_words(owner, scope)})
+    return said
+
+
+def _rare_words(owner: User, text: str) -> list[str]:
+    """Return the words of a text that occur in the fewest memories, in the order of the text."""
+    language = bm25_sql.language_of(owner)
+    useful = set(query_terms(text, language)) - everyday_terms()
+    shown: dict[str, str] = {}
+    for term in query_spans(text, language):
+        if term.text in useful and len(term.text) > 1:
+            shown.setdefault(term.text, text[term.start : term.end])
+    spaces = bm25_sql.spaces_of(owner, contradictions.TYPES, shown, with_levels=False)
+    number = {
+        term: sum(one.terms[term].documents for one in spaces if term in one.terms)
+        for term in shown
+    }
+    rarest = sorted(shown, key=lambda term: (number[term], -len(shown[term])))[:MOST_SEARCHED]
+    return [word for term, word in shown.items() if term in rarest]
+
+
+def _track(owner: User, row: ProposalRow) -> str:
+    """Return how the writer's earlier proposals were decided, as a sentence."""
+    usual = {review_services.DEFAULT_LEVEL: ""}  # the rules, which aren't shown here
+    records = trust.track_records(owner, usual, (), writer=row.proposal.actor)
+    counts = {
+        name: sum(getattr(one, name) for one in records)
+        for name in ("accepted", "edited", "rejected", "wrong")
+    }
+    name = records[0].name if records else row.who
+    said = [_counted(what, n) for what, n in counts.items() if n]
+    if not said:
+        return _("You haven’t decided on any proposal from %(name)s yet.") % {"name": name}
+    return _("%(name)s so far: %(counts)s.") % {"name": name, "counts": ", ".join(said)}
+
+
+def _counted(what: str, n: int) -> str:
+    words = {
+        "accepted": ngettext("%(n)d accepted", "%(n)d accepted", n),
+        "edited": ngettext("%(n)d accepted after edits", "%(n)d accepted after edits", n),
+        "rejected": ngettext("%(n)d rejected", "%(n)d rejected", n),
+        "wrong": ngettext("%(n)d proved wrong", "%(n)d proved wrong", n),
+    }
+    return words[what] % {"n": n}
+
+
+def _steps(owner: User, row: ProposalRow) -> list[dict[str, Any]]:
+    """Return how it got here: the pages, the run or conversation, the writer, and its state."""
+    proposal, steps = row.proposal, list[dict[str, Any]]()
+    if sites := blocking.domains_of(owner, proposal):
+        more = len(sites) - MOST_SITES
+        words = _("Pages from %(sites)s") % {"sites": ", ".join(sites[:MOST_SITES])}
+        if more > 0:
+            also = ngettext("and %(n)d more", "and %(n)d more", more) % {"n": more}
+            words = f"{words} {also}"
+        steps.append({"words": words})
+    elif any(risk.code == "external" for risk in risks_of(proposal)):
+        steps.append({"words": _("Web pages or documents that the agent read")})
+    if row.via is not None:
+        steps.append({"words": capfirst(row.via.words), "url": row.via.url})
+    steps.append({"words": capfirst(row.who), "by": proposal.actor, "at": proposal.created})
+    if proposal.is_waiting:
+        steps.append({"words": _("Held until you decide"), "until": proposal.expires_at})
+    else:
+        at = proposal.decided_at or proposal.expires_at
+        steps.append({"words": capfirst(proposal.get_state_display()), "at": at})
+    return steps
 
 
 # --- edits ---

@@ -254,6 +254,7 @@ def _page(request: BeaconRequest, found: Proposal, **more: Any) -> HttpResponse:
         "fields": review_page.edit_fields(found),
         "target_url": review_page.target_url(found),
         "next": next_of(request),
+        **review_page.effects(request.user, row),
         **more,
     }
     if is_in_inbox(request):
@@ -343,14 +344,22 @@ def _undo_decision(request: BeaconRequest, key: datetime) -> str:
 
 @signed_in("POST")
 def review_bulk(request: BeaconRequest) -> HttpResponse:
-    """Accept or reject the selected proposals, or all pending ones; the list keeps its filters."""
+    """Accept or reject the selected proposals, or all pending ones; the list keeps its filters.
+
+    Each row sends its proposals, then a semicolon and those that repeat its text, if it has some.
+    """
     act = request.POST.get("act", "")
     rows = review_page.rows_of(request.user).order_by("created", "pk")
     if writer := words_sent(request.GET, "by"):
         rows = rows.filter(actor=writer)
     if record_type := choice_sent(request.GET, "type", review_page.TYPES):
         rows = rows.filter(record_type=record_type)
-    ticked = uuids_of(request.POST.getlist("proposal"))
+    parts = [value.partition(";") for value in request.POST.getlist("proposal")]
+    repeated = uuids_of(key for part in parts for key in part[2].split(","))
+    ticked = uuids_of(key for part in parts for key in part[0].split(","))
+    if act == "reject":
+        ticked, repeated = [*ticked, *repeated], []
+    again = [] if request.POST.get("all") else list(rows.filter(pk__in=repeated))
     if not request.POST.get("all"):
         rows = rows.filter(pk__in=ticked)
     chosen = list(rows) if act in review_acts.ACTS else []
@@ -365,7 +374,12 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
     done = review_acts.decide(request.user, chosen, act, by=request.actor, why=why)
     level = messages.SUCCESS if done.done and not done.problems else messages.WARNING
     undo = _reopen(request, done.key if done.done else None)
-    messages.add_message(request, level, review_acts.in_words(act, done), extra_tags=undo)
+    words = review_acts.in_words(act, done)
+    if again and done.done == len(chosen):  # what they repeat was accepted
+        same = {"by": request.actor, "why": _("Repeats an accepted proposal."), "at": done.key}
+        rejected = review_acts.decide(request.user, again, "reject", **same)
+        words = f"{words} {review_acts.in_words('reject', rejected)}"
+    messages.add_message(request, level, words, extra_tags=undo)
     return redirect_back(request, reverse("research:inbox"))
 
 

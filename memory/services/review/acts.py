@@ -118,14 +118,15 @@ def decide(
     by: Actor,
     why: str = "",
     seconds: float = SECONDS,
+    at: datetime | None = None,
 ) -> BulkResult:
     """Accept or reject each of the proposals, within the time limit of a request.
 
-    Dangerous or outdated ones aren't accepted in bulk. All get the same time, which identifies them
-    for an undo.
+    Dangerous or outdated ones aren't accepted in bulk. All get the same time (`at`, or now), which
+    identifies them for an undo.
     """
     rows = list(proposals)
-    at = timezone.now()
+    at = at or timezone.now()
     done = BulkResult(at)
     if act == "accept":
         behind = outdated(owner, rows)

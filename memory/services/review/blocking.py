@@ -102,7 +102,7 @@ def choices_of(owner: User, about: Proposal | Remembered) -> list[Choice]:
     if source and source.partition(":")[0] not in (*_NEVER, "agent"):
         waiting = _waiting(owner, Kind.SOURCE, source).count()
         found.append(Choice(Kind.SOURCE, source, waiting=waiting))
-    domains = _domains(owner, about, source)
+    domains = domains_of(owner, about)
     found += [
         Choice(Kind.DOMAIN, one, pages=number) for one, number in _pages_of(owner, domains).items()
     ]
@@ -123,8 +123,9 @@ def _pages_of(owner: User, domains: Sequence[str]) -> dict[str, int]:
     return {one: counted[f"n{place}"] for place, one in enumerate(domains)}
 
 
-def _domains(owner: User, about: Any, source: str) -> list[str]:
+def domains_of(owner: User, about: Any) -> list[str]:
     """Return the domains that it is based on: its own page's, or those of its run's pages with its words."""
+    source = about.source.removesuffix(origins.HEURISTIC)
     if url := str(getattr(about, "url", "")):
         return _known([url])
     if not source.startswith("run:"):
