@@ -8,7 +8,6 @@ import hashlib
 import smtplib
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import EmailMessage as ParsedMail
 from pathlib import Path
@@ -82,26 +81,23 @@ logger = structlog.get_logger(__name__)
 NONE = "none"  # settings.BEACON_MAIL if no email can be sent
 
 
-@dataclass(frozen=True, slots=True)
-class Mail:
-    """One email to one person; `message_id` stays the same in every retry."""
-
-    to: str
-    subject: str
-    text: str
-    html: str
-    message_id: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
 class DeliveryUncertain(ProviderError):
     """The connection was lost or the process stopped while sending, so it may have arrived."""
 
 
-def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
-    """Send the email and return a sentence about the result.
+def send(
+    *,
+    to: str,
+    subject: str,
+    text: str,
+    html: str,
+    message_id: str,
+    headers: Mapping[str, str],
+    handing_over: Callable[[], None],
+) -> str:
+    """Send an email to one person and return a sentence about the result.
 
-    `handing_over` is called after signing in, just before the email is sent.  Until then, nothing
+    `message_id` stays the same in every retry.  `handing_over` is called after signing in, just before the email is sent.  Until then, nothing
     can have arrived.  Raises ProviderUnavailable, ProviderRejected, DeliveryUncertain.
     """
     if settings.BEACON_MAIL == NONE:
@@ -111,13 +107,10 @@ def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
             )
         )
     message = EmailMultiAlternatives(
-        mail.subject,
-        mail.text,
-        to=[mail.to],
-        headers={"Message-ID": f"<{mail.message_id}>", **mail.headers},
+        subject, text, to=[to], headers={"Message-ID": f"<{message_id}>", **headers}
     )
-    if mail.html:
-        message.attach_alternative(mail.html, "text/html")
+    if html:
+        message.attach_alternative(html, "text/html")
     try:
         message.message()
     except BadHeaderError as exc:
@@ -143,7 +136,7 @@ def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
         raise DeliveryUncertain(_broke_off(exc)) from None
     finally:
         _close(connection)
-    logger.info("email handed to the mail server", server=_server(), message_id=mail.message_id)
+    logger.info("email handed to the mail server", server=_server(), message_id=message_id)
     return _("%(server)s accepted the email.") % {"server": _server()}
 
 

@@ -18,7 +18,7 @@ from beacon_site.text.cleaning import as_data
 from memory.agents.tools import registry as tools
 from memory.agents.tools.loop import LoopResult, run_loop
 from memory.agents.tools.output_store import ResultStore, store_for
-from memory.agents.tools.types import Arguments, FullResult, MemoryTool, ToolContext, ToolResult
+from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult
 from memory.models import Agent, ContentItem
 from memory.models.actors import RESEARCH, Actor
 from memory.services.content.items import query, store
@@ -40,8 +40,7 @@ def _open(context: ToolContext, asked: Where) -> ToolResult:
         return ToolResult("There is no such page.", is_error=True, data={"error": "not_found"})
     text = f"{asked.at}: {PAGE}"
     context.trust = "external"
-    full = FullResult(text, "web_content", title=asked.at, url=f"https://example.org/{asked.at}")
-    return ToolResult(as_data(text), full=full)
+    return ToolResult(as_data(text), full=text)
 
 
 def _short(_context: ToolContext, asked: Where) -> ToolResult:
@@ -136,7 +135,7 @@ def test_every_result_is_kept_in_full_whatever_is_sent_of_it(loop: Loop, alice: 
         item = item_of(page)
         assert item.content == f"{page}: {PAGE}" and item.source == item.action == "open"
         assert item.tags == ["action", "open"] and item.kept_with == "run:12/step:3"
-        assert (item.type, item.trust, item.scope) == ("web_content", "external", "run:12")
+        assert (item.type, item.trust, item.scope) == ("action_result", "external", "run:12")
         assert call.data["content_item"] == str(item.pk)
 
 

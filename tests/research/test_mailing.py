@@ -9,7 +9,7 @@ import pytest
 
 from beacon_site.net import mail as net_mail
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.net.mail import DeliveryUncertain, Mail
+from beacon_site.net.mail import DeliveryUncertain
 from tests.research.mail_server import MailServer, use
 
 
@@ -27,7 +27,7 @@ def send(**fields: Any) -> list[str]:
         "to": "desk@example.org", "subject": "Grüße", "text": "plain", "html": "<p>rich</p>",
         "message_id": "1.1@beacon", "headers": {"List-Unsubscribe": "<https://b/x>"},
     }  # fmt: skip
-    net_mail.send(Mail(**(given | fields)), handing_over=lambda: noted.append("handed"))
+    net_mail.send(**(given | fields), handing_over=lambda: noted.append("handed"))
     return noted
 
 

@@ -23,7 +23,7 @@ from beacon_site.providers.llm.base import Answer, Message
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.messages import grouped
 from memory.agents.tools.content import NAMES as STORE_TOOLS
-from memory.agents.tools.types import FullResult, ToolContext, ToolResult
+from memory.agents.tools.types import ToolContext, ToolResult
 from memory.models import ContentItem, Sensitivity, Use
 from memory.models.errors import MemoryRefused
 from memory.services.content import compaction
@@ -174,19 +174,24 @@ class ResultStore:
         return item
 
     def _stored(self, name: str, result: ToolResult, title: str) -> ContentItem:
-        context, full = self.context, _full_of(result, self.context)
-        action = _action(name)
+        context, action = self.context, _action(name)
+        key = result.data.get("content_item")
+        item = retrieve(context.owner, key, scopes=None) if key else None
+        if item is not None and compaction.may_be_shown(item):  # another store's, so a copy of it
+            content, kind, title, url = item.content, item.type, item.title or title, item.url
+        else:
+            content, kind, url = result.full or result.text, ContentItem.Type.ACTION_RESULT, ""
         return store(
             context.owner,
-            full.content,
+            content,
             by=context.by,
-            type=full.type,
+            type=kind,
             source=action,
             scope=context.content_scope,
             tags=[_ACTION, action, *([_ERROR] if result.is_error else [])],
             action=action,
-            title=shorten(clean(full.title or title)[0], LONGEST_TITLE),
-            url=one_line(clean(full.url)[0])[:LONGEST_URL],
+            title=shorten(clean(title)[0], LONGEST_TITLE),
+            url=one_line(clean(url)[0])[:LONGEST_URL],
             topic=context.topic,
             trust=context.write_trust,
             kept_with=self._kept_with,
@@ -200,17 +205,6 @@ def store_for(
     if context.agent is None or not context.agent.enable_memory:
         return None
     return ResultStore(context, goal=goal, kept_with=kept_with, ask=ask)
-
-
-def _full_of(result: ToolResult, context: ToolContext) -> FullResult:
-    """Return what to store of a result; of one that another store has, a copy."""
-    if result.full is not None:
-        return result.full
-    key = result.data.get("content_item")
-    other = retrieve(context.owner, key, scopes=None) if key else None
-    if other is not None and compaction.may_be_shown(other):
-        return FullResult(other.content, other.type, other.title, other.url)
-    return FullResult(result.text)
 
 
 def _title_of(asked: Mapping[str, Any]) -> str:

@@ -52,19 +52,6 @@ class Arguments(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class FullResult:
-    """What the content store keeps of a result, if it differs from the answer's text.
-
-    For example, a page's text without the marks around it that a model sees.
-    """
-
-    content: str
-    type: str = ContentItem.Type.ACTION_RESULT
-    title: str = ""
-    url: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ToolResult:
     """A tool's answer: a short text that a model can act on, and the same as plain data.
 
@@ -73,13 +60,14 @@ class ToolResult:
     write held for a person isn't an error: `data["proposal"]` names it.  `data["records"]` lists
     the records that were read or written (`type`, `id`, `title`, `url`).  `data["content_item"]`
     is the ID of the content item with the full result, if the tool stored it itself; otherwise
-    `full` is stored (default: the text).
+    `full` is stored (default: the text), such as a page's text without the marks around it that a
+    model sees.
     """
 
     text: str
     is_error: bool = False
     data: dict[str, Any] = field(default_factory=dict)
-    full: FullResult | None = None
+    full: str = ""
 
 
 def named(record: Any) -> dict[str, str]:

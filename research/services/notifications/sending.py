@@ -247,16 +247,16 @@ def _mail(delivery: Delivery, message: notice_text.Message) -> str:
     if message.unsubscribe:
         headers["List-Unsubscribe"] = f"<{message.unsubscribe}>"
         headers["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
-    mail = net_mail.Mail(
-        to=delivery.channel.address,
-        subject=message.subject,
-        text=message.text,
-        html=message.html,
-        message_id=message_id(delivery),
-        headers=headers,
-    )
     try:
-        return net_mail.send(mail, handing_over=lambda: _hand_over(delivery))
+        return net_mail.send(
+            to=delivery.channel.address,
+            subject=message.subject,
+            text=message.text,
+            html=message.html,
+            message_id=message_id(delivery),
+            headers=headers,
+            handing_over=lambda: _hand_over(delivery),
+        )
     except net_mail.DeliveryUncertain:
         raise
     except ProviderError:

@@ -33,14 +33,7 @@ from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped, joined, ngettext
 from memory.agents.tools.loop import ANSWERED, LONGEST_KEPT, CallRecord, LoopResult, run_loop
 from memory.agents.tools.output_store import asker, store_for
-from memory.agents.tools.types import (
-    Arguments,
-    FullResult,
-    MemoryTool,
-    ToolContext,
-    ToolResult,
-    refused,
-)
+from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
 from memory.models import Agent, Sensitivity, Trust
 from memory.models.actors import Actor
 from memory.services.llm import connections
@@ -243,7 +236,7 @@ class TrackTools:
             parts.append(words % {"n": left})
         data = {"query": query, "hits": [_hit_data(hit) for hit in fresh[:limit]]}
         plain = [lines_of(fresh[:limit]), *parts[1:]] if fresh else parts
-        full = FullResult("\n\n".join([*plain, *problems]), title=query)
+        full = "\n\n".join([*plain, *problems])
         return ToolResult("\n\n".join([*parts, *problems]), data=data, full=full)
 
     # --- opening ---
