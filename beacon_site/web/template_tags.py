@@ -85,7 +85,7 @@ def _status(state: str, word: str) -> SafeString:
 
 @register.filter(expects_localtime=True, is_safe=False)
 def date(value: Any, form: str | None = None) -> str:
-    """Django's filter, which formats each part anew: too slow for the hundred times of a list."""
+    """Django's filter, which formats each part again: too slow for the hundred times of a list."""
     if not isinstance(value, datetime) or form is None:
         return str(defaultfilters.date(value, form))
     if form == "c":

@@ -293,8 +293,8 @@ def _runs(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
 
 
 def _deliveries(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
-    rows = Delivery.objects.of(user).filter(state__in=UNDELIVERED)
-    rows = wanted.having(rows, "subject", "error", "channel__name")
+    mine = Delivery.objects.of(user).filter(state__in=UNDELIVERED)
+    rows = wanted.having(mine, "subject", "error", "channel__name")
     return [_named(rows.exclude(kind=Delivery.Kind.TEST), "delivery", _DELIVERIES, "created")]
 
 
@@ -634,7 +634,7 @@ def context(user: User, query: QueryDict) -> dict[str, Any]:
     counts = counts_of(user)
     bar = _bar(user, query, counts)
     asked = bar.query.copy()
-    asked.update({name: query[name] for name in ("at", "cursor") if name in query})
+    asked.update({name: str(query[name]) for name in ("at", "cursor") if name in query})
     wanted = Wanted.of(asked)
     items, has_more = items_of(user, wanted)
     if wanted.page and not items:  # its last item was decided, so show the last page that has some
