@@ -32,7 +32,7 @@ from beacon_site.text.messages import from_column, grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import signed_in
 from memory.models import ApiToken, ModelCall, Note, Observation, Topic, User
-from memory.models.history import ANYBODY, Statement, answered
+from memory.models.history import NO_USER, Statement, answered
 from memory.pages.review import proposals
 from memory.services.llm import connections
 from memory.services.review import risks
@@ -66,16 +66,16 @@ def first_steps(user: User) -> list[dict[str, Any]]:
 
 @cache
 def _first_steps() -> Statement:
-    topics: Any = Topic.objects.of(ANYBODY).live()
-    runs: Any = Run.objects.of(ANYBODY).kept().filter(topic__trashed_at=None)
-    schedules = Schedule.objects.of(ANYBODY).filter(paused=False).exclude(next_run_at=None)
-    found = User.objects.filter(pk=ANYBODY).values_list(
+    topics: Any = Topic.objects.of(NO_USER).live()
+    runs: Any = Run.objects.of(NO_USER).kept().filter(topic__trashed_at=None)
+    schedules = Schedule.objects.of(NO_USER).filter(paused=False).exclude(next_run_at=None)
+    found = User.objects.filter(pk=NO_USER).values_list(
         Subquery(topics.order_by("created").values("slug")[:1]),
         Exists(runs.filter(number__gte=1)),
         Exists(runs.filter(number__gte=2)),
         Exists(topics.exclude(title=sample.SAMPLE_TITLE)),
         Exists(schedules),
-        Exists(ApiToken.objects.of(ANYBODY)),
+        Exists(ApiToken.objects.of(NO_USER)),
     )
     return found.query.sql_with_params()
 
