@@ -85,7 +85,7 @@ def _status(state: str, word: str) -> SafeString:
 
 @register.filter(expects_localtime=True, is_safe=False)
 def date(value: Any, form: str | None = None) -> str:
-    """Django's filter, which formats each part again: too slow for the hundred times of a list."""
+    """Do the same as Django's filter, which is slow: a list has a hundred dates, but few days."""
     if not isinstance(value, datetime) or form is None:
         return str(defaultfilters.date(value, form))
     if form == "c":

@@ -41,12 +41,12 @@ class OwnedQuerySet(models.QuerySet[Any]):
         return self.filter(**{self.OWNER: user})
 
 
-ANY_OWNER = -1  # an ID that no user has
+NO_USER = -1  # an ID that no user has
 Statement = tuple[str, tuple[Any, ...]]  # with its parameters
 
 
 def counting(parts: Iterable[tuple[str, models.QuerySet[Any], int | None]]) -> Statement:
-    """Return a statement for `counted`, which counts each part of ANY_OWNER, up to a limit."""
+    """Return a statement for `counted`, which counts the rows of each part, up to a limit."""
     asked: list[str] = []
     params: list[Any] = []
     for name, rows, most in parts:
@@ -65,13 +65,13 @@ def counted(statement: Statement, user_id: int) -> dict[str, float]:
 
 
 def answered(statement: Statement, user_id: int) -> list[Any]:
-    """Return the rows of a statement about ANY_OWNER, for a person and now.
+    """Return the rows of a statement that was built for NO_USER, for a person and now.
 
     Django takes longer to build a large statement than Postgres to answer it, so those that pages
     often need are built once per process.
     """
     now = timezone.now()
-    asked = [user_id if one == ANY_OWNER else one for one in statement[1]]
+    asked = [user_id if one == NO_USER else one for one in statement[1]]
     with connection.cursor() as cursor:
         cursor.execute(statement[0], [now if isinstance(one, datetime) else one for one in asked])
         rows: list[Any] = cursor.fetchall()

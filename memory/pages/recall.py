@@ -36,7 +36,7 @@ from beacon_site.web.responses import own_or_404, redirect_back, signed_in
 from memory.models import Conflict, MemoryFile, Note, Revision, Trust, Use, User, origins
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import MOUNTED
-from memory.models.history import ANY_OWNER, Statement, counted, counting
+from memory.models.history import NO_USER, Statement, counted, counting
 from memory.models.remembered import address
 from memory.pages.agents import topics_of
 from memory.pages.ratings import RatingControl, control_of
@@ -345,8 +345,8 @@ def counts_of(user: User) -> dict[str, float]:
 @cache
 def _counting() -> Statement:
     # The list of files leaves out those of mounted folders, which are under Agents.
-    own = MemoryFile.objects.of(ANY_OWNER).live().exclude(path__startswith=MOUNTED)
-    parts = {name: _listed_rows(ANY_OWNER, name) for name in _LISTED} | {"listed-file": own}
+    own = MemoryFile.objects.of(NO_USER).live().exclude(path__startswith=MOUNTED)
+    parts = {name: _listed_rows(NO_USER, name) for name in _LISTED} | {"listed-file": own}
     return counting((name, rows, MOST_COUNTED + 1) for name, rows in parts.items())
 
 

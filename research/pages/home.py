@@ -42,7 +42,7 @@ from memory.models import (
     Use,
     User,
 )
-from memory.models.history import ANY_OWNER, Statement, actor_kind, answered
+from memory.models.history import NO_USER, Statement, actor_kind, answered
 from memory.pages.review import proposals
 from memory.services.llm import connections
 from memory.services.review import risks
@@ -76,16 +76,16 @@ def first_steps(user: User) -> list[dict[str, Any]]:
 
 @cache
 def _first_steps() -> Statement:
-    topics: Any = Topic.objects.of(ANY_OWNER).live()
-    runs: Any = Run.objects.of(ANY_OWNER).kept().filter(topic__trashed_at=None)
-    schedules = Schedule.objects.of(ANY_OWNER).filter(paused=False).exclude(next_run_at=None)
-    found = User.objects.filter(pk=ANY_OWNER).values_list(
+    topics: Any = Topic.objects.of(NO_USER).live()
+    runs: Any = Run.objects.of(NO_USER).kept().filter(topic__trashed_at=None)
+    schedules = Schedule.objects.of(NO_USER).filter(paused=False).exclude(next_run_at=None)
+    found = User.objects.filter(pk=NO_USER).values_list(
         Subquery(topics.order_by("created").values("slug")[:1]),
         Exists(runs.filter(number__gte=1)),
         Exists(runs.filter(number__gte=2)),
         Exists(topics.exclude(title=sample.SAMPLE_TITLE)),
         Exists(schedules),
-        Exists(ApiToken.objects.of(ANY_OWNER)),
+        Exists(ApiToken.objects.of(NO_USER)),
     )
     return found.query.sql_with_params()
 

@@ -26,7 +26,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import MemoryFile, SavedView, Topic, User, as_of
 from memory.models.errors import MemoryRefused
-from memory.models.history import ANY_OWNER, Statement, counted, counting
+from memory.models.history import NO_USER, Statement, counted, counting
 from memory.pages.recall import MOST_COUNTED, counts_of
 from memory.pages.shared.undo import offer, undoes
 from research.models import Report, Worker
@@ -430,8 +430,8 @@ def _question() -> Statement:
     """Return the query that every page needs, and its parameters."""
     asked, params = counting(
         [
-            ("unread_reports", Report.objects.of(ANY_OWNER).unread(), MOST_UNREAD),
-            *(("to_decide", found, None) for _show, found in inbox.waiting(ANY_OWNER)),
+            ("unread_reports", Report.objects.of(NO_USER).unread(), MOST_UNREAD),
+            *(("to_decide", found, None) for _show, found in inbox.waiting(NO_USER)),
         ]
     )
     spoke = (

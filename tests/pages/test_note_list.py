@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from memory.models import Note
+from memory.services.search import filters
 from tests.pages.record_cast import HTMX, days, note, text_of
 from tests.research.factories import make_run, make_topic
 
@@ -165,6 +166,21 @@ def test_the_list_is_sorted_as_asked(browser: Client, alice: Any, sort: str, fir
     page = text_of(browser.get(f"{URL}?sort={sort}")).split("<tbody")[1]
 
     assert page.index(f"Letter {first}") == page.index("Letter ")
+
+
+@pytest.mark.parametrize("many", [0, filters.MANY_ENTRIES])
+@pytest.mark.parametrize("few", [0, filters.FEW_IDS])
+def test_a_large_store_is_searched_as_a_small_one_is(
+    browser: Client, alice: Any, bob: Any, monkeypatch: pytest.MonkeyPatch, many: int, few: int
+):
+    monkeypatch.setattr(filters, "MANY_ENTRIES", many)
+    monkeypatch.setattr(filters, "FEW_IDS", few)
+    for owner, content in ((alice, "A cell."), (alice, "A pack."), (bob, "Another cell.")):
+        note(owner, content=content)
+
+    rows = browser.get("/notes/", {"q": "cell"}).context["rows"]
+
+    assert [row.record.content for row in rows] == ["A cell."]
 
 
 def test_with_words_the_best_match_comes_first_and_is_marked(browser: Client, alice: Any):
