@@ -776,7 +776,7 @@ def _select(
             is_far = candidate.closeness < LEAST_CLOSE or candidate.own < LEAST_OWN
             is_far = is_far and len(taken) >= ALWAYS
             least = LEAST_OF_PAGE if is_owed else LEAST_OF_BEST
-            is_weak = candidate.score < least * top and taken
+            is_weak = bool(taken) and candidate.score < least * top
             if is_far or is_weak or (is_sentence and told[page.place] >= most_prose):
                 continue
         is_known = candidate.key in keys or before.said(candidate.entry.quote)
