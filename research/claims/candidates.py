@@ -85,6 +85,8 @@ _MORE_OPENINGS = {
     )
     for code, words in _WORDING["openings"].items()
 }
+_THIS = {code: re.compile(words, re.IGNORECASE) for code, words in _WORDING["this"].items()}
+_FIRST = re.compile(r".*?[.!?。！？](?=\s|$|[^\x00-\xff])|.*", re.DOTALL)
 _ELSEWHERE, _ABOUT_PAGE = (
     re.compile("|".join(each for words in _WORDING[name].values() for each in words), re.IGNORECASE)
     for name in ("elsewhere", "about_page")
@@ -191,7 +193,20 @@ def needs_previous(sentence: str, language: str = "en") -> bool:
 def more_openings(sentence: str, language: str) -> bool:
     """Whether a sentence begins with a reference that `begins_with_reference` doesn't know."""
     more = _MORE_OPENINGS.get(language)
-    return more is not None and more.match(sentence.replace("’", "'")) is not None
+    if more is not None and more.match(sentence.replace("’", "'")):
+        return True
+    return _says_this(sentence, language)
+
+
+def _says_this(sentence: str, language: str) -> bool:
+    """Whether the first sentence says "this upgrade" before it has named an upgrade."""
+    first = _FIRST.match(sentence)
+    for found in _THIS[language].finditer(first[0]) if first and language in _THIS else ():
+        before = sentence[: found.start()].casefold()
+        named = found[1].casefold().split()
+        if not any(word[: max(4, len(word) - 2)] in before for word in named):
+            return True
+    return False
 
 
 def refers_elsewhere(sentence: str) -> bool:

@@ -20,7 +20,7 @@ from beacon_site.text.cleaning import match_key, one_line, shorten
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
 from research.claims import blocks, matching, page_news
-from research.claims.blocks import ITEM, PAIR, SENTENCE, Entry
+from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, Entry
 from research.claims.candidates import (
     begins_with_reference,
     is_about_page,
@@ -109,6 +109,7 @@ Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 SAME = 85  # token_set_ratio from which two sentences say the same
 MOST_OF_PAGE = 3_000  # statements of a page that are scored
 COMPARED = 150  # the best ones, which are compared with each other
+MEANING = 0.8
 EMBEDDED = 40  # the best of those, which get vectors: a few milliseconds each
 # In words. A new page of a law or of rules has long sentences.
 SHORTEST, LONGEST, LONGEST_NEWS = 5, 60, 80
@@ -121,7 +122,8 @@ LONGEST_PAIR = 50  # words of a sentence and the one before it, which it needs
 FIRST_LEAD = 0.3  # of a page's first statement below its title, if it has a word of the topic
 LEAD = 600  # characters at the top of a page that show its subject
 FOCUS_WEIGHT = 0.4
-LEAST_OF_BEST = 0.55
+# The share of the best score that a statement needs, and the first statement of a page that is owed one.
+LEAST_OF_BEST, LEAST_OF_PAGE = 0.75, 0.6
 # share of the findings: this many of the best pages contribute at least one statement each
 LEAST_PAGES = 0.5
 MOST_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
@@ -130,7 +132,7 @@ MOST_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
 ON_TOPIC, OFF_TOPIC = 0.6, 1.5
 # What a statement gains if it has the topic's rare words, and the share of them that it or what is
 # around it must have after the first few. So a report on pages that hardly mention the topic is short.
-RARE, LEAST_CLOSE, ALWAYS = 0.5, 0.6, 3
+RARE, LEAST_CLOSE, ALWAYS = 0.5, 0.65, 2
 LEAST_OWN = 0.25  # the share of them that the statement itself must have
 # With this many statements on the topic for each one wanted, others are left out. A statement is on the
 # topic if its page is news or this relevant, or if it or what is around it has this share of the
@@ -152,6 +154,7 @@ _NUMBER = re.compile(r"\d")
 _DIGITS = re.compile(r"\d+")
 _NAME = re.compile(r"[^\W\d_]*[A-Z][\w-]*")
 _END = re.compile(r"[.!。！．」”\"')\]]$")
+_OPEN = re.compile(r"[:：;；,、]$|[;,] (?:and|or|und|oder|et|ou|y|o|e)$")  # "Travel; or"
 _STOP = re.compile(r"[.!。！．][”\"')\]]*$")
 _CHANGE = re.compile(
     r"\b(?:releas\w+|publish\w+|launch\w+|announc\w+|introduc\w+|end(?:s|ed)|now|no longer|latest|newest|rais\w+|ris(?:es?|ing)"
@@ -179,7 +182,7 @@ _ASKS = re.compile(
 # Words of an author to the reader, also about the page itself.
 _PERSONAL = re.compile(
     r"\b(?:I|me|my|you|your|(?:in|of) this (?:section|chapter|page|post|article|guide|document)"
-    r"|dans cette (?:partie|section|page)|dans ce (?:guide|document|chapitre)"
+    r"|nous|notre|nos|wir|uns|unsere?[rsnm]?|nosotros|nuestr[oa]s?|nós|noss[oa]s?|dans cette (?:partie|section|page)|dans ce (?:guide|document|chapitre)"
     r"|in diese[mr] (?:Abschnitt|Kapitel|Artikel|Beitrag|Anleitung))\b|我们|我|笔者|本刊|私たち"
 )
 
@@ -241,7 +244,7 @@ class _Page:
     is_news: bool = False
     relevance: float = 0.0
     query: dict[str, float] = field(default_factory=dict)
-    rarity: dict[str, float] = field(default_factory=dict)  # of each word of the query
+    said: set[str] = field(default_factory=set)  # the words of the query that some page has
 
     @cached_property
     def line(self) -> str:
@@ -307,7 +310,6 @@ def find(
     candidates = [candidate for page in pages for candidate in _candidates(page)]
     if len(pages) > 1:
         _mark_templates(candidates, len(pages))
-    _weigh_terms(pages)
     for order, candidate in enumerate(candidates):
         candidate.order = order
         candidate.score = _score(candidate)
@@ -315,8 +317,7 @@ def find(
     best = list(islice((one for one in candidates[: 3 * COMPARED] if not _is_noise(one)), COMPARED))
     near = [one for one in best if one.is_near]
     best = near if len(near) >= ENOUGH_NEAR * limit else best
-    for one in best:
-        one.score -= 0.25 * refers_elsewhere(one.entry.text)
+    best = [one for one in best if not refers_elsewhere(one.entry.text)] or best
     _add_centrality(best)
     if embed:
         _add_meaning(best, f"{topic}. {narrowed} {focus}".strip(), embed)
@@ -361,6 +362,7 @@ def _score_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | N
     for page, body in zip(pages, bodies, strict=True):
         holding.update(term for term in page.query if _is_in(term, body))
     for page, body, close in zip(pages, bodies, meaning, strict=True):
+        page.said = {term for term in page.query if holding[term]}
         title = page.reading.title.casefold()
         lead = body[:LEAD]
         heads = " ".join({h for e in page.entries[:300] for h in e.headings}).casefold()
@@ -375,25 +377,6 @@ def _score_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | N
             said += weight * where
         share = said / whole if whole else 0.0
         page.relevance = min(1.0, 0.85 * max(share, close) + 0.15 / (1 + 0.2 * page.place))
-
-
-def _weigh_terms(pages: Sequence[_Page]) -> None:
-    """Weigh each word of the topic by how few paragraphs have it. One that none has weighs nothing.
-
-    The pages may be in another language than the topic.
-    """
-    paragraphs: defaultdict[tuple[int, int], str] = defaultdict(str)
-    for page in pages:
-        for entry in page.entries:
-            paragraphs[page.place, entry.group] += f" {entry.text.casefold()}"
-    holding: Counter[str] = Counter()
-    for term in {term for page in pages for term in page.query}:
-        holding[term] = sum(_is_in(term, text) for text in paragraphs.values())
-    for page in pages:
-        page.rarity = {
-            term: math.log(1 + len(paragraphs) / (1 + holding[term])) if holding[term] else 0.0
-            for term in page.query
-        }
 
 
 def _mark_news(pages: Sequence[_Page], known_pages: Sequence[PageText]) -> None:
@@ -603,7 +586,7 @@ def _is_statement(entry: Entry, text: str, page: _Page) -> bool:
         return SHORTEST <= count <= longest and not text.endswith(("?", "？", ":", "："))
     if entry.kind == PAIR and len(entry.headings) <= (not page.is_news) and entry.order < 12:
         return False  # the head of a page: its author, date, layout
-    if not entry.fields or text.endswith((":", "：")):
+    if not entry.fields or _OPEN.search(text):
         return False
     if text == entry.subject or text.endswith(f", {entry.subject}"):
         return False  # its values are links or settings
@@ -622,11 +605,11 @@ def _is_noise(candidate: _Candidate) -> bool:
     # A new page of rules, terms or instructions says its news to the reader.
     is_litter = is_boilerplate if candidate.page.is_news else is_chatter
     # Words of the heading aren't boilerplate: a leak of cookies, a change of the terms.
-    is_exempt = candidate.entry.kind != SENTENCE or candidate.is_of_heading
-    if is_exempt:
+    if candidate.entry.kind != SENTENCE:
         return False
-    is_aside = is_litter(candidate.entry.text)
-    return is_aside or (not candidate.page.is_news and is_about_page(candidate.entry.text))
+    if not candidate.page.is_news and is_about_page(candidate.entry.text):
+        return True
+    return not candidate.is_of_heading and is_litter(candidate.entry.text)
 
 
 def _score(candidate: _Candidate) -> float:
@@ -634,7 +617,8 @@ def _score(candidate: _Candidate) -> float:
     own = set(candidate.terms)
     heads = " ".join(entry.headings).casefold()
     folded = candidate.text.casefold()
-    whole = said = near = rare = own_rare = all_rare = 0.0
+    whole = said = near = close = 0.0
+    count = named = 0
     for term, weight in page.query.items():
         is_own = term in own or _is_in(term, folded)
         where = max(
@@ -644,13 +628,13 @@ def _score(candidate: _Candidate) -> float:
         whole += weight
         said += weight * where
         near += weight * (where > 0)
-        if weight > FOCUS_WEIGHT:  # the topic itself
-            rare += page.rarity[term] * where
-            own_rare += page.rarity[term] * is_own
-            all_rare += page.rarity[term]
+        if weight > FOCUS_WEIGHT and term in page.said:  # the topic itself
+            count += 1
+            close += where
+            named += is_own
     local = said / whole if whole else 0.0
-    if all_rare:
-        candidate.closeness, candidate.own = rare / all_rare, own_rare / all_rare
+    if count:
+        candidate.closeness, candidate.own = close / count, named / count
     is_about = page.is_news or page.relevance >= RELEVANT
     candidate.is_near = is_about or near >= LEAST_NEAR * whole
     lead = 1 / (1 + entry.order / 4)
@@ -694,6 +678,8 @@ def _bonus(candidate: _Candidate) -> float:
     else:
         value += 0.03 * (len(entry.fields) > 1) - 0.05 * (not entry.subject)
         value -= 0.06 * (entry.kind == PAIR)
+        # A cell says little without the table's other rows.
+        value -= 0.2 * (entry.kind == ROW and not candidate.page.is_news)
     return value
 
 
@@ -708,9 +694,15 @@ def _add_meaning(candidates: list[_Candidate], about: str, embed: Embed) -> None
     best = sorted(candidates, key=_rank)[:EMBEDDED]
     if not best:
         return
-    wanted, *others = embed([about[:400], *(one.text[:300] for one in best)])
+    # What a sentence is about is often said only above it.
+    told = [
+        f"{one.page.reading.title}. {' – '.join(one.entry.headings[-2:])}"[:300]
+        + f". {one.entry.text[:300]}"
+        for one in best
+    ]
+    wanted, *others = embed([about[:400], *told])
     for candidate, vector in zip(best, others, strict=True):
-        candidate.score += 0.25 * (max(0.0, _cosine(wanted, vector)) - 0.35)
+        candidate.score += MEANING * (max(0.0, _cosine(wanted, vector)) - 0.35)
 
 
 def _rank(candidate: _Candidate) -> tuple[float, int]:
@@ -783,7 +775,8 @@ def _select(
             most_prose = max(2, round(MOST_OF_PROSE * prose[page.place]))
             is_far = candidate.closeness < LEAST_CLOSE or candidate.own < LEAST_OWN
             is_far = is_far and len(taken) >= ALWAYS
-            is_weak = candidate.score < LEAST_OF_BEST * top and not is_owed
+            least = LEAST_OF_PAGE if is_owed else LEAST_OF_BEST
+            is_weak = bool(taken) and candidate.score < least * top
             if is_far or is_weak or (is_sentence and told[page.place] >= most_prose):
                 continue
         is_known = candidate.key in keys or before.said(candidate.entry.quote)

@@ -83,6 +83,10 @@ def test_a_chinese_sentence_with_a_name_in_capitals_is_no_list():
     ("language", "sentence"),
     [
         ("en", "It uses the Argon2 key derivation function."),
+        ("en", "Customers with version 5.15 should install this upgrade first."),
+        ("en", "Almost all of them become committers."),
+        ("de", "Beim Reisen kann dieses Problem auch mit anderen Pumpen auftreten."),
+        ("es", "La junta decide el uso de ese presupuesto en abril."),
         ("de", "In diesen Fällen wird der Lohn bis zum 15. des Monats gezahlt."),
         ("fr", "Dans ce cas, la durée de conservation est de cinq ans."),
         ("es", "En consecuencia, el plazo termina a los 90 días."),
@@ -98,6 +102,13 @@ def test_a_sentence_that_refers_back_needs_the_one_before_it(language: str, sent
 @pytest.mark.parametrize(
     ("language", "sentence"),
     [
+        (
+            "en",
+            "Version 5.16 has an upgrade of TLS, and customers should install this upgrade first.",
+        ),
+        ("en", "The council meets this year and decides about the budget."),
+        ("en", "Most of the committers work for a company."),
+        ("de", "Ein Problem mit der Pumpe meldet die App, sobald dieses Problem auftritt."),
         ("de", "Zusätzlich zum Überschuss lädt die Wallbox nachts mit günstigem Strom."),
         ("fr", "Dans la région, la durée de conservation est de cinq ans."),
         ("es", "En España, el plazo termina a los 90 días."),
