@@ -295,8 +295,9 @@ def _runs(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
 
 def _deliveries(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     rows = Delivery.objects.of(user).filter(state__in=UNDELIVERED)
-    rows = wanted.having(rows, "subject", "error", "channel__name")
-    return [_named(rows.exclude(kind=Delivery.Kind.TEST), "delivery", _DELIVERIES, "created")]
+    rows = rows.exclude(kind=Delivery.Kind.TEST)
+    found = wanted.having(rows, "subject", "error", "channel__name")
+    return [_named(found, "delivery", _DELIVERIES, "created")]
 
 
 def _quarantine(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
@@ -635,7 +636,8 @@ def context(user: User, query: QueryDict) -> dict[str, Any]:
     counts = counts_of(user)
     bar = _bar(user, query, counts)
     asked = bar.query.copy()
-    asked.update({name: query[name] for name in ("at", "cursor") if name in query})
+    for name in {"at", "cursor"} & {*query}:
+        asked[name] = str(query[name])
     wanted = Wanted.of(asked)
     items, has_more = items_of(user, wanted)
     if wanted.page and not items:  # its last item was decided, so show the last page that has some
