@@ -632,10 +632,13 @@ def _bar(user: User, query: QueryDict, counts: Mapping[str, int]) -> FilterBar:
     )  # fmt: skip
 
 
-def context(user: User, query: QueryDict) -> dict[str, Any]:
+def context(user: User, query: QueryDict, *, has_bar: bool = True) -> dict[str, Any]:
+    """Return what the page needs. Without its bar, filters that were typed as words aren't read:
+    the links to an item have them as parameters.
+    """
     counts = counts_of(user)
-    bar = _bar(user, query, counts)
-    asked = bar.query.copy()
+    bar = _bar(user, query, counts) if has_bar else None
+    asked = (bar.query if bar else query).copy()
     for name in {"at", "cursor"} & {*query}:
         asked[name] = str(query[name])
     wanted = Wanted.of(asked)
@@ -683,7 +686,8 @@ def inbox(request: BeaconRequest) -> HttpResponse:
         template = "research/_inbox.html"
     elif request.htmx and request.htmx.target == "inbox-detail":
         template = "research/_inbox_detail.html"
-    shown = context(request.user, request.GET)
+    is_item = template == "research/_inbox_detail.html"
+    shown = context(request.user, request.GET, has_bar=not is_item)
     answer = render(request, template, shown)
     if template == "research/_inbox.html":
         # A decision was sent to another address. Other filters are another page to go back from.
