@@ -293,9 +293,10 @@ def _runs(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
 
 
 def _deliveries(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
-    mine = Delivery.objects.of(user).filter(state__in=UNDELIVERED)
-    rows = wanted.having(mine, "subject", "error", "channel__name")
-    return [_named(rows.exclude(kind=Delivery.Kind.TEST), "delivery", _DELIVERIES, "created")]
+    rows = Delivery.objects.of(user).filter(state__in=UNDELIVERED)
+    rows = rows.exclude(kind=Delivery.Kind.TEST)
+    found = wanted.having(rows, "subject", "error", "channel__name")
+    return [_named(found, "delivery", _DELIVERIES, "created")]
 
 
 def _quarantine(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
@@ -630,11 +631,15 @@ def _bar(user: User, query: QueryDict, counts: Mapping[str, int]) -> FilterBar:
     )  # fmt: skip
 
 
-def context(user: User, query: QueryDict) -> dict[str, Any]:
+def context(user: User, query: QueryDict, *, has_bar: bool = True) -> dict[str, Any]:
+    """Return what the page needs. Without its bar, filters that were typed as words aren't read:
+    the links to an item have them as parameters.
+    """
     counts = counts_of(user)
-    bar = _bar(user, query, counts)
-    asked = bar.query.copy()
-    asked.update({name: str(query[name]) for name in ("at", "cursor") if name in query})
+    bar = _bar(user, query, counts) if has_bar else None
+    asked = (bar.query if bar else query).copy()
+    for name in {"at", "cursor"} & {*query}:
+        asked[name] = str(query[name])
     wanted = Wanted.of(asked)
     items, has_more = items_of(user, wanted)
     if wanted.page and not items:  # its last item was decided, so show the last page that has some
@@ -680,7 +685,8 @@ def inbox(request: BeaconRequest) -> HttpResponse:
         template = "research/_inbox.html"
     elif request.htmx and request.htmx.target == "inbox-detail":
         template = "research/_inbox_detail.html"
-    shown = context(request.user, request.GET)
+    is_item = template == "research/_inbox_detail.html"
+    shown = context(request.user, request.GET, has_bar=not is_item)
     answer = render(request, template, shown)
     if template == "research/_inbox.html":
         # A decision was sent to another address. Other filters are another page to go back from.

@@ -28,6 +28,30 @@
     if (field && cookie()) field.value = cookie();
   });
 
+  // Files that are dropped anywhere on a page with form[data-drop] are sent with it. Folders aren't files.
+  const isDrop = ({ dataTransfer }) => dataTransfer?.types.includes("Files") && document.querySelector("form[data-drop]");
+  document.addEventListener("dragover", (event) => {
+    const form = isDrop(event);
+    if (!form) return;
+    event.preventDefault();
+    form.hidden = false;
+  });
+  document.addEventListener("dragleave", (event) => {
+    const form = isDrop(event);
+    if (form && !event.relatedTarget) form.hidden = true; // it left the window
+  });
+  document.addEventListener("drop", (event) => {
+    const form = isDrop(event);
+    if (!form) return;
+    event.preventDefault();
+    const files = new DataTransfer();
+    for (const item of event.dataTransfer.items)
+      if (item.kind === "file" && !item.webkitGetAsEntry?.()?.isDirectory) files.items.add(item.getAsFile());
+    form.hidden = !files.files.length;
+    form.querySelector("[type=file]").files = files.files;
+    if (files.files.length) form.requestSubmit();
+  });
+
   // After a swap that a person started, focus the new region's first invalid control, or its heading.
   // One response settles several elements: the first outside toasts, tabs and the navigation counts.
   const ASKED = new Set(["click", "submit"]);

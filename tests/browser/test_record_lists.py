@@ -121,3 +121,34 @@ def test_no_menu_of_a_filter_runs_out_of_a_narrow_window(visit: Visit, newcomer:
         summary.click()
         assert not visitor.scrolls_sideways(), summary.inner_text()
         summary.click()
+
+
+DROP = """(names) => {
+  const dataTransfer = new DataTransfer();
+  for (const name of names) dataTransfer.items.add(new File([`# ${name}`], name, { type: "text/markdown" }));
+  const fire = (type) => document.querySelector("main").dispatchEvent(
+    new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+  fire("dragover");
+  return () => fire("drop");
+}"""
+
+
+def test_files_dropped_on_the_library_are_added(
+    visit: Callable[..., Visitor], newcomer: str
+) -> None:
+    visitor = visit()
+    visitor.sign_in(newcomer, then="/library/")
+    page = visitor.page
+    here = page.locator("form[data-drop]")
+    expect(here).to_be_hidden()
+    drop = page.evaluate_handle(DROP, ["tides.md", "moons.md"])
+    expect(here).to_be_visible()
+    assert visitor.violations() == []
+    page.evaluate(
+        "document.dispatchEvent(new DragEvent('dragleave', {dataTransfer: (() => { const d = new DataTransfer(); d.items.add(new File([''], 'a.md')); return d; })()}))"
+    )
+    expect(here).to_be_hidden()
+    drop.evaluate("drop => { drop(); }")
+    expect(page.locator("#toasts")).to_contain_text("2 documents")
+    expect(page.locator("#documents")).to_contain_text("moons")
+    expect(page.locator("#documents")).to_contain_text("tides")

@@ -71,3 +71,58 @@ def test_the_text_to_change_and_the_date_to_type_have_the_focus(
     page.keyboard.type("1 Jan 2020")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("as_of="))
+
+
+def test_the_edges_of_the_run_strip_answer_to_arrow_keys(
+    visit: Callable[..., Visitor], cast: dict[str, str]
+) -> None:
+    visitor = visit()
+    visitor.sign_in("grace", then=f"/topics/{cast['sample']}/?from=3&to=3")
+    page = visitor.page
+    page.locator("#edge-from").focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url(re.compile(r"from=2\b.*to=3\b"))
+    expect(page.locator("#edge-from")).to_be_focused()
+    page.locator("#edge-to").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url(re.compile(r"from=2\b.*to=4\b"))
+
+
+def test_the_date_line_moves_by_keyboard_and_v_switches_the_view(
+    visit: Callable[..., Visitor], cast: dict[str, str]
+) -> None:
+    visitor = visit()
+    visitor.sign_in("grace", then=f"/topics/{cast['sample']}/facts/")
+    page = visitor.page
+    line, place = page.locator("#date-line"), page.locator("#lanes-title")
+    before, slot = place.inner_text(), int(line.input_value())
+    line.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(place).not_to_have_text(before)  # at once
+    page.wait_for_url(re.compile(r"as_of=|slot="))
+    expect(line).to_be_focused()
+    assert int(line.input_value()) == slot - 1
+    page.locator("body").press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("v")
+    page.wait_for_url(re.compile("view=list"))
+    expect(line).to_have_count(0)
+    page.keyboard.press("v")
+    expect(line).to_be_visible()
+
+
+def test_l_and_m_open_the_history_and_the_note_of_a_sentence(
+    visit: Callable[..., Visitor], cast: dict[str, str]
+) -> None:
+    visitor = visit()
+    visitor.sign_in("grace", then=f"/topics/{cast['sample']}/?from=2&to=3")
+    page = visitor.page
+    line = page.locator("li.line:has([data-row-history])").first
+    line.locator(".said").first.click()
+    page.keyboard.press("m")
+    expect(line.locator(".note-form textarea")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(line.locator(".note-form")).to_have_count(0)
+    page.keyboard.press("l")
+    page.wait_for_url(re.compile("/facts/.+"))
+    expect(page.get_by_role("heading", level=1)).to_be_visible()

@@ -106,3 +106,16 @@ def test_settings_begin_at_the_same_height(visitor: Visitor) -> None:
         assert box
         tops.add(round(box["y"]))
     assert len(tops) == 1, tops
+
+
+def test_on_a_phone_on_its_side_an_inbox_item_scrolls_with_its_buttons(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 693, "height": 320})
+    visitor.goto("/inbox/?show=proposal")
+    visitor.page.locator(".inbox-link").first.click()
+    acts = visitor.page.locator(".inbox-item[data-asked] .review-acts")
+    expect(acts).to_be_visible()
+    assert acts.evaluate("one => getComputedStyle(one).position") == "static"
+    assert not visitor.page.locator(".phone-bar").is_visible()
+    acts.scroll_into_view_if_needed()
+    expect(acts.get_by_role("button", name="Reject")).to_be_in_viewport()
+    assert not visitor.scrolls_sideways()

@@ -264,6 +264,9 @@ def test_the_filters_have_counts_and_typed_ones_become_chips(browser: Client, al
     page = browser.get(f"{LIST}?q=show:conflict")
     assert page.context["wanted"].show == "conflict" and page.context["wanted"].q == ""
     assert [chip[1] for chip in page.context["bar"].chips] == ["Conflicts"]
+    (row,) = rows_of(browser, "?q=show:conflict")
+    part = browser.get(row.url, headers={"HX-Request": "true", "HX-Target": "inbox-detail"})
+    assert part.context["bar"] is None and part.context["wanted"].show == "conflict"
     page = browser.get(f"{LIST}?by=agent:nobody&q=x&cursor=2&at=1")
     assert [chip[1] for chip in page.context["bar"].chips] == ["the agent “nobody”"]
     assert "Remove filter" in text_of(page) and 'name="at"' not in page.content.decode()
