@@ -29,6 +29,8 @@ from beacon_site.db.keyset import decoded, encoded
 from beacon_site.text.cleaning import cell, csv_line, in_brief, plain, uuids_of, words_sent
 from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import folded, plain_diff
+from beacon_site.text.markdown import by_direction
+from beacon_site.text.markdown import render as render_markdown
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
@@ -82,6 +84,8 @@ def first_values(revision: Revision) -> list[tuple[str, str, bool]]:
             continue
         shown = _text(field, value)
         cut = f"{shown[:MOST_FIRST]} …" if len(shown) > MOST_FIRST else shown
+        if name == "content" and _is_long(cut):
+            cut = by_direction(render_markdown(cut))
         found.append((fields_in_words(revision.record_type, [name])[0], cut, _is_long(cut)))
     return found
 
@@ -133,6 +137,8 @@ def _text(field: Any, value: Any) -> str:
         return "\n".join(_text(None, one) for one in value)
     if isinstance(field, DateTimeField) and (moment := parse_datetime(str(value))):
         return date_format(localtime(moment), "j M Y, H:i")
+    if field is not None and field.attname == "ttl_days":
+        return ngettext("%(n)d day", "%(n)d days", value) % {"n": value}
     choices = dict(field.flatchoices) if field is not None else {}
     return str(choices.get(value, value))
 

@@ -21,6 +21,8 @@ from django.views.decorators.cache import never_cache
 
 from beacon_site.net import mail, web_push
 from beacon_site.text.cleaning import number_of
+from beacon_site.text.markdown import by_direction
+from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import CleanTextField, TakesRefusals, redirect_back, signed_in
 from memory.accounts.people import works_here_alone
@@ -536,10 +538,14 @@ def kept_mails(request: BeaconRequest) -> HttpResponse:
     if not request.user.is_staff:
         raise Http404
     kept = settings.BEACON_MAIL == "folder"
+    mails = mail.last_mails() if kept else []
     context = {
         "tab": "notifications",
         "kept": kept,
-        "mails": mail.last_mails() if kept else [],
+        "mails": [
+            (one, by_direction(render_markdown(one["text"].replace("\n-- \n", "\n\n---\n\n"))))
+            for one in mails
+        ],
     }
     return render(request, "research/mails.html", context)
 

@@ -15,6 +15,7 @@ from typing import Any
 from django.conf import settings as site
 from django.core.paginator import Paginator
 from django.db import transaction
+from django.db.models import Count, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.template.loader import render_to_string
@@ -196,16 +197,14 @@ PAGE = 30
 
 @signed_in("GET", "HEAD")
 def digest_list(request: BeaconRequest) -> HttpResponse:
-    """Show the newest digest in full, and list the others."""
-    mine = Digest.objects.of(request.user)
+    failed = Q(entries__run__status=Run.Status.FAILED)
+    mine = (
+        Digest.objects.of(request.user)
+        .order_by("-created", "-id")
+        .annotate(run_count=Count("entries"), failed_count=Count("entries", filter=failed))
+    )
     page = Paginator(mine, PAGE).get_page(request.GET.get("page"))
-    newest = page.object_list[0] if page.number == 1 and page.object_list else None
-    context: dict[str, Any] = {
-        "page": page,
-        "newest": newest,
-        "said": digests.content(newest) if newest else None,
-        "chosen": digests.settings_of(request.user),
-    }
+    context = {"page": page, "chosen": digests.settings_of(request.user)}
     return render(request, "research/digests.html", context)
 
 

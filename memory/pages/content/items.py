@@ -261,17 +261,15 @@ def shown_of(item: ContentItem, query: Any) -> dict[str, Any]:
         view = transform(item.content, name, unit=unit, **used)
     except InvalidValue as exc:
         field = next(iter(exc.errors), "")
-        return {**shown, "problem": _problem(field, n, q) or str(exc), "field": field}
+        problem = str(exc)  # by the names that the page gives the fields
+        if field == "n":
+            problem = _("“%(name)s” must be a whole number from 1 to %(most)s, not “%(value)s”.")
+            problem %= {"name": _("Length"), "most": grouped(MOST_BYTES), "value": n}
+        elif field == "q" and not q:
+            problem = _("Enter the words to find.")
+        return {**shown, "problem": problem, "field": field}
     is_cut = len(view.text) > SHOWN
     return {**shown, "view": view, "text": view.text[:SHOWN], "is_cut": is_cut}
-
-
-def _problem(field: str, n: str, q: str) -> str:
-    """Return what is wrong with a field by the name that the page gives it."""
-    if field == "n":
-        said = _("“%(name)s” must be a whole number from 1 to %(most)s, not “%(value)s”.")
-        return said % {"name": _("Length"), "most": grouped(MOST_BYTES), "value": n}
-    return _("Enter the words to find.") if field == "q" and not q else ""
 
 
 def _number(typed: str) -> Any:

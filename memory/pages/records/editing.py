@@ -18,6 +18,8 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import number_of
 from beacon_site.text.diff import Merge, merge
+from beacon_site.text.markdown import by_direction
+from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     AsksAboutSecrets,
@@ -594,4 +596,5 @@ def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
             messages.success(request, said, extra_tags=undo)
             return redirect_to(request, made.get_absolute_url())
     template = "memory/_note_supersede.html" if request.htmx else "memory/note_supersede.html"
-    return render(request, template, {"record": note, "form": form})
+    html = by_direction(render_markdown(note.content))
+    return render(request, template, {"record": note, "form": form, "html": html})

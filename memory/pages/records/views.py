@@ -19,6 +19,8 @@ from django.utils.translation import ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import number_of, uuids_of, versions_sent
+from beacon_site.text.markdown import by_direction
+from beacon_site.text.markdown import render as render_markdown
 from beacon_site.text.names import names_in
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
@@ -104,6 +106,7 @@ def merge(request: BeaconRequest) -> HttpResponse:
             context["problem"] = str(exc)
         else:
             return _merged(request, made, len(notes))
+    context["texts"] = [(one, by_direction(render_markdown(one.content[:1000]))) for one in notes]
     template = "memory/_notes_merge.html" if request.htmx else "memory/notes_merge.html"
     return render(request, template, context)
 

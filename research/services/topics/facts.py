@@ -154,8 +154,8 @@ def _of_state() -> QuerySet[Any]:
 
 
 def timeline_of(topic: Topic, *, cursor: str = "") -> Page:
-    """Return a page of retired facts and those marked as wrong, latest first, as rows."""
-    gone = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.CURRENT)
+    """Return a page of retired facts, latest first, as rows. `facts_of` has those marked as wrong."""
+    gone = TopicFact.objects.filter(topic=topic, state=TopicFact.State.RETIRED).live()
     revisions = _of_state().filter(record_id=OuterRef("pk")).order_by("-id")
     told = JSONObject(created="created", actor="actor", reason="reason")
     gone = gone.annotate(last_change=Subquery(revisions.values(told=told)[:1]))
