@@ -12,6 +12,10 @@ zero. A legitimate use goes into scripts/words_exceptions.txt. Not searched are 
 backticks, code blocks, placeholders, URLs, paths, and the variables of a template's context. The
 patterns miss more than half of all unnatural sentences, so a clean result doesn't prove that a text
 reads well.
+
+The kind `names` is different: it counts words in the names that the product's code binds, of
+functions, classes, parameters, variables and attributes. Their counts can only fall. After a rename,
+store the lower ones with --write.
 """
 
 from __future__ import annotations
@@ -56,12 +60,13 @@ KINDS = {
     "comments": "comments of the product: Python, templates, JavaScript, CSS, settings",
     "tests": "docstrings and comments of tests",
     "tools": "docstrings, comments and output of scripts and benchmarks",
+    "names": "names that the product's code binds, split into words",
 }
 UI = ("templates", "messages")
 SHOWN = (*UI, "strings")
 READ = (*SHOWN, "docs")
 PRODUCT = (*READ, "interfaces", "prompts", "reference")
-ALL = tuple(KINDS)
+ALL = tuple(kind for kind in KINDS if kind != "names")
 
 # Quotes: requirements as they were given, reports on real pages, and the patterns themselves.
 QUOTED = re.compile(
@@ -274,6 +279,23 @@ PATTERNS = (
     ),
     Pattern("long sentence", "", "split it: at most 25 words", UI, 25),
     Pattern("long sentence in docs", "", "split it: at most 30 words", ("docs",), 30),
+    # Names. A noun in the field's standard terms says what a name holds.
+    *(
+        Pattern(f"{word} in a name", rf"\b{word}\b", instead, ("names",))
+        for word, instead in {
+            "told": "params, message, text, rows",
+            "said": "message, text",
+            "asked": "args, query, options, requested",
+            "wanted": "query, filters, requested, expected",
+            "made": "created, row",
+            "anew": "again, re-",
+            "beside": "next to, related",
+            "taken in": "imported",
+            "put away": "trashed, archived",
+            "foremost": "top",
+            "happened": "events",
+        }.items()
+    ),
 )
 
 
@@ -365,10 +387,30 @@ def python_texts(name: str, content: str) -> Iterator[Text]:
                     yield Text("messages", name, argument.lineno, argument.value)
     if of_tests:
         return
+    if top in APPS and top != "clients":
+        for line, words in bound_names(tree):
+            yield Text("names", name, line, words)
     for node in ast.walk(tree):
         if is_text(node) and node not in docs | translated and is_sentence(node.value):
             kind = own or ("interfaces" if is_interface else "strings")
             yield Text(kind, name, node.lineno, node.value)
+
+
+def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the names that code binds, with their lines, as words: `TakenIn.put_away` is two names."""
+    for node in ast.walk(tree):
+        bound = ""
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            bound = node.name
+        elif isinstance(node, ast.arg):
+            bound = node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound = node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            bound = node.attr
+        if bound:
+            words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", " ", bound)
+            yield getattr(node, "lineno", 1), words.strip().lower()
 
 
 def is_text(node: ast.AST) -> bool:

@@ -45,6 +45,8 @@ def found(kind: str, text: str) -> list[str]:
         ("messages", "It is saved; reload the page.", "semicolon"),
         ("docs", "A source that does not answer is skipped.", "no contraction"),
         ("templates", "word " * 26, "long sentence"),
+        ("names", "told held", "told in a name"),
+        ("names", "files taken in", "taken in in a name"),
     ],
 )
 def test_unnatural_wording_is_found(kind: str, text: str, pattern: str):
@@ -71,6 +73,7 @@ def test_unnatural_wording_is_found(kind: str, text: str, pattern: str):
         ("messages", "It can’t be read. “Trash” is empty."),
         ("docs", "Only http(s) links are kept; the rest is text."),
         ("templates", "word " * 25),
+        ("docs", "What the model was asked, and what it made of it."),
     ],
 )
 def test_natural_wording_is_left_alone(kind: str, text: str):
@@ -136,6 +139,26 @@ def test_each_kind_of_text_is_read_with_its_line(root: Path):
         ("templates/page.html", 7, "templates"),
         ("templates/prompts/ask.txt", 1, "prompts"),
         ("tests/test_a.py", 2, "tests"),
+    ]
+
+
+def test_names_that_the_code_binds_are_read_as_words(root: Path):
+    (root / "memory" / "notes.py").write_text(
+        "class TakenIn:\n"
+        "    def put_away(self, was_asked):\n"
+        "        told = [one.said for one in was_asked]\n"
+        "        self.made, row = told, print(said=told)\n"
+    )
+    (root / "tests" / "test_a.py").write_text("told = 1\n")
+
+    hits = [hit for hit in words.hits(words.texts(root)) if hit.kind == "names"]
+
+    assert sorted((hit.line, hit.around) for hit in hits) == [
+        (1, "taken in"),
+        (2, "put away"),
+        (2, "was asked"),
+        (3, "told"),
+        (4, "made"),
     ]
 
 
