@@ -162,7 +162,7 @@ def _marked_first(name: str, then: Any, number: int, frame: Any) -> None:
 # for it.
 
 
-MOST_WAITING = 1_000
+MAX_WAITING = 1_000
 
 # If Redis is down or silent, a request must not wait.  By default, `.delay()` hung for 1.6 to more
 # than 40 s, as measured with a stopped and a paused Redis.
@@ -193,6 +193,6 @@ def is_full(queue: str) -> bool:
     limits = {"socket_connect_timeout": 0.3, "socket_timeout": 0.3}
     try:
         with redis.Redis.from_url(settings.REDIS_URL, **limits) as server:
-            return int(server.llen(queue)) >= MOST_WAITING
+            return int(server.llen(queue)) >= MAX_WAITING
     except redis.RedisError:
         return False  # sending will report the failure

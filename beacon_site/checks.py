@@ -52,7 +52,7 @@ def exposed(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 @register(Tags.security, deploy=True)
 def private_files(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Report secrets in the data folder that other users of the machine can read."""
-    found: list[CheckMessage] = []
+    results: list[CheckMessage] = []
     for name in PRIVATE:
         path = Path(settings.DATA_DIR) / name
         try:
@@ -65,8 +65,8 @@ def private_files(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
             )
             hint = _("Run: chmod 600 %(path)s")
             values = {"path": path}
-            found.append(Error(text % values, hint=hint % values, id="beacon.E001"))
-    return found
+            results.append(Error(text % values, hint=hint % values, id="beacon.E001"))
+    return results
 
 
 @register

@@ -21,7 +21,7 @@ from beacon_site.db.errors import FULL, GONE, failure_of, was_full
 from beacon_site.embedded.places import read_state
 
 # Below this, Postgres can fail at any moment, since it writes its log in several files of 16 MiB.
-LEAST_ROOM = 128 * 1024**2
+MIN_ROOM = 128 * 1024**2
 ASKED_EVERY = 10.0  # seconds; in between, polling and page loads use the last result
 # Postgres sorts this on disk and discards it, which needs about 1 MiB of space.
 _WRITE = "SELECT count(*) FROM generate_series(1, 30000)"
@@ -40,13 +40,13 @@ def free_bytes() -> int | None:
     global _free
     now = time.monotonic()
     if now - _free[0] >= ASKED_EVERY:
-        found = []
+        results = []
         for folder in {settings.DATA_DIR, *_storage()}:
             try:
-                found.append(shutil.disk_usage(folder).free)
+                results.append(shutil.disk_usage(folder).free)
             except OSError:
                 continue
-        _free = (now, min(found, default=None))
+        _free = (now, min(results, default=None))
     return _free[1]
 
 
@@ -88,7 +88,7 @@ def problem(*, ask_postgres: bool = False) -> str:
     if (ask_postgres and not postgres_can_write()) or was_full():
         return "full"
     free = free_bytes()
-    if free is None or free >= LEAST_ROOM:
+    if free is None or free >= MIN_ROOM:
         return ""
     return "low" if free else "full"
 

@@ -77,7 +77,7 @@ def main() -> None:
     mib = parser.parse_args().mib
     with database() as folder:
         from memory.accounts.archive import app_exports
-        from memory.accounts.archive.importer import TakingIn
+        from memory.accounts.archive.importer import ImportContext
         from memory.models import User
 
         owner = User.objects.create_user("kira")
@@ -87,8 +87,8 @@ def main() -> None:
         for name, only_look in (("preview", True), ("import", False)):
             had, started = _memory(), time.perf_counter()
             app = app_exports.app_of(path)
-            outcome = app_exports.take_in(
-                app_exports.items(path, app), TakingIn(owner, owner.actor, path.name, True), app,
+            outcome = app_exports.import_app_export(
+                app_exports.items(path, app), ImportContext(owner, owner.actor, path.name, True), app,
                 memories=True, documents=True, private=True, only_look=only_look,
             )  # fmt: skip
             seconds = time.perf_counter() - started

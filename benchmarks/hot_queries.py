@@ -25,7 +25,7 @@ from benchmarks import list_page
 from benchmarks.throwaway import database
 
 RUNS = 3
-LONGEST = 700  # characters of a statement that are shown
+MAX_LENGTH = 700  # characters of a statement that are shown
 PLAN_LINES = 16  # of a plan
 LEFT_OUT = ("Buffers:", "Index Searches:")
 BEGIN = "<!-- hot queries: written by benchmarks/hot_queries.py -->"
@@ -99,7 +99,7 @@ def acts(owner: Any, client: Any) -> dict[str, Callable[[], object]]:
     from research.models import Run
 
     run = Run.objects.filter(topic__owner=owner).order_by("-pk").first()
-    note = Note.objects.of(owner).live().order_by("-created").first()
+    note = Note.objects.for_user(owner).live().order_by("-created").first()
 
     def store() -> None:
         made = Note(owner=owner, content="w11 w12 w13 said again")
@@ -183,7 +183,7 @@ def _with_plans(asked: list[Asked]) -> str:
 
 
 def _short(sql: str) -> str:
-    return sql if len(sql) <= LONGEST else f"{sql[:LONGEST]} …"
+    return sql if len(sql) <= MAX_LENGTH else f"{sql[:MAX_LENGTH]} …"
 
 
 def _plan(one: Asked) -> str:

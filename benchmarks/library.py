@@ -48,12 +48,12 @@ def main() -> int:
 
 def _copied(folder: Path, library: Path, most: int) -> list[Path]:
     """Copy readable files, evenly over the folder, and return the copies."""
-    from memory.services.library.reading import LARGEST, media_type_of
+    from memory.services.library.reading import MAX_BYTES, media_type_of
 
     found = [
         path
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and media_type_of(path.name) and 0 < path.stat().st_size <= LARGEST
+        if path.is_file() and media_type_of(path.name) and 0 < path.stat().st_size <= MAX_BYTES
     ]
     step = max(1, len(found) // most)
     copies = []

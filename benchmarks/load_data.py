@@ -114,7 +114,7 @@ def _pages(owner: Any, topics: list[Any], paths: list[str]) -> dict[str, list[st
     from memory.models import Note
     from research.models import Run
 
-    notes = Note.objects.of(owner).filter(trashed_at=None)[:50].values_list("pk", flat=True)
+    notes = Note.objects.for_user(owner).filter(trashed_at=None)[:50].values_list("pk", flat=True)
     runs = Run.objects.filter(topic__in=topics[:50]).order_by("?")[:50].select_related("topic")
     return {
         "Home": ["/"],

@@ -26,7 +26,7 @@ WIKI_PAGES = 4
 FASTEST, SLOWEST = 0.2, 0.9
 PACE = float(os.environ.get("LOOPBACK_PACE", "1"))
 SAME_PAGES = bool(os.environ.get("LOOPBACK_SAME_PAGES"))  # each search of a process finds those
-LARGEST = int(os.environ.get("LOOPBACK_LARGEST", "0"))  # bytes of the last page of a round
+MAX_BYTES = int(os.environ.get("LOOPBACK_LARGEST", "0"))  # bytes of the last page of a round
 
 _WORDS = (
     "harbour", "ledger", "copper", "meadow", "signal", "lantern", "glacier", "orchard",
@@ -48,8 +48,8 @@ def page_text(round_: str, number: int) -> str:
         for k in range(30)
     ]
     paragraphs = "".join(f"<p>{line}</p>" for line in lines)
-    if LARGEST and number == PAGES - 1:
-        paragraphs *= max(1, LARGEST // len(paragraphs))
+    if MAX_BYTES and number == PAGES - 1:
+        paragraphs *= max(1, MAX_BYTES // len(paragraphs))
     title = f"Plant {number} of round {round_}"
     return f"<html><head><title>{title}</title></head><body><article><h1>{title}</h1>{paragraphs}</article></body></html>"
 

@@ -47,7 +47,7 @@ HERE, DATABASE, REDIS = f"{NETWORK}.1", f"{NETWORK}.10", f"{NETWORK}.20"
 BRIDGE = "beacon0"
 PORT = 8000
 PASSWORD = "only-for-this-benchmark"  # noqa: S105
-LONGEST = 240.0  # seconds until all runs of a stage have ended
+MAX_SECONDS = 240.0  # seconds until all runs of a stage have ended
 ATTEMPT = 6.0  # seconds that the proxy waits for an answer
 GIVES_UP = 90.0  # seconds until a client calls its request failed
 T = TypeVar("T")
@@ -431,7 +431,7 @@ class Story:
         raise SystemExit("No run was in progress on worker2 or worker3.")
 
     def _until_ended(self, runs: Sequence[Any], began: float) -> float:
-        while time.monotonic() - began < LONGEST:
+        while time.monotonic() - began < MAX_SECONDS:
             if not asked(lambda: any(run.is_unfinished for run in self._rows(runs))):
                 break
             time.sleep(0.3)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
 
-MOST = 2 + 12
+MAX = 2 + 12
 MORE = {
     # Two times two recalls: rules and summaries, and observations of the topic and of all.
     "context topic": 38,
@@ -66,7 +66,7 @@ def _measure(found: dict[str, str], words: list[str]) -> int:
             print(f"--- {name}", *queries, sep="\n")
     for row in sorted(rows, reverse=True):
         print(f"{row[0]:>4}  {row[1]}  {row[2]:<40} {row[3][:80]}")
-    return int(any(row[0] > MORE.get(row[2], MOST) for row in rows))
+    return int(any(row[0] > MORE.get(row[2], MAX) for row in rows))
 
 
 def _ask(client: Any, path: str) -> tuple[int, list[str]]:

@@ -41,7 +41,9 @@ class Space:
         from memory.models import Embedding, Note, accounts
         from memory.services.search import embedding
 
-        accounts.FIRST_ROWS[:] = []  # the notes of this owner are only those of the collection
+        accounts.ON_ACCOUNT_CREATE[
+            :
+        ] = []  # the notes of this owner are only those of the collection
         self.owner = get_user_model().objects.create_user(uuid.uuid4().hex)
         self.ids = {doc["id"]: uuid.uuid4() for doc in docs}
         self.names = {pk: name for name, pk in self.ids.items()}
@@ -60,12 +62,14 @@ class Space:
         for doc in docs:
             if heir := doc.get("superseded_by"):
                 Note.objects.filter(pk=self.ids[doc["id"]]).update(superseded_by=self.ids[heir])
-        Note.follow(Note.objects.of(self.owner).exclude(superseded_by=None))
+        Note.follow(Note.objects.for_user(self.owner).exclude(superseded_by=None))
         if with_vectors:
             embedding.process_due(seconds=24 * 3600)
         self.vectors = {
             self.names[pk]: values
-            for pk, values in Embedding.objects.of(self.owner).values_list("object_id", "values")
+            for pk, values in Embedding.objects.for_user(self.owner).values_list(
+                "object_id", "values"
+            )
         }
 
 

@@ -636,7 +636,7 @@ register(
 )
 register(memory.SourceRule, "owner act created", filters="act", search="owner__username")
 register(
-    memory.BulkAct,
+    memory.BulkAction,
     "owner page act state done total created",
     filters="state page act",
     search="owner__username",

@@ -38,8 +38,8 @@ class MemoryConfig(AppConfig):
             contradictions.close_edited,
         ]
         remembered.Remembered.BEFORE_PURGE.append(traces.prepare)
-        accounts.FIRST_ROWS += [identity.make_first_notes, reading.make_first_files]
-        accounts.LAST_ACTS += [
+        accounts.ON_ACCOUNT_CREATE += [identity.make_first_notes, reading.make_first_files]
+        accounts.ON_ACCOUNT_DELETE += [
             topic_memory.delete_copies,
             jobs.forget_owner,
             mirror_disk.forget,

@@ -200,7 +200,7 @@ def embed_due() -> None:
 @shared_task(acks_late=True)
 def run_bulk_action(pk: str) -> None:
     """Do a bulk action, or continue it; safe to deliver twice."""
-    bulk.run_bulk_act(pk)
+    bulk.run_bulk_action(pk)
     analyze_changed()
 
 

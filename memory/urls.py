@@ -79,7 +79,7 @@ _settings = [
     path("settings/profile/", accounts_views.profile, name="profile"),
     path("settings/persona/", identity.persona, name="persona"),
     path("settings/soul/", identity.soul, name="soul"),
-    path("settings/soul/<uuid:pk>/bring-back/", identity.soul_restore, name="soul-bring-back"),
+    path("settings/soul/<uuid:pk>/bring-back/", identity.soul_restore, name="soul-restore"),
     path("settings/sign-ins/", accounts_views.sign_in_list, name="sign-ins"),
     path(
         "settings/sign-ins/end-others/",
@@ -198,13 +198,13 @@ _ANSWER = "ask/answers/<int:pk>/"
 _ask = [
     path("ask/", chat.ask, name="ask"),
     path(_ASK_ONE, chat.session, name="session"),
-    path(_ASK_ONE + "say/", chat.session_send, name="session-say"),
+    path(_ASK_ONE + "say/", chat.session_send, name="session-send"),
     path(_ASK_ONE + "end/", chat.session_end, name="session-end"),
     path(_ASK_ONE + "rename/", chat.session_rename, name="session-rename"),
-    path(_ASK_ONE + "left/", chat.session_left, name="session-left"),
+    path(_ASK_ONE + "left/", chat.session_left, name="session-saved"),
     path(_ANSWER, chat.message, name="message"),
     path(_ANSWER + "stop/", chat.message_stop, name="message-stop"),
-    path(_ANSWER + "again/", chat.message_again, name="message-again"),
+    path(_ANSWER + "again/", chat.message_again, name="message-retry"),
 ]
 
 # --- content store ---
@@ -354,9 +354,9 @@ _review = [
     path("review/<uuid:pk>/accept/", review_views.proposal_accept, name="proposal-accept"),
     path("review/<uuid:pk>/reject/", review_views.proposal_reject, name="proposal-reject"),
     path("conflicts/keep-both/", conflicts.conflicts_bulk, name="conflicts-bulk"),
-    path("conflicts/look/", conflicts.conflicts_scan, name="conflicts-look"),
+    path("conflicts/look/", conflicts.conflicts_scan, name="conflicts-scan"),
     path("conflicts/<uuid:pk>/", conflicts.conflict, name="conflict"),
-    path("conflicts/<uuid:pk>/settle/", conflicts.conflict_resolve, name="conflict-settle"),
+    path("conflicts/<uuid:pk>/settle/", conflicts.conflict_resolve, name="conflict-resolve"),
 ]
 
 

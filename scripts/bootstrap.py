@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
-LEAST = (3, 11)
+MIN = (3, 11)
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MAC_CHROMIUMS = (
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
@@ -88,14 +88,14 @@ def main(arguments: list[str]) -> None:
 
 def need_python() -> None:
     """Become a Python that is new enough, or say that there is none."""
-    if sys.version_info >= LEAST:
+    if sys.version_info >= MIN:
         return
     for name in ("python3.14", "python3.13", "python3.12", "python3.11"):
         if shutil.which(name):
             os.execvp(name, [name, __file__, *sys.argv[1:]])
     sys.exit(
         "Beacon needs Python {}.{} or later, but this is {}. Install one, or set it: "
-        "make up PYTHON=/path/to/python3".format(*LEAST, sys.version.split()[0])
+        "make up PYTHON=/path/to/python3".format(*MIN, sys.version.split()[0])
     )
 
 

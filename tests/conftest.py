@@ -225,7 +225,7 @@ def _suits_tests() -> None:
     # Tests sign in far more often in a minute, from one address, than people do.
     settings.BEACON_SIGN_INS_PER_MINUTE = 100_000
     # No worker takes tests' messages, so a test can always start another run.
-    celery.MOST_WAITING = 1_000_000
+    celery.MAX_WAITING = 1_000_000
     # A run within a test's transaction has no beat: another connection would not see its row.
     # On a crowded machine a run takes longer than a beat of ten seconds.
     leased_jobs.BEAT_SECONDS = 300.0

@@ -30,7 +30,7 @@ def keep(name: str, create: Callable[[], Any]) -> None:
     The database's function `copy_NAME` inserts them for a new user ID and with new UUIDs. Other
     keys stay: the sequences are past them.
     """
-    _made_by[name] = create, list(accounts.FIRST_ROWS)
+    _made_by[name] = create, list(accounts.ON_ACCOUNT_CREATE)
     with transaction.atomic(), connection.cursor() as cursor:
         all_tables = map(sql.Identifier, connection.introspection.table_names(cursor))
         empty = [table for table in all_tables if _is_empty(cursor, table)]
@@ -73,7 +73,7 @@ def copied(name: str) -> Any:
     A test that wants other first rows, or memory files on disk, gets a user that is really created.
     """
     create, first_rows = _made_by[name]
-    if first_rows != accounts.FIRST_ROWS or settings.BEACON_MIRROR_DIR:
+    if first_rows != accounts.ON_ACCOUNT_CREATE or settings.BEACON_MIRROR_DIR:
         return create()
     with connection.cursor() as cursor:
         new_key = "nextval(pg_get_serial_sequence('memory_user', 'id'))"

@@ -26,7 +26,7 @@ logger = structlog.get_logger(__name__)
 # The tick runs every 15 s. With 40 s, a job whose message was lost with Redis starts within a minute
 # of Redis's return. With 60 s, we measured 66. An extra message does no harm.
 WAKE_AGAIN = timedelta(seconds=40)
-MOST_SENT = 200  # messages per tick and kind of job
+MAX_SENT = 200  # messages per tick and kind of job
 BEAT_SECONDS = 10.0  # so a worker may miss three of them within a lease
 
 
@@ -134,7 +134,7 @@ class LeasedJobQuerySet(models.QuerySet[Any]):
         ):  # nearly always, and much cheaper than the statements below
             return 0
         freed = self.lost().exclude(self._crashed_too_often())
-        done = freed.update(**self._crash(), **self.model.waiting_again())
+        done = freed.update(**self._crash(), **self.model.requeue_fields())
         crashed = self.lost().filter(self._crashed_too_often())
         for job in crashed.select_related(*self.model.RELATED):
             about = {"job": job._meta.label_lower, "pk": str(job.pk)}
@@ -159,7 +159,7 @@ class LeasedJobQuerySet(models.QuerySet[Any]):
         job = self.model
         quiet = Q(nudged_at=None) | Q(nudged_at__lt=Now() - WAKE_AGAIN)
         waiting = self.due().filter(quiet).order_by("pk").values_list("pk", flat=True)
-        keys = list(waiting[:MOST_SENT])
+        keys = list(waiting[:MAX_SENT])
         if keys and job.BROKER.is_full(job.QUEUE):
             logger.warning("queue is full because no worker takes messages", queue=job.QUEUE)
             return 0
@@ -199,7 +199,7 @@ class LeasedJob(models.Model):
     LEASE: ClassVar[timedelta] = timedelta(seconds=45)  # renewed every BEAT_SECONDS
     MAX_CRASHES: ClassVar[int] = 3  # else a job that crashes its worker would do so forever
     RETRY_SECONDS: ClassVar[tuple[int, ...]] = ()
-    LONGEST_RETRY: ClassVar[float] = 600.0  # seconds, if a service asks for a later retry
+    MAX_RETRY: ClassVar[float] = 600.0  # seconds, if a service asks for a later retry
     RELATED: ClassVar[tuple[str, ...]]  # what is loaded together with a claimed job
     TASK: ClassVar[str]
     QUEUE: ClassVar[str]
@@ -256,7 +256,7 @@ class LeasedJob(models.Model):
 
     def release(self, **fields: Any) -> bool:
         """Let any worker continue the job. Return False if this worker no longer holds it."""
-        return bool(self.held().update(**self.waiting_again() | fields))
+        return bool(self.held().update(**self.requeue_fields() | fields))
 
     @property
     def is_unfinished(self) -> bool:
@@ -275,12 +275,12 @@ class LeasedJob(models.Model):
 
         Call it only if `may_retry`. Returns False if this worker no longer holds the job.
         """
-        wait = min(after or self.RETRY_SECONDS[self.tries], self.LONGEST_RETRY)
+        wait = min(after or self.RETRY_SECONDS[self.tries], self.MAX_RETRY)
         later = Now() + timedelta(seconds=wait)
         return self.release(not_before=later, tries=F("tries") + 1, **fields)
 
     @classmethod
-    def waiting_again(cls) -> dict[str, Any]:
+    def requeue_fields(cls) -> dict[str, Any]:
         """Return the fields of a job that waits for a worker again."""
         ready = {"not_before": Now(), "lease_until": None, "nudged_at": None}
         return {cls.STATE: cls.WAITING} | ready | cls.RELEASED

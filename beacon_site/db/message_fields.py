@@ -68,7 +68,7 @@ def containing(rows: models.QuerySet[Any], name: str) -> Callable[[str], Q]:
 
 def with_words(rows: Rows, words: str, *fields: str) -> Rows:
     """Keep the rows that have each of the words in one of these fields."""
-    messages = {one.name for one in rows.model._meta.fields if isinstance(one, MessageField)}
+    messages = {field.name for field in rows.model._meta.fields if isinstance(field, MessageField)}
     conditions = {name: containing(rows, name) for name in messages.intersection(fields)}
     for word in words.split():
         anywhere = Q()

@@ -24,7 +24,7 @@ START_DIFFERENCE = 60.0
 LARGE = 8e9  # bytes; a machine with more memory gets larger buffers
 # With a million notes, a search takes a fifth less time if the index stays in the buffers. But
 # Postgres uses 20 MB of memory for each GB of buffers, even if they are empty.
-BUFFERS_SHARE, MOST_BUFFERS = 16, 2_000  # the share of the memory; MB
+BUFFERS_SHARE, MAX_BUFFERS = 16, 2_000  # the share of the memory; MB
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 INITDB = ("-N", "-U", ROLE, "-E", "UTF8", "-A", "scram-sha-256")
 LOCALES = (
@@ -261,7 +261,7 @@ def _frugal(cluster: Path) -> dict[str, str]:
     if int(version.partition(".")[0]) >= 18:
         options["io_method"] = "'sync'"  # without three processes that read ahead
     if processes.memory_bytes() > LARGE:
-        buffers = min(MOST_BUFFERS, int(processes.memory_bytes() / BUFFERS_SHARE / 1e6))
+        buffers = min(MAX_BUFFERS, int(processes.memory_bytes() / BUFFERS_SHARE / 1e6))
         options["shared_buffers"] = f"'{buffers}MB'"
     if processes.memory_bytes() < processes.SMALL:
         options |= {"shared_buffers": "'32MB'", "max_parallel_workers_per_gather": "0"}

@@ -95,7 +95,7 @@ def _lock(descriptor: int) -> bool:
 
 KIND, FORMAT = "beacon backup", 2
 MANIFEST, SIGNATURE, DATABASE, FILES = "manifest.json", "manifest.hmac", "database.dump", "files/"
-LARGEST_MANIFEST = 16 * 1024 * 1024
+MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 CHUNK = 1024 * 1024
 LOCK_SECONDS = 20  # how long a restore waits for another connection to release a table
 # Tables that are restored empty, and why.
@@ -369,7 +369,7 @@ def _damaged(why: object) -> BackupError:
 def _manifest_bytes(archive: zipfile.ZipFile) -> bytes:
     if MANIFEST not in archive.namelist():
         raise _damaged(_("the manifest is missing"))
-    if archive.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
+    if archive.getinfo(MANIFEST).file_size > MAX_MANIFEST_BYTES:
         raise _damaged(_("the manifest is too large"))
     return archive.read(MANIFEST)
 

@@ -42,7 +42,7 @@ MODULES = (
 KILLED_FIRST = 200  # thousandths of the memory that these seem to use, if it runs out
 # The launcher handles these in its own way.
 OWN_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
-MALLOPT_ARENA_MAX, MOST_ARENAS = -8, 2  # glibc's constant, and as in runner.ONE_HEAP
+MALLOPT_ARENA_MAX, MAX_ARENAS = -8, 2  # glibc's constant, and as in runner.ONE_HEAP
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def finish_loading() -> None:
     import_module("beacon_site.wsgi")
     _compile_patterns()
     with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(MALLOPT_ARENA_MAX, MOST_ARENAS)
+        ctypes.CDLL(None).mallopt(MALLOPT_ARENA_MAX, MAX_ARENAS)
     processes.give_back_memory()  # 13 MB if Python compiled what it loaded
     gc.freeze()  # the collector then doesn't scan shared objects, so their memory isn't copied
     gc.enable()

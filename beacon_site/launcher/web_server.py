@@ -30,12 +30,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 from django.conf import settings
 from django.core.checks.urls import check_url_config
 
-LONGEST = 128 * 1024
+MAX_LENGTH = 128 * 1024
 COUNTS = "beacon-counts-"
 
-message.MAX_REQUEST_LINE = LONGEST
-limit_request_line = LONGEST - 1
-limit_request_field_size = LONGEST  # Referer and HX-Current-URL repeat the URL
+message.MAX_REQUEST_LINE = MAX_LENGTH
+limit_request_line = MAX_LENGTH - 1
+limit_request_field_size = MAX_LENGTH  # Referer and HX-Current-URL repeat the URL
 logconfig_dict = settings.LOGGING
 
 

@@ -15,7 +15,7 @@ from beacon_site.net.http import scrub
 from beacon_site.net.mail import DeliveryUncertain
 from beacon_site.text.messages import gettext as _
 
-MOST_BODY = 8_000  # characters; most services cut earlier
+MAX_BODY = 8_000  # characters; most services cut earlier
 SECONDS = 45.0  # for all of a service's requests
 MEMORY_LIMIT = 256 * MIB  # Apprise keeps an answer whole, and a person can name the server
 COMMAND = (sys.executable, "-m", "beacon_site.net.apprise_child")
@@ -46,7 +46,7 @@ def send(url: str, *, title: str, body: str, anywhere: bool) -> str:
     Raises ProviderRejected for a URL that can't be used, ProviderUnavailable if sending failed, and
     DeliveryUncertain if the process was stopped while sending.
     """
-    asked = {"url": url, "title": title, "body": body[:MOST_BODY], "anywhere": anywhere}
+    asked = {"url": url, "title": title, "body": body[:MAX_BODY], "anywhere": anywhere}
     try:
         answer = _child(asked)
     except ChildFailed as exc:
@@ -80,18 +80,18 @@ def _child(asked: dict[str, Any]) -> dict[str, Any]:
 
 def _broke_off(reason: str, place: str) -> str:
     if reason == "slow":
-        said = _(
+        message = _(
             "%(place)s didn’t respond within %(seconds)d seconds. The message may have arrived, so Beacon won’t send it again."
         )
     elif reason == "memory":
-        said = _(
+        message = _(
             "%(place)s sent too much data, so Beacon stopped reading. The message may have arrived, so Beacon won’t send it again. Check the channel’s URL."
         )
     else:
-        said = _(
+        message = _(
             "Apprise crashed while sending to %(place)s. The message may have arrived, so Beacon won’t send it again."
         )
-    return said % {"place": place, "seconds": SECONDS}
+    return message % {"place": place, "seconds": SECONDS}
 
 
 def _problem(answer: dict[str, Any]) -> str:

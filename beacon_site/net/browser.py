@@ -43,7 +43,7 @@ QUIET_SECONDS = 1.0  # without any request, after the page has loaded
 QUEUE_SECONDS = 90.0
 LOCK_FOLDER = Path(tempfile.gettempdir())
 MEMORY_LIMIT = 1536 * MIB  # of all processes, with shared memory divided among them
-LONGEST_MESSAGE = 24 * MIB
+MAX_MESSAGE_LENGTH = 24 * MIB
 CHECK_SECONDS = 0.2
 
 # These would search the local network, ask the vendor's servers, or go around the proxy.
@@ -440,8 +440,8 @@ class _Page:
             if not piece:
                 raise _Ended
             self._buffer += piece
-            if len(self._buffer) > LONGEST_MESSAGE:
-                raise too_large(LONGEST_MESSAGE)
+            if len(self._buffer) > MAX_MESSAGE_LENGTH:
+                raise too_large(MAX_MESSAGE_LENGTH)
         raw = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         try:

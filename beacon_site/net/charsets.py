@@ -131,8 +131,8 @@ def _unmarked_utf16(content: bytes, declared: str) -> str:
 
 
 def _declared_within(content: bytes) -> str:
-    found = DECLARATION.search(content[:DECLARED_WITHIN])
-    return found.group(1).decode("ascii", "replace") if found else ""
+    match = DECLARATION.search(content[:DECLARED_WITHIN])
+    return match.group(1).decode("ascii", "replace") if match else ""
 
 
 def _detected(content: bytes) -> str:

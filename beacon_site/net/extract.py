@@ -519,7 +519,7 @@ def explain(trouble: str) -> str:
 # `extract_html.text_of_part`, in the child process.
 
 
-LONGEST_PART = 300  # characters of a selector or a heading
+MAX_PART_LENGTH = 300  # characters of a selector or a heading
 _PART = re.compile(r"(css|heading)\s*:\s*(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -540,21 +540,21 @@ class PagePart:
 
 def part_from(text: str) -> PagePart:
     """Return the part that a text describes. Raises InvalidPart."""
-    found = _PART.fullmatch(text.strip())
-    if found is None:
+    match = _PART.fullmatch(text.strip())
+    if match is None:
         raise InvalidPart(
             _(
                 "“%(text)s” isn’t valid here. Enter a CSS selector such as “css: main .prices”, or a heading such as “heading: Pricing”."
             )
             % {"text": text.strip()[:80]}
         )
-    wanted = " ".join(found[2].split())
-    if len(wanted) > LONGEST_PART:
+    wanted = " ".join(match[2].split())
+    if len(wanted) > MAX_PART_LENGTH:
         raise InvalidPart(
             _("Use at most %(most)d characters to specify part of a page (currently %(count)d).")
-            % {"most": LONGEST_PART, "count": len(wanted)}
+            % {"most": MAX_PART_LENGTH, "count": len(wanted)}
         )
-    if found[1].lower() == "css":
+    if match[1].lower() == "css":
         _check_selector(wanted)
         return PagePart("css", wanted)
     if not any(map(str.isalnum, wanted)):

@@ -21,9 +21,9 @@ from beacon_site.net.extract_html import READER_ERRORS, HostileMarkup, read_html
 from beacon_site.net.reflow import join_hard_wraps, split_front_matter
 from beacon_site.text.line_formats import has_own_lines
 
-MOST_ENTRIES = 500  # the first ones of a feed
-LONGEST_TEXT = 20_000  # characters of one field
-MOST_LINKS = 5
+MAX_ENTRIES = 500  # the first ones of a feed
+MAX_TEXT_LENGTH = 20_000  # characters of one field
+MAX_LINKS = 5
 _FRONT_TITLE = re.compile(r"^title:(.{1,400})$", re.MULTILINE)
 
 
@@ -40,7 +40,7 @@ def read_feed(content: bytes, url: str) -> dict[str, Any]:
         "version": str(parsed.get("version") or ""),
         "total": _text(parsed.feed.get("opensearch_totalresults")),
         "start": _text(parsed.feed.get("opensearch_startindex")),
-        "entries": [_entry(entry) for entry in parsed.entries[:MOST_ENTRIES]],
+        "entries": [_entry(entry) for entry in parsed.entries[:MAX_ENTRIES]],
     }
 
 
@@ -49,7 +49,7 @@ def _entry(entry: Any) -> dict[str, Any]:
     links = [entry.get("link"), *(link.get("href") for link in entry.get("links", []))]
     return {
         "title": _text(entry.get("title")),
-        "links": [_text(link) for link in links if link][:MOST_LINKS],
+        "links": [_text(link) for link in links if link][:MAX_LINKS],
         "id": _text(entry.get("id")),
         "text": _text(entry.get("summary") or content[0].get("value")),
         "day": _day(entry),
@@ -58,7 +58,7 @@ def _entry(entry: Any) -> dict[str, Any]:
 
 def _text(value: object) -> str:
     """Return a text of limited length that can be encoded as UTF-8."""
-    text = value[:LONGEST_TEXT] if isinstance(value, str) else ""
+    text = value[:MAX_TEXT_LENGTH] if isinstance(value, str) else ""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -21,7 +21,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from beacon_site.net import html_blocks
 from beacon_site.net.reflow import join_wide_lines
-from beacon_site.text.tables import MOST_ADDED_CELLS, Cell, grid
+from beacon_site.text.tables import MAX_ADDED_CELLS, Cell, grid
 
 MAX_ATTRIBUTES = 200
 MAX_LEVELS = 500
@@ -29,14 +29,14 @@ MAX_LEVELS = 500
 FEW_CHARACTERS = 200
 # With more tags, trafilatura would take too long.
 MANY_TAGS = 30_000
-MOST_MATCHES = 1_000  # elements that a selector finds
-LEAST_PARAGRAPH = 40  # characters of one that isn't elsewhere on the page by chance
+MAX_MATCHES = 1_000  # elements that a selector finds
+MIN_PARAGRAPH = 40  # characters of one that isn't elsewhere on the page by chance
 LAYOUT = re.compile(r"[\W_]+")
 NEARLY_ALL = 0.9
-MOST_MAIN = 3  # elements that a page may mark as its main part
-MOST_DEPTH = 30  # levels below a page's body at which its main part begins
-MOST_COMPARED = 60  # paragraphs to find in a part of the page
-MOST_KNOWN = 0.7  # share of the paragraphs that trafilatura found which the main part has
+MAX_MAIN = 3  # elements that a page may mark as its main part
+MAX_DEPTH = 30  # levels below a page's body at which its main part begins
+MAX_COMPARED = 60  # paragraphs to find in a part of the page
+MAX_KNOWN = 0.7  # share of the paragraphs that trafilatura found which the main part has
 # Exceptions of readers on broken markup.  Any other ends the child, and only this page is lost.
 READER_ERRORS = (
     ValueError,
@@ -85,9 +85,9 @@ def count_tags(html: str) -> int:
     """
     depth = position = tags = 0
     begun: Counter[str] = Counter()
-    while found := TAG.search(html, position):
-        comment, closing, name = found.groups()
-        position = found.end()
+    while match := TAG.search(html, position):
+        comment, closing, name = match.groups()
+        position = match.end()
         if comment:
             position = _behind(html, "-->", position)
             continue
@@ -127,9 +127,9 @@ _RAW_END = {name: re.compile(rf"</{name}[\s/>]", re.IGNORECASE) for name in RAW}
 def _tag_end(html: str, position: int) -> tuple[int, int, bool]:
     """Return where the tag ends, its number of attributes, and whether it closes itself."""
     attributes = 0
-    while attributes <= MAX_ATTRIBUTES and (found := ATTRIBUTE.match(html, position)):
+    while attributes <= MAX_ATTRIBUTES and (match := ATTRIBUTE.match(html, position)):
         attributes += 1
-        position = found.end()
+        position = match.end()
     end = html.find(">", position)
     end = len(html) if end < 0 else end
     return end + 1, attributes, html[end - 1 : end] == "/"
@@ -200,8 +200,8 @@ def _with_outline(lines: Sequence[str], tree: Any) -> str:
     Without a marked main part, these are the blocks from the first paragraph to the last one. What
     is before and after them is often a menu.
     """
-    paragraphs = [line for line in lines if len(line) >= LEAST_PARAGRAPH]
-    sample = [*paragraphs[:: 1 + len(paragraphs) // MOST_COMPARED], *paragraphs[-1:]]
+    paragraphs = [line for line in lines if len(line) >= MIN_PARAGRAPH]
+    sample = [*paragraphs[:: 1 + len(paragraphs) // MAX_COMPARED], *paragraphs[-1:]]
     known = [_squeezed(one) for one in sample]
     body = tree.find(".//body")
     size = 0 if known or body is None else len(_squeezed("".join(body.itertext())))
@@ -213,7 +213,7 @@ def _with_outline(lines: Sequence[str], tree: Any) -> str:
         share = _share_in(said, known) if known else len(said) / max(size, 1)
         if share >= NEARLY_ALL:
             return text
-        if share >= MOST_KNOWN:
+        if share >= MAX_KNOWN:
             good_enough = good_enough or text
     if good_enough or body is None:
         return good_enough
@@ -237,7 +237,7 @@ def _with_outline(lines: Sequence[str], tree: Any) -> str:
 def _around(body: Any, known: Sequence[str]) -> Any:
     """Return the smallest element that has nearly all of these paragraphs."""
     main = body
-    for _level in range(MOST_DEPTH if known else 0):
+    for _level in range(MAX_DEPTH if known else 0):
         inside = (child for child in main if isinstance(child.tag, str))
         holding = (child for child in inside if _has_nearly_all(child, known))
         if (child := next(holding, None)) is None:
@@ -252,15 +252,15 @@ def _has_nearly_all(element: Any, known: Sequence[str]) -> bool:
     return is_enough and _share_in(said, known) >= NEARLY_ALL
 
 
-def _share_in(said: str, known: Sequence[str]) -> float:
-    return sum(one in said for one in known) / len(known)
+def _share_in(text: str, known: Sequence[str]) -> float:
+    return sum(one in text for one in known) / len(known)
 
 
 def _main_parts(tree: Any) -> Iterator[Any]:
     """The elements that a page marks as its main part, the most exact one first."""
     articles = tree.findall(".//article")
     found = articles if len(articles) == 1 else []
-    yield from [*found, *tree.iterfind(".//main"), *tree.iterfind(".//*[@role='main']")][:MOST_MAIN]
+    yield from [*found, *tree.iterfind(".//main"), *tree.iterfind(".//*[@role='main']")][:MAX_MAIN]
 
 
 def _without_menus(blocks: Sequence[html_blocks.Block]) -> list[html_blocks.Block]:
@@ -298,7 +298,7 @@ def _parsed(html: str, shown: Sequence[str] = ()) -> Any:
         tree = lxml.html.document_fromstring(html.encode(errors="replace"), parser=DEEP)
     if (body := tree.find(".//body")) is not None:
         html_blocks.remove_unseen(body, shown)
-    left = MOST_ADDED_CELLS
+    left = MAX_ADDED_CELLS
     for table in tree.iter("table"):
         left = _fill_rows(table, left)
     for cell in tree.iter("td", "th"):  # otherwise trafilatura would add cells for these spans
@@ -369,7 +369,7 @@ def text_of_part(tree: LexborHTMLParser, kind: str, wanted: str) -> str:
 
 def _by_selector(body: LexborNode, selector: str) -> str:
     try:
-        matches = body.css(selector)[:MOST_MATCHES]
+        matches = body.css(selector)[:MAX_MATCHES]
     except (SelectolaxError, ValueError):
         return ""
     found = {node.mem_id for node in matches}

@@ -30,14 +30,14 @@ from beacon_site.net.extract_html import (
     count_tags,
 )
 
-MOST_PARTS = 5_000  # files in a zip
-MOST_PART = 16 * 1024 * 1024  # bytes of one, unpacked
-MOST_UNPACKED = 64 * 1024 * 1024  # bytes of all that are read
-MOST_CHARACTERS = 1_000_000
-MOST_ROWS = 10_000
-MOST_COLUMNS = 100
-LONGEST_HEADER = 4_000  # characters of an email's header
-LONGEST_CELL = 32_767  # characters, as in Excel
+MAX_PARTS = 5_000  # files in a zip
+MAX_PART = 16 * 1024 * 1024  # bytes of one, unpacked
+MAX_UNPACKED = 64 * 1024 * 1024  # bytes of all that are read
+MAX_CHARACTERS = 1_000_000
+MAX_ROWS = 10_000
+MAX_COLUMNS = 100
+MAX_HEADER_LENGTH = 4_000  # characters of an email's header
+MAX_CELL_LENGTH = 32_767  # characters, as in Excel
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -66,7 +66,7 @@ def kind_of_zip(content: bytes) -> str:
     """Return the media type of a zip file by the files in it, or ""."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
-            names = set(packed.namelist()[:MOST_PARTS])
+            names = set(packed.namelist()[:MAX_PARTS])
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
         return ""
     if "META-INF/container.xml" in names:
@@ -116,19 +116,19 @@ class _Package:
     def __init__(self, content: bytes) -> None:
         self.zip = zipfile.ZipFile(io.BytesIO(content))
         entries = self.zip.infolist()
-        if len(entries) > MOST_PARTS:
+        if len(entries) > MAX_PARTS:
             raise Unreadable("bomb")
         if any(entry.flag_bits & 1 for entry in entries):
             raise Unreadable("protected")
         self.names = {entry.filename.lower(): entry for entry in entries}
-        self.left = MOST_UNPACKED
+        self.left = MAX_UNPACKED
 
     def part(self, name: str) -> bytes | None:
         """Return a part's bytes, or None if it's missing. Raises Unreadable beyond the limits."""
         entry = self.names.get(name.lstrip("/").lower())
         if entry is None:
             return None
-        most = min(MOST_PART, self.left)
+        most = min(MAX_PART, self.left)
         with self.zip.open(entry) as stream:
             content = stream.read(most + 1)
         if len(content) > most:
@@ -174,9 +174,9 @@ def _parser() -> etree.XMLParser:
 
 
 def _day(text: str) -> str | None:
-    found = re.match(r"(\d{4})-(\d\d)-(\d\d)", text.strip())
+    match = re.match(r"(\d{4})-(\d\d)-(\d\d)", text.strip())
     try:
-        day = date(*map(int, found.groups())) if found else None
+        day = date(*map(int, match.groups())) if match else None
     except ValueError:
         day = None
     return day.isoformat() if day and date(1980, 1, 2) < day <= date.today() else None
@@ -192,7 +192,7 @@ def _joined(blocks: Iterable[str]) -> str:
         is_item = block.lstrip().startswith("- ") and parts and parts[-1].lstrip().startswith("- ")
         parts += ["\n" if is_item else "\n\n", block] if parts else [block]
         size += len(block)
-        if size > MOST_CHARACTERS:
+        if size > MAX_CHARACTERS:
             break
     return "".join(parts)
 
@@ -365,7 +365,7 @@ def _xlsx(content: bytes) -> tuple[str, str, str | None]:
     texts, dates = _shared_texts(package), _date_styles(package)
     targets = package.targets("xl/workbook.xml")
     blocks: list[str] = []
-    left = MOST_CHARACTERS
+    left = MAX_CHARACTERS
     for sheet in root.iter(f"{_S}sheet"):
         if left < 0:
             break
@@ -373,7 +373,7 @@ def _xlsx(content: bytes) -> tuple[str, str, str | None]:
         if page is None or sheet.get("state") in ("hidden", "veryHidden"):
             continue
         rows: list[list[str]] = []
-        for row in islice(page.iter(f"{_S}row"), MOST_ROWS):
+        for row in islice(page.iter(f"{_S}row"), MAX_ROWS):
             rows.append(_cells(row, texts, dates, is_1904=is_1904))
             # Cells share their texts, so a small file can have a table of many gigabytes.
             left -= sum(map(len, rows[-1]))
@@ -394,7 +394,7 @@ def _shared_texts(package: _Package) -> list[str]:
 def _cell_text(element: Any) -> str:
     """Return a cell's text without the readings above its characters (rPh)."""
     parts = (one.text or "" for one in element.iter(f"{_S}t") if one.getparent().tag != f"{_S}rPh")
-    return _one_line("".join(parts))[:LONGEST_CELL]
+    return _one_line("".join(parts))[:MAX_CELL_LENGTH]
 
 
 def _date_styles(package: _Package) -> dict[int, bool]:
@@ -424,7 +424,7 @@ def _cells(row: Any, texts: list[str], dates: dict[int, bool], *, is_1904: bool)
     cells: list[str] = []
     for cell in row.iterchildren(f"{_S}c"):
         place = _column(cell.get("r", "")) or len(cells)
-        if place >= MOST_COLUMNS:
+        if place >= MAX_COLUMNS:
             break
         cells += [""] * (place - len(cells))
         cells.append(_cell(cell, texts, dates, is_1904=is_1904))
@@ -499,7 +499,7 @@ def _epub(content: bytes) -> tuple[str, str, str | None]:
         chapter = package.part(posixpath.normpath(posixpath.join(folder, href))) if href else None
         if chapter:
             blocks.append(_chapter(chapter))
-        if sum(map(len, blocks)) > MOST_CHARACTERS:
+        if sum(map(len, blocks)) > MAX_CHARACTERS:
             break
     title = _one_line(book.findtext(f".//{_DC}title") or "")
     return _joined(blocks), title, _day(book.findtext(f".//{_DC}date") or "")
@@ -519,10 +519,10 @@ def _eml(content: bytes) -> tuple[str, str, str | None]:
     if not isinstance(message, EmailMessage):
         raise Unreadable("damaged")
     # Parsing takes quadratic time, and only the beginning is worth reading.
-    long = {name for name, value in message.raw_items() if len(str(value)) > LONGEST_HEADER}
+    long = {name for name, value in message.raw_items() if len(str(value)) > MAX_HEADER_LENGTH}
     for name in long:
         message.replace_header(
-            name, _one_line(str(dict(message.raw_items())[name]))[:LONGEST_HEADER]
+            name, _one_line(str(dict(message.raw_items())[name]))[:MAX_HEADER_LENGTH]
         )
     if not (message["From"] or message["Subject"]):
         raise Unreadable("damaged")

@@ -375,7 +375,7 @@ def _host(url: str) -> str:
 
 # --- error pages, sign-in forms and CAPTCHAs ---
 
-_LONGEST = 1_500  # characters; a longer text is a real page
+_MAX_LENGTH = 1_500  # characters; a longer text is a real page
 _LEAD = 400  # characters that show what it is
 
 _CHALLENGE = re.compile(
@@ -412,7 +412,7 @@ def reason_against(title: str, text: str) -> str:
     Only short texts are checked, because an article about CAPTCHAs is a normal page.
     """
     said = " ".join(text.split())
-    if len(said) > _LONGEST:
+    if len(said) > _MAX_LENGTH:
         return ""
     lead = said[:_LEAD]
     kind = next((kind for pattern, kind in _TITLES if pattern.match(title.strip())), "")

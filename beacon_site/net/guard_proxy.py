@@ -22,10 +22,10 @@ from beacon_site.net.errors import ProviderError, ProviderRejected
 
 logger = structlog.get_logger(__name__)
 
-LONGEST_HEAD = 64 * 1024
+MAX_HEAD_LENGTH = 64 * 1024
 PIECE = 64 * 1024
-MOST_CONNECTIONS = 1_000  # of one page
-MOST_SENT = MIB  # by one page, through all connections
+MAX_CONNECTIONS = 1_000  # of one page
+MAX_SENT = MIB  # by one page, through all connections
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST"})
 # Never passed on: the proxy's own, cookies, and those that the proxy sets itself.
 _DROPPED = frozenset(
@@ -56,8 +56,8 @@ class SharedMeter(Meter):
         """Add bytes that the browser sends; raises ProviderRejected above the limit."""
         with self._lock:
             self._sent += sent
-            if self._sent > MOST_SENT:
-                raise too_large(MOST_SENT)
+            if self._sent > MAX_SENT:
+                raise too_large(MAX_SENT)
 
     @property
     def is_used_up(self) -> bool:
@@ -85,7 +85,7 @@ class GuardProxy:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self._open: set[socket.socket | httpcore.NetworkStream] = set()
         self._lock = threading.Lock()
-        self._left = MOST_CONNECTIONS
+        self._left = MAX_CONNECTIONS
         self._is_closed = False
         self.refused = 0  # requests that the guard refused
 
@@ -214,7 +214,7 @@ class GuardProxy:
         while piece := stream.read(PIECE):
             if has_head:
                 head += piece
-                if len(head) > LONGEST_HEAD:
+                if len(head) > MAX_HEAD_LENGTH:
                     raise _BadRequest
                 first, end, rest = head.partition(b"\r\n\r\n")
                 while end and first[9:10] == b"1":  # an interim answer, such as 103
@@ -245,7 +245,7 @@ def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
     received = b""
     while b"\r\n\r\n" not in received:
         piece = client.recv(PIECE)
-        if not piece or len(received) > LONGEST_HEAD:
+        if not piece or len(received) > MAX_HEAD_LENGTH:
             raise _BadRequest
         received += piece
     head, _end, rest = received.partition(b"\r\n\r\n")

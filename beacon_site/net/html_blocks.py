@@ -46,10 +46,10 @@ _LINK_TO_ITSELF = re.compile(r"\s*(?:[¶#§🔗]|link|permalink|edit)?\s*$", re.
 _PERMALINK = re.compile(r"\s*(?:¶|🔗|\s[#§]|\[edit\]|\[link\])\s*$")
 _FENCES = re.compile(r"`+")
 _FOOTNOTE = re.compile(r"\s*\[?\w{1,3}\]?\s*$")
-MOST_LINKED = 0.8  # share of an item's characters that are links, from which it is only a link
+MAX_LINKED = 0.8  # share of an item's characters that are links, from which it is only a link
 FEW_ITEMS = 4
-LONGEST_ALT = 20  # characters of what a badge says; longer texts describe a picture
-LONGEST_ITEM = 2_000  # characters of a list item that is one line
+MAX_ALT_LENGTH = 20  # characters of what a badge says; longer texts describe a picture
+MAX_ITEM_LENGTH = 2_000  # characters of a list item that is one line
 
 
 @dataclass
@@ -123,9 +123,9 @@ def _is_unseen(element: Any, holding: set[Any]) -> bool:
 
 def blocks_of(element: Any) -> list[Block]:
     """Return the blocks below an element, in order. `remove_unseen` comes first."""
-    found: list[Block] = []
-    _collect(element, found)
-    return found
+    results: list[Block] = []
+    _collect(element, results)
+    return results
 
 
 def _collect(element: Any, found: list[Block]) -> None:
@@ -223,7 +223,7 @@ def _add_list(listing: Any, found: list[Block]) -> None:
             total += 1
             linked += _is_only_link(item)
     if lines:
-        is_links = total >= FEW_ITEMS and linked >= MOST_LINKED * total
+        is_links = total >= FEW_ITEMS and linked >= MAX_LINKED * total
         found.append(Block("\n".join(lines), is_links))
 
 
@@ -234,7 +234,7 @@ def _is_section(item: Any) -> bool:
     length = 0
     for text in item.itertext():
         length += len(text)
-        if length > LONGEST_ITEM:
+        if length > MAX_ITEM_LENGTH:
             return True
     return False
 
@@ -270,7 +270,7 @@ def _own_parts(item: Any, indent: str, nested: list[str]) -> Iterator[str]:
 def _is_only_link(item: Any) -> bool:
     text = "".join("".join(item.itertext()).split())
     linked = sum(len("".join("".join(link.itertext()).split())) for link in item.iter("a"))
-    return linked >= MOST_LINKED * max(len(text), 1)
+    return linked >= MAX_LINKED * max(len(text), 1)
 
 
 def _add_terms(listing: Any, found: list[Block]) -> None:
@@ -374,6 +374,6 @@ def _cell(cell: Any) -> str:
     """Return the text of a cell, with what its badges and icons say."""
     said = [inline(cell), *(image.get("alt") or "" for image in cell.iter("img"))]
     text = " ".join(
-        " ".join(part for part in said if len(part) <= LONGEST_ALT or part is said[0]).split()
+        " ".join(part for part in said if len(part) <= MAX_ALT_LENGTH or part is said[0]).split()
     )
     return text.replace("|", "/")

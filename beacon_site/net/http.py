@@ -35,7 +35,7 @@ from beacon_site.text.messages import gettext as _
 MAX_BODY = 4 * 1024 * 1024  # bytes after inflating: a page of search results is 50 to 300 KB
 CONNECT_SECONDS = 5.0
 PATIENCE = 30.0  # seconds for one exchange, unless a service says otherwise
-LEAST_SECRET = 4  # characters; replacing shorter "keys" would garble messages
+MIN_SECRET = 4  # characters; replacing shorter "keys" would garble messages
 
 
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
@@ -63,7 +63,7 @@ def user_agent(contact: str = "") -> str:
 
 def scrub(text: str, secret: str) -> str:
     """Return `text` without `secret`, since services often repeat a key in their errors."""
-    if len(secret) < LEAST_SECRET:
+    if len(secret) < MIN_SECRET:
         return text
     return text.replace(secret, "[key]").replace(quote(secret, safe=""), "[key]")
 

@@ -23,14 +23,14 @@ from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnav
 from beacon_site.net.http import reason_of, scrub
 from beacon_site.text.messages import gettext as _
 
-MOST_KEPT = 50
+MAX_KEPT = 50
 
 
 class FolderBackend(BaseEmailBackend):
     """Writes each email to a file; the same Message-ID replaces the file."""
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
-        """Save the emails, and delete old ones beyond MOST_KEPT."""
+        """Save the emails, and delete old ones beyond MAX_KEPT."""
         folder = Path(settings.EMAIL_FILE_PATH)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for message in email_messages:
@@ -39,20 +39,20 @@ class FolderBackend(BaseEmailBackend):
             path = folder / f"{name}.eml"
             path.write_bytes(made.as_bytes())
             path.chmod(0o600)
-        for old in _files()[MOST_KEPT:]:
+        for old in _files()[MAX_KEPT:]:
             old.unlink(missing_ok=True)
         return len(email_messages)
 
 
 def _files() -> list[Path]:
     """Return the emails' files, newest first."""
-    found = []
+    results = []
     for path in Path(settings.EMAIL_FILE_PATH).glob("*.eml"):
         try:
-            found.append((path.stat().st_mtime, path))
+            results.append((path.stat().st_mtime, path))
         except FileNotFoundError:  # another process has just deleted it
             continue
-    return [path for _at, path in sorted(found, reverse=True)]
+    return [path for _at, path in sorted(results, reverse=True)]
 
 
 def last_mails() -> list[dict[str, Any]]:

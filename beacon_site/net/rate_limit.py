@@ -37,17 +37,17 @@ SLACK = 0.1  # additional seconds between two turns, since sleepers wake late
 LEASE = 60  # seconds after which a killed process's slot is free; no request takes longer
 POLL = 0.1  # seconds between two checks for a free slot
 
-_LONGEST_WAIT = ContextVar("longest wait for a turn", default=math.inf)
+_MAX_WAIT = ContextVar("longest wait for a turn", default=math.inf)
 
 
 @contextmanager
 def waiting_at_most(seconds: float) -> Iterator[None]:
     """Limit the wait for a turn in this block, when a person waits for the page."""
-    token = _LONGEST_WAIT.set(seconds)
+    token = _MAX_WAIT.set(seconds)
     try:
         yield
     finally:
-        _LONGEST_WAIT.reset(token)
+        _MAX_WAIT.reset(token)
 
 
 class Limiter:
@@ -74,7 +74,7 @@ class Limiter:
     @property
     def patience(self) -> float:
         """Return the longest wait for a turn, in seconds."""
-        return min(self._patience, _LONGEST_WAIT.get())
+        return min(self._patience, _MAX_WAIT.get())
 
     def covers(self, url: str) -> bool:
         host = (urlsplit(url).hostname or "").lower()

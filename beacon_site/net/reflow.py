@@ -32,7 +32,7 @@ FENCE = re.compile(r"(?:```|~~~)")
 TABLE_BORDER = re.compile(r"\s*(?:\+[-=]{2,}(?:\+[-=]{2,})*\+|={2,}(?:\s+={2,})+)$")
 # Front matter has keys, lists, comments and their continued lines, but no prose.
 FRONT_LINE = re.compile(r"[\w\"'.-]+[ \t]*:(?:\s|$)|[ \t]|-\s|[#\]}]")
-LONGEST_FRONT = 2_000  # lines
+MAX_FRONT_LINES = 2_000  # lines
 # The line below the head of a Markdown table, whose rows can lack the outer bars.
 TABLE_RULE = re.compile(r"(?=[^|]*\|)(?=[^-]*-)[\s|:-]+$")
 FIELD = re.compile(r"[A-Z][\w-]{1,30}(?: [A-Z][\w-]{1,30})?:(?:\s|$)")  # "Status: Final"
@@ -96,7 +96,7 @@ def split_front_matter(text: str) -> tuple[str, str]:
     """Return the front matter of a text, with its marks and the blank lines below it, and the rest."""
     if not text.startswith("---"):
         return "", text
-    lines = text.split("\n", LONGEST_FRONT)
+    lines = text.split("\n", MAX_FRONT_LINES)
     for number, line in enumerate(lines):
         is_mark = line.rstrip() == "---"
         if number > 1 and is_mark:

@@ -32,7 +32,7 @@ from beacon_site.text.messages import gettext as _
 SERVICES = (
     "fcm.googleapis.com", "push.services.mozilla.com", "push.apple.com", "notify.windows.com",
 )  # fmt: skip
-LONGEST = 3000  # bytes of a message; services accept 4,096 with what encryption adds
+MAX_LENGTH = 3000  # bytes of a message; services accept 4,096 with what encryption adds
 KEPT_SECONDS = 86_400  # how long a service keeps a message for a browser that isn't running
 RECORD = 4096
 _CURVE = ec.SECP256R1()
@@ -102,7 +102,7 @@ def subscription_of(text: str, *, allow_hosts: frozenset[str] = frozenset()) -> 
 def message(*, title: str, body: str, url: str, tag: str) -> bytes:
     """Return the message for the browser's worker, shortened to what services accept."""
     told = {"title": title[:200], "body": body[:1000], "url": url, "tag": tag}
-    while len(sent := json.dumps(told, ensure_ascii=False).encode()) > LONGEST:
+    while len(sent := json.dumps(told, ensure_ascii=False).encode()) > MAX_LENGTH:
         told["body"] = told["body"][: len(told["body"]) // 2]
     return sent
 

@@ -22,8 +22,8 @@ from beacon_site.text.terms import query_terms
 DATE, TIME, VERSION, AMOUNT, NUMBER, POLARITY = (
     "date", "time", "version", "amount", "number", "polarity",
 )  # fmt: skip
-LONGEST = 400  # characters of a statement; a longer sentence says several things
-MOST_STATEMENTS = 40  # of one text
+MAX_LENGTH = 400  # characters of a statement; a longer sentence says several things
+MAX_STATEMENTS = 40  # of one text
 CLOSE = 0.15  # relative difference that "about" allows
 
 _ITEM = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+(?:\[[ xX]\]\s*)?|^\s*#+\s+|^\s*>\s*")
@@ -123,14 +123,14 @@ class _Statement:
 
 def statements(text: str) -> list[str]:
     """Return the statements of a note or a file's section: its lines, split into sentences."""
-    found: list[str] = []
+    results: list[str] = []
     for line in text.splitlines():
         words = plain(line)
         if words and not line.lstrip().startswith("#"):
-            found += [one for one in split(words) if 4 <= len(one) <= LONGEST]
-        if len(found) >= MOST_STATEMENTS:
+            results += [one for one in split(words) if 4 <= len(one) <= MAX_LENGTH]
+        if len(results) >= MAX_STATEMENTS:
             break
-    return found[:MOST_STATEMENTS]
+    return results[:MAX_STATEMENTS]
 
 
 def plain(line: str) -> str:
@@ -286,21 +286,21 @@ def _main_clause(text: str) -> str:
 
 def _values_of(text: str) -> tuple[str, list[_Value]]:
     """Return the text without its values, and the values."""
-    found: list[_Value] = []
+    results: list[_Value] = []
     for match in _TIME.finditer(text):
-        found.append((TIME, "", _minutes(match)))
+        results.append((TIME, "", _minutes(match)))
     rest = _TIME.sub(" ", text)
     for kind, value in values.typed_values(rest):
         if kind == values.DATE:
-            found.append((DATE, "", value))
+            results.append((DATE, "", value))
     rest = values.without_dates(rest)
     for match in _NAMED.finditer(rest):
-        found.append((VERSION, "", match[1]))
+        results.append((VERSION, "", match[1]))
     rest = _NAMED.sub(lambda match: match.group()[: match.start(1) - match.start()] + " ", rest)
     for amount in values.amounts(rest.casefold()):
         kind = AMOUNT if amount.unit in values.UNITS else NUMBER
-        found.append((kind, amount.unit if kind == AMOUNT else "", amount))
-    return values.without_values(rest), found
+        results.append((kind, amount.unit if kind == AMOUNT else "", amount))
+    return values.without_values(rest), results
 
 
 def _minutes(match: re.Match[str]) -> int:

@@ -41,10 +41,10 @@ def day_typed(text: str, today: date) -> date | None:
     }
     if text in starts:
         return starts[text]
-    if found := _YEAR_FIRST.fullmatch(text):
-        text = "{}.{}.{}".format(*reversed(found.groups()))
-    if found := _TYPED.fullmatch(text):
-        day, month, year = int(found[1]), _month(found[2]), int(found[3])
+    if match := _YEAR_FIRST.fullmatch(text):
+        text = "{}.{}.{}".format(*reversed(match.groups()))
+    if match := _TYPED.fullmatch(text):
+        day, month, year = int(match[1]), _month(match[2]), int(match[3])
         try:
             return date(year, month, day)
         except ValueError:

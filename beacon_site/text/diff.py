@@ -2,7 +2,7 @@
 
 Data flow: two texts -> lines -> pairs of equal lines -> similar lines between them paired
 -> rows, each with its pieces.  No text is lost: `before(rows)` and `after(rows)` return both texts
-exactly.  The work is limited to MOST_WORK; whatever is left then is shown as removed and added.
+exactly.  The work is limited to MAX_WORK; whatever is left then is shown as removed and added.
 (`difflib.HtmlDiff` took 33 s for a rewritten text of 15 KB.)
 
 A merge: base, mine, theirs -> lines -> changes of each side -> hunks of changes that touch -> one
@@ -23,10 +23,10 @@ from difflib import SequenceMatcher
 
 from beacon_site.text.cleaning import plain_lines
 
-MOST_WORK = 500_000  # comparisons of one diff, of lines, words and pairs together
+MAX_WORK = 500_000  # comparisons of one diff, of lines, words and pairs together
 SMALL = 10_000  # cells up to which difflib searches for the longest common runs
 ALIKE = 0.4  # share of common words above which a line is changed, not replaced
-MOST_WORDS = 4_000  # of a line; a longer one is shown as removed and added
+MAX_WORDS = 4_000  # of a line; a longer one is shown as removed and added
 CONTEXT = 1  # unchanged lines shown on either side of a change
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -95,7 +95,7 @@ class Row:
 class _DiffBudget:
     """The work left for one diff."""
 
-    left: int = MOST_WORK
+    left: int = MAX_WORK
 
     def spend(self, cost: int) -> bool:
         """Subtract `cost`; False, without subtracting, if less is left."""
@@ -286,14 +286,14 @@ def _parted(
     """Split old[a:b] and new[c:d] at items that are unique on both sides, if there are any."""
     a, b, c, d = part
     anchors = _rising(_once_in_both(old[a:b], new[c:d]))
-    found = []
+    results = []
     for i, j in anchors:
         pairs.append((a + i, c + j))
     if anchors:
         ends = [(-1, -1), *anchors, (b - a, d - c)]
         for (i, j), (k, m) in itertools.pairwise(ends):
-            found.append((a + i + 1, a + k, c + j + 1, c + m))
-    return found
+            results.append((a + i + 1, a + k, c + j + 1, c + m))
+    return results
 
 
 def _once_in_both(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
@@ -356,7 +356,7 @@ def _alike(
     """Return the index pairs of similar lines, both ascending, with the highest total similarity."""
     total = sum(map(len, left)) * len(right) + sum(map(len, right)) * len(left)
     longest = max(map(len, [*left, *right]), default=0)
-    if not left or not right or longest > MOST_WORDS or not work.spend(total):
+    if not left or not right or longest > MAX_WORDS or not work.spend(total):
         return []
     bags = [_bag(words) for words in left], [_bag(words) for words in right]
     best = [[0.0] * (len(right) + 1) for _row in range(len(left) + 1)]
@@ -507,9 +507,9 @@ def _by_words(part: Part) -> Part:
     """Return a conflict of lines as merged if different words changed, otherwise unchanged."""
     sides = [words_of(text) for text in (part.base, part.mine, part.theirs)]
     words = _merged(*sides)
-    if any(one.kind == "conflict" for one in words):
+    if any(word.kind == "conflict" for word in words):
         return part
-    merged = "".join(one.merged for one in words)
+    merged = "".join(word.merged for word in words)
     return Part("merged", part.base, part.mine, part.theirs, merged)
 
 

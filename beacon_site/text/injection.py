@@ -11,7 +11,7 @@ import re
 from beacon_site.text.cleaning import normal_form
 
 # The limit of one call.  Longer texts are checked sentence by sentence.
-LONGEST = 200_000
+MAX_LENGTH = 200_000
 
 _INSTRUCTIONS = (
     r"(?:instructions?|rules|prompts?|guidelines|guardrails|directives|programming|training"
@@ -212,9 +212,9 @@ def injection_reason(text: str) -> str:
     """Return why `text` looks like prompt injection, or "" if it doesn't.
 
     The reason completes "This text …".  It is stored in English with the proposal, and translated
-    when it is shown.  Only the first `LONGEST` characters are checked.
+    when it is shown.  Only the first `MAX_LENGTH` characters are checked.
     """
-    text = text[:LONGEST]
+    text = text[:MAX_LENGTH]
     if _SMUGGLED.search(text):
         return "contains invisible text"
     seen = normal_form(_HIDDEN.sub("", text)).replace("’", "'")
@@ -234,7 +234,7 @@ def instruction_spans(text: str) -> list[tuple[int, int]]:
 
     If only the normalized text shows it (hidden or look-alike characters), the span is all of it.
     """
-    seen = text[:LONGEST].replace("’", "'")
+    seen = text[:MAX_LENGTH].replace("’", "'")
     found = [match.span() for match in _SMUGGLED.finditer(seen)]
     for _reason, pattern in _PATTERNS:
         found += [match.span() for match in pattern.finditer(seen)]

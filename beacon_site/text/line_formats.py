@@ -10,8 +10,8 @@ import csv
 import re
 from collections.abc import Iterable
 
-LONGEST_NAME = 60  # characters of a column's name
-LEAST_LINES = 3  # of a CSV file
+MAX_NAME_LENGTH = 60  # characters of a column's name
+MIN_LINES = 3  # of a CSV file
 LOOKED_AT = 200  # lines of a possible CSV file
 BEGINNING = 40_000  # characters of a possible YAML or TOML file
 
@@ -124,7 +124,7 @@ def is_csv(text: str) -> bool:
         return False
     sizes = list(filter(None, map(len, rows)))
     fitting = sizes.count(len(rows[0]))
-    return len(sizes) >= LEAST_LINES and fitting >= 0.9 * len(sizes) and all(rows[0])
+    return len(sizes) >= MIN_LINES and fitting >= 0.9 * len(sizes) and all(rows[0])
 
 
 def csv_separator(text: str) -> str:
@@ -132,5 +132,5 @@ def csv_separator(text: str) -> str:
     first = text.lstrip("\ufeff\n").partition("\n")[0]
     mark = max(",;\t", key=first.count)
     names = first.split(mark)
-    are_names = all(len(name) <= LONGEST_NAME and name[-1:] != "." for name in names)
+    are_names = all(len(name) <= MAX_NAME_LENGTH and name[-1:] != "." for name in names)
     return mark if len(names) > 1 and are_names and not _MARKDOWN_BLOCK.search(text) else ""

@@ -23,12 +23,12 @@ from mdit_py_plugins.tasklists import tasklists_plugin
 
 from beacon_site.text.cleaning import clean
 
-LONGEST = 100_000  # characters; the rest is cut, and the page says so
+MAX_LENGTH = 100_000  # characters; the rest is cut, and the page says so
 # The parser's time is quadratic in these.  At each limit it takes about a second.
-MOST_BRACKETS = 2_000
-MOST_EMPHASIS = 20_000  # of * _ ~
-MOST_CELLS = 20_000  # of tables, counted as rows times columns
-MOST_PIECES = 12_000  # cells and blocks together; each takes about 0.1 ms
+MAX_BRACKETS = 2_000
+MAX_EMPHASIS = 20_000  # of * _ ~
+MAX_CELLS = 20_000  # of tables, counted as rows times columns
+MAX_PIECES = 12_000  # cells and blocks together; each takes about 0.1 ms
 SHIFT = 1  # a page has its own h1
 
 TAGS = {
@@ -69,10 +69,10 @@ def render(text: str) -> SafeString:
     rel="nofollow"; others become plain text.  A text with too much markup to render in about a
     second is shown as plain text.
     """
-    text = clean(text[:LONGEST])[0]
+    text = clean(text[:MAX_LENGTH])[0]
     if _is_too_nested(text):
-        said = _("This text has too much formatting to render, so it’s shown as plain text.")
-        return format_html("<p>{}</p>\n<pre>{}</pre>\n", said, text)
+        message = _("This text has too much formatting to render, so it’s shown as plain text.")
+        return format_html("<p>{}</p>\n<pre>{}</pre>\n", message, text)
     made = _parser().render(text, {})
     return mark_safe(_clean(made))  # noqa: S308  (this is the one place where it is made safe)  # nosec B308, B703
 
@@ -82,7 +82,7 @@ def tokens_of(text: str) -> list[Token]:
 
     A heading has the level that `render` gives it. A text with too much markup is one paragraph.
     """
-    text = clean(text[:LONGEST])[0]
+    text = clean(text[:MAX_LENGTH])[0]
     if _is_too_nested(text):
         words = Token("text", "", 0, content=text)
         return [Token("inline", "", 0, content=text, children=[words])]
@@ -98,13 +98,13 @@ def by_direction(html: SafeString) -> SafeString:
     """
     depth = 0
 
-    def directed(found: re.Match[str]) -> str:
+    def directed(match: re.Match[str]) -> str:
         nonlocal depth
-        if found[1]:
+        if match[1]:
             depth -= 1
-            return found[0]
+            return match[0]
         depth += 1
-        return f'{found[0]} dir="auto"' if depth == 1 else found[0]
+        return f'{match[0]} dir="auto"' if depth == 1 else match[0]
 
     made = _BLOCK.sub(directed, html)
     return mark_safe(made)  # noqa: S308  (only the attribute was added to safe HTML)  # nosec B308, B703
@@ -114,10 +114,10 @@ def _is_too_nested(text: str) -> bool:
     """Whether the parser would take too long for the text."""
     bars = [count for line in text.splitlines() if (count := line.count("|"))]
     return (
-        text.count("[") > MOST_BRACKETS
-        or sum(map(text.count, "*_~")) > MOST_EMPHASIS
-        or max(bars, default=0) * len(bars) > MOST_CELLS
-        or _pieces(text) > MOST_PIECES
+        text.count("[") > MAX_BRACKETS
+        or sum(map(text.count, "*_~")) > MAX_EMPHASIS
+        or max(bars, default=0) * len(bars) > MAX_CELLS
+        or _pieces(text) > MAX_PIECES
     )
 
 
@@ -162,10 +162,10 @@ def link_citations(html: SafeString, known: Sequence[int], prefix: str = "source
     """
     numbers = set(known)
 
-    def linked(found: re.Match[str]) -> str:
-        number = int(found.group(1))
+    def linked(match: re.Match[str]) -> str:
+        number = int(match.group(1))
         if number not in numbers:
-            return found.group()
+            return match.group()
         return f'<sup><a href="#{prefix}{number}">[{number}]</a></sup>'
 
     pieces = _SKIPPED.split(html)
@@ -283,8 +283,8 @@ _EACH = re.compile(rf"(?:(?P<kind>{_KIND})[:\s]\s*)?(?P<key>[\w./-]+)", re.IGNOR
 def marks_in(inside: str) -> list[str]:
     """Return the marks inside one pair of brackets, each in its normalized spelling."""
     marks = []
-    for found in _EACH.finditer(inside):
-        kind, key = (found["kind"] or FILE).lower(), found["key"]
+    for match in _EACH.finditer(inside):
+        kind, key = (match["kind"] or FILE).lower(), match["key"]
         kind = FILE if kind == "memoryfile" else kind
         marks.append(f"{kind}:{key if kind == FILE else key.lower()}")
     return marks

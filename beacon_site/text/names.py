@@ -18,10 +18,10 @@ from beacon_site.text.terms import ENGLISH, STOP_WORDS, folded, quoted
 NAME = "="  # no other term begins with these
 MAYBE = "?"
 _FORM = "|"  # between the key and the form in the text
-MOST_READ = 100_000  # characters of one text
-MOST_NAMES = 60  # of one text
-MOST_WORDS = 4  # of one name; a longer row of capital letters is a title
-LONGEST_NAME = 60  # characters
+MAX_READ = 100_000  # characters of one text
+MAX_NAMES = 60  # of one text
+MAX_WORDS = 4  # of one name; a longer row of capital letters is a title
+MAX_NAME_LENGTH = 60  # characters
 
 # What is left out, by a sign without which a text can't contain it.
 _NO_PROSE = (
@@ -108,23 +108,23 @@ class _Word:
 def name_key(text: str) -> str:
     """Return the key of a name: without case, accents and outer signs."""
     words = re.split(r"[|\s]+", text.strip(" \t\n.,;:!?\"'“”„()[]*_"))
-    return " ".join(folded(word) for word in words)[:LONGEST_NAME].strip()
+    return " ".join(folded(word) for word in words)[:MAX_NAME_LENGTH].strip()
 
 
 def names_in(text: str, language: str = ENGLISH) -> list[Name]:
     """Return the text's names, each once, in the order of the text."""
     found: dict[str, Name] = {}
-    plain = text[:MOST_READ]
+    plain = text[:MAX_READ]
     for signs, pattern in _NO_PROSE:
         if any(sign in plain for sign in signs):
             plain = pattern.sub(" x ", plain)
     for line in plain.split("\n"):
         for name in _of_line(line, language):
             key = name.key
-            if not key or len(name.form) > LONGEST_NAME:
+            if not key or len(name.form) > MAX_NAME_LENGTH:
                 continue
             known = found.get(key)
-            if known is None and len(found) >= MOST_NAMES:
+            if known is None and len(found) >= MAX_NAMES:
                 continue
             if known is None or (name.is_sure and not known.is_sure):
                 found[key] = name
@@ -153,7 +153,7 @@ def _of_line(line: str, language: str) -> Iterator[Name]:
     if line.islower():
         return
     words = _capitals(line)
-    if len(words) > MOST_WORDS:
+    if len(words) > MAX_WORDS:
         capitals = sum(map(str.isupper, line))
         if capitals > 20 and capitals * 2 > len(line):  # all in capital letters
             return
@@ -230,14 +230,14 @@ def _of_record(group: list[_Word], line: str, values_at: int, language: str) -> 
 
 
 def _of_group(group: list[_Word], line: str, is_heading: bool, language: str) -> Iterator[Name]:
-    if len(group) > 3 * MOST_WORDS:  # no name, and slow to shorten
+    if len(group) > 3 * MAX_WORDS:  # no name, and slow to shorten
         return
     is_first = group[0].begins
     while group and group[0].is_plain:
         group, is_first = group[1:], False
     while group and ((group[-1].is_plain and len(group[-1].text) > 1) or group[-1].text == "I"):
         group = group[:-1]
-    if not group or len(group) > MOST_WORDS:
+    if not group or len(group) > MAX_WORDS:
         return
     is_unsure = is_heading or (is_first and not group[0].is_marked)
     yield _name(group, line, is_unsure, language)

@@ -29,8 +29,8 @@ def has_open_braces(text: str) -> bool:
 
 def alone(line: str) -> str:
     """Return the name of the placeholder that is alone on its line, or an empty text."""
-    found = _PLACEHOLDER.fullmatch(line.strip())
-    return found[1].strip() if found else ""
+    match = _PLACEHOLDER.fullmatch(line.strip())
+    return match[1].strip() if match else ""
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:

@@ -19,8 +19,8 @@ from django.conf import settings
 
 from beacon_site.text.secret_scanner import mask
 
-LEAST = 8  # characters; masking shorter secrets would remove ordinary words
-MOST = 500  # decrypted secrets that one process remembers
+MIN = 8  # characters; masking shorter secrets would remove ordinary words
+MAX = 500  # decrypted secrets that one process remembers
 SECRET = "[secret]"  # noqa: S105 - the replacement  # nosec B105
 
 # A log line needs no exception for examples, which secret_scanner leaves alone.
@@ -43,20 +43,20 @@ _unsealed: dict[str, None] = {}
 
 
 def remember(*secrets: str) -> None:
-    """Remember decrypted secrets, the newest `MOST`, so that no log line shows them."""
+    """Remember decrypted secrets, the newest `MAX`, so that no log line shows them."""
     with _lock:
         for secret in secrets:
-            if len(secret) >= LEAST:
+            if len(secret) >= MIN:
                 _unsealed.pop(secret, None)
                 _unsealed[secret] = None
-        while len(_unsealed) > MOST:
+        while len(_unsealed) > MAX:
             del _unsealed[next(iter(_unsealed))]
 
 
 def redact(text: str, *more: str) -> str:
     """Return `text` without our secrets, texts that look like one, and `more`."""
     for secret in (*_ours(), *more):
-        if secret and len(secret) >= LEAST:
+        if secret and len(secret) >= MIN:
             text = text.replace(secret, SECRET)
     return _KEYS.sub(SECRET, mask(text, SECRET)[0])
 
@@ -66,7 +66,7 @@ def redact_line(line: str) -> str:
     with _lock:
         unsealed = list(_unsealed)
     for secret in (*_ours(), *unsealed):
-        if len(secret) >= LEAST:
+        if len(secret) >= MIN:
             for written in _ways_to_write(secret):
                 line = line.replace(written, SECRET)
     line = _KEYS.sub(SECRET, mask(line, SECRET)[0])

@@ -27,9 +27,9 @@ _EXAMPLE = re.compile(
     r"|xxxx|\*\*\*\*|\.\.\.|…|abcdef|1234567890|0123456789",
     re.IGNORECASE,
 )
-_LEAST_CHARACTERS = 6  # different ones in a secret; "ghp_xxxxxxxx" has fewer
+_MIN_CHARACTERS = 6  # different ones in a secret; "ghp_xxxxxxxx" has fewer
 # Bits for each character of a value given to a name such as PASSWORD. English words have 2 to 3.
-_LEAST_ENTROPY = 2.9
+_MIN_ENTROPY = 2.9
 # Values that aren't secrets: variables, file paths, URLs, calls, types, and versions.
 _NOT_A_VALUE = re.compile(
     r"\A[$%&]|\$\{|\$\(|\A(?:[./~]|https?:|file:|env[.:]|os\.|process\.)|\A[A-Za-z_.-]+\Z|\A[0-9.,:/-]+\Z|\A#|/\w+/"
@@ -104,7 +104,7 @@ def _of_shape(shape: Shape, text: str, folded: str) -> Iterator[Secret]:
 
 
 def _looks_real(value: str) -> bool:
-    return len(set(value)) >= _LEAST_CHARACTERS and _EXAMPLE.search(value) is None
+    return len(set(value)) >= _MIN_CHARACTERS and _EXAMPLE.search(value) is None
 
 
 def _looks_assigned(value: str) -> bool:
@@ -112,7 +112,7 @@ def _looks_assigned(value: str) -> bool:
         return False
     counts = Counter(value)
     entropy = -sum(n / len(value) * math.log2(n / len(value)) for n in counts.values())
-    return entropy >= _LEAST_ENTROPY
+    return entropy >= _MIN_ENTROPY
 
 
 def mask(text: str, replacement: str = "[removed: {kind}]") -> tuple[str, list[str]]:

@@ -21,7 +21,7 @@ from beacon_site.text.cleaning import (
 )
 
 # No more of a page is read, whatever a topic's limits are (research.services.budgets.budget).
-LONGEST_TEXT = 120_000
+MAX_TEXT_LENGTH = 120_000
 
 _BLOCKS = re.compile(r"\n(?:[^\S\n]*\n)+")
 _FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -49,20 +49,20 @@ def paragraphs(text: str) -> list[str]:
     """Return the running text of a page, with one line per paragraph.
 
     Each paragraph is an exact part of `one_line(text)`, so that it can be quoted, without its list
-    marker.  Only the first `LONGEST_TEXT` characters are read.
+    marker.  Only the first `MAX_TEXT_LENGTH` characters are read.
     """
-    text = text[:LONGEST_TEXT].replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
+    text = text[:MAX_TEXT_LENGTH].replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
     text = _FRONT_MATTER.sub("", text)
     text = _COMMENT.sub("\n\n", _FENCED.sub("\n\n", text))
-    found: list[str] = []
+    results: list[str] = []
     code_may_follow = True
     for block in _BLOCKS.split(text):
         lines = block.strip("\n").split("\n")
         if code_may_follow and _is_indented_code(lines):
             continue
         code_may_follow = not _ITEM.match(lines[0])
-        found += [" ".join(group.split()) for group in _groups(lines)]
-    return [paragraph for paragraph in found if paragraph]
+        results += [" ".join(group.split()) for group in _groups(lines)]
+    return [paragraph for paragraph in results if paragraph]
 
 
 def _is_indented_code(lines: list[str]) -> bool:
@@ -135,9 +135,9 @@ def ends_like_a_sentence(text: str) -> bool:
 # --- sentences ---
 
 # Some patterns of the splitter are slow on long texts, so it gets one paragraph at a time.
-LONGEST_PARAGRAPH = 2_000
+MAX_PARAGRAPH_LENGTH = 2_000
 # If full stops are closer than this on average, there are no sentences.
-SHORTEST_AVERAGE = 12
+MIN_AVERAGE_LENGTH = 12
 _SCRIPTS = (
     ("ja", re.compile(r"[\u3040-\u30ff]")),
     ("ko", re.compile(r"[\uac00-\ud7af]")),
@@ -234,14 +234,14 @@ def sentences(
     """
     prose = paragraphs(text)
     language = language[:2].lower() or language_of(" ".join(prose[:40]))
-    found: list[Sentence] = []
+    results: list[Sentence] = []
     for number, paragraph in enumerate(prose):
         if among is not None and not among(paragraph):
             continue
         for quote in split(paragraph, language):
             if ends_like_a_sentence(quote):
-                found.append(Sentence(readable(quote), quote, len(found), number))
-    return found
+                results.append(Sentence(readable(quote), quote, len(results), number))
+    return results
 
 
 def split_sentences(text: str) -> list[str]:
@@ -276,7 +276,7 @@ def _split_chunk(chunk: str, language: str) -> list[str]:
         edges = [0, *(stop.end() for stop in stops), len(chunk)]
         parts = [chunk[start:end].strip() for start, end in pairwise(edges)]
         return [part for part in parts if part]
-    if len(stops) * SHORTEST_AVERAGE > len(chunk):
+    if len(stops) * MIN_AVERAGE_LENGTH > len(chunk):
         return []
     return _by_rules(chunk, language)
 
@@ -343,10 +343,10 @@ def _never_ends(before: str, after: str) -> bool:
 def _chunks(paragraph: str) -> list[str]:
     """Cut an overlong paragraph after full stops."""
     chunks = []
-    while len(paragraph) > LONGEST_PARAGRAPH:
-        head = paragraph[:LONGEST_PARAGRAPH]
+    while len(paragraph) > MAX_PARAGRAPH_LENGTH:
+        head = paragraph[:MAX_PARAGRAPH_LENGTH]
         cut = max(head.rfind(". "), head.rfind("。"), head.rfind("؟"), head.rfind("। ")) + 1
-        cut = cut if cut > LONGEST_PARAGRAPH // 4 else LONGEST_PARAGRAPH
+        cut = cut if cut > MAX_PARAGRAPH_LENGTH // 4 else MAX_PARAGRAPH_LENGTH
         chunks.append(paragraph[:cut].strip())
         paragraph = paragraph[cut:].strip()
     return [*chunks, paragraph]

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 
 from beacon_site.text.cleaning import one_line
-from beacon_site.text.line_formats import LEAST_LINES, csv_separator
+from beacon_site.text.line_formats import MIN_LINES, csv_separator
 
-MOST_SPANNED = 200  # rows or columns
-MOST_COLUMNS = 500
-MOST_ADDED_CELLS = 3_000  # of a table, for cells that span several columns or rows
-LONGEST_COPY = 400  # characters of an added cell
-MOST_GROWN = 1_000_000  # characters that added cells may make a page longer
-LONGEST_TABLE = 200_000  # characters
+MAX_SPANNED = 200  # rows or columns
+MAX_COLUMNS = 500
+MAX_ADDED_CELLS = 3_000  # of a table, for cells that span several columns or rows
+MAX_COPY_LENGTH = 400  # characters of an added cell
+MAX_GROWN = 1_000_000  # characters that added cells may make a page longer
+MAX_TABLE_LENGTH = 200_000  # characters
 
 # A tag of a table, or code, in which tags are text.
 _EDGE = re.compile(
@@ -44,15 +44,15 @@ Row = tuple[Sequence[Cell], str]  # the cells, and the lines they come from
 
 def cell(text: str, attributes: str = "") -> Cell:
     """Return a cell, with the spans from its attributes or from those in its text."""
-    if "{" in text and (found := _ATTRIBUTES.search(text)):
-        text, attributes = text[: found.start()] + text[found.end() :], found[1]
+    if "{" in text and (match := _ATTRIBUTES.search(text)):
+        text, attributes = text[: match.start()] + text[match.end() :], match[1]
     spans = {name.lower(): int(number) for name, number in _SPAN.findall(attributes)}
-    rows, columns = (min(max(spans.get(name, 1), 1), MOST_SPANNED) for name in ("row", "col"))
+    rows, columns = (min(max(spans.get(name, 1), 1), MAX_SPANNED) for name in ("row", "col"))
     return Cell(text.strip(), rows, columns)
 
 
 def grid(
-    rows: Sequence[Sequence[Cell]], most: int = MOST_ADDED_CELLS
+    rows: Sequence[Sequence[Cell]], most: int = MAX_ADDED_CELLS
 ) -> Iterator[list[tuple[Cell, int, bool]]]:
     """Yield what is in each column of each row: the cell, how many columns right of its first one,
     and whether it began in a row above.
@@ -72,7 +72,7 @@ def grid(
                 continue
             if (own := next(waiting, None)) is None:
                 break
-            columns = min(own.columns, MOST_COLUMNS - len(row), 1 + most)
+            columns = min(own.columns, MAX_COLUMNS - len(row), 1 + most)
             if columns < 1:
                 continue
             lines = min(own.rows, len(rows) - number, (1 + most) // columns)
@@ -85,13 +85,13 @@ def grid(
 
 
 def spread(
-    rows: Sequence[Row], most: int = MOST_ADDED_CELLS, *, is_head: bool = False
+    rows: Sequence[Row], most: int = MAX_ADDED_CELLS, *, is_head: bool = False
 ) -> list[tuple[list[str], str]]:
     """Return rows in which each spanned place has the text of its cell.
 
     A cell that is a whole row below the head is its title, so it's only in the first column.
     """
-    found: list[tuple[list[str], str]] = []
+    results: list[tuple[list[str], str]] = []
     filled = grid([cells for cells, _quote in rows], most)
     for (cells, quote), row in zip(rows, filled, strict=True):
         if not cells:
@@ -107,37 +107,37 @@ def spread(
         texts: list[str] = []
         for each, right, is_below in row:
             text = each.text
-            if text == _ABOVE and found and len(texts) < len(found[-1][0]):
-                text = found[-1][0][len(texts)]
+            if text == _ABOVE and results and len(texts) < len(results[-1][0]):
+                text = results[-1][0][len(texts)]
             elif right or is_below:
-                text = "" if is_title and right else text[:LONGEST_COPY]
+                text = "" if is_title and right else text[:MAX_COPY_LENGTH]
             texts.append(text)
-        found.append((texts, quote))
-    return found
+        results.append((texts, quote))
+    return results
 
 
 def flow(cells: Sequence[tuple[Cell, str]], columns: int) -> list[Row]:
     """Return cells, each with its line, as rows with so many columns."""
-    found: list[Row] = []
+    results: list[Row] = []
     occupied: Counter[int] = Counter()  # columns of a row that cells above it span
     row: list[Cell] = []
     quotes: dict[str, None] = {}
     used = 0
-    left = MOST_ADDED_CELLS
+    left = MAX_ADDED_CELLS
     for number, (each, quote) in enumerate(cells, start=1):
-        while not row and occupied[len(found)] >= columns and columns:
-            found.append(([], ""))  # all its cells are in the row above
+        while not row and occupied[len(results)] >= columns and columns:
+            results.append(([], ""))  # all its cells are in the row above
         each = replace(each, rows=min(each.rows, 1 + left // max(each.columns, 1)))
         left -= (each.rows - 1) * each.columns
         row.append(each)
         quotes[quote] = None
         used += each.columns
         for below in range(1, each.rows):
-            occupied[len(found) + below] += each.columns
-        while row and (used + occupied[len(found)] >= columns or number == len(cells)):
-            found.append((row, " ".join(filter(None, quotes))))
+            occupied[len(results) + below] += each.columns
+        while row and (used + occupied[len(results)] >= columns or number == len(cells)):
+            results.append((row, " ".join(filter(None, quotes))))
             row, quotes, used = [], {}, 0
-    return found
+    return results
 
 
 def read_csv(text: str) -> list[tuple[list[str], str]]:
@@ -147,13 +147,13 @@ def read_csv(text: str) -> list[tuple[list[str], str]]:
         return []
     rows = csv_rows(text.lstrip("\ufeff").split("\n"), mark)
     fitting = sum(len(cells) == len(rows[0][0]) for cells, _quote in rows)
-    is_table = len(rows) >= LEAST_LINES and fitting >= 0.9 * len(rows) and len(rows[0][0]) > 1
+    is_table = len(rows) >= MIN_LINES and fitting >= 0.9 * len(rows) and len(rows[0][0]) > 1
     return rows if is_table and all(rows[0][0]) else []
 
 
 def csv_rows(lines: Sequence[str], mark: str = ",") -> list[tuple[list[str], str]]:
     """Return the cells of lines of CSV. A cell in quotes can have line breaks."""
-    found: list[tuple[list[str], str]] = []
+    results: list[tuple[list[str], str]] = []
     whole = (f"{line}\n" for line in lines)  # a cell keeps its line breaks
     reader = csv.reader(whole, delimiter=mark, skipinitialspace=True)
     begun = 0
@@ -162,10 +162,10 @@ def csv_rows(lines: Sequence[str], mark: str = ",") -> list[tuple[list[str], str
             quote = one_line(" ".join(lines[begun : reader.line_num]))
             begun = reader.line_num
             if quote:
-                found.append(([one_line(cell) for cell in row], quote))
+                results.append(([one_line(cell) for cell in row], quote))
     except csv.Error:  # such as a cell that is too long
         return []
-    return found
+    return results
 
 
 def with_pipes(text: str) -> str:
@@ -173,9 +173,9 @@ def with_pipes(text: str) -> str:
     parts: list[str] = []
     end = grown = 0
     for start, until in _outermost(text):
-        if until - start > LONGEST_TABLE:
+        if until - start > MAX_TABLE_LENGTH:
             continue
-        most = MOST_ADDED_CELLS if grown < MOST_GROWN else 0
+        most = MAX_ADDED_CELLS if grown < MAX_GROWN else 0
         table = _with_bars(text[start:until], most)
         grown += max(len(table) - (until - start), 0)
         parts += [text[end:start], table]
@@ -189,7 +189,7 @@ def _outermost(text: str) -> list[tuple[int, int]]:
     A tag without an end, such as one in an example, doesn't count, so it hides no table after it.
     """
     begun: list[int] = []
-    found: list[tuple[int, int]] = []
+    results: list[tuple[int, int]] = []
     for edge in _EDGE.finditer(text):
         if edge[1] is None:  # code
             continue
@@ -197,10 +197,10 @@ def _outermost(text: str) -> list[tuple[int, int]]:
             begun.append(edge.start())
         elif begun:
             start = begun.pop()
-            while found and found[-1][0] > start:
-                found.pop()
-            found.append((start, edge.end()))
-    return found
+            while results and results[-1][0] > start:
+                results.pop()
+            results.append((start, edge.end()))
+    return results
 
 
 def _with_bars(table: str, most: int) -> str:

@@ -18,14 +18,14 @@ import Stemmer
 
 from beacon_site.text.cleaning import normal_form
 
-LONGEST_TERM = 64  # characters; longer runs are keys and encodings, not words
-LONGEST_WORD = 32 * LONGEST_TERM  # characters that are read: letters and accents
-MOST_TIMES = 255  # the most positions of one term in a tsvector
+MAX_TERM_LENGTH = 64  # characters; longer runs are keys and encodings, not words
+MAX_WORD_LENGTH = 32 * MAX_TERM_LENGTH  # characters that are read: letters and accents
+MAX_TIMES = 255  # the most positions of one term in a tsvector
 LAST_POSITION = 16_383  # the highest position in a tsvector
 LABEL = "@"  # no term of a text begins with it
 LEVEL = "~"  # nor with this
 LEVELS = (2, 3, 5, 8)  # the numbers of occurrences for which texts get a level term (`level_of`)
-MOST_LABELS = 300  # terms of one record's labels
+MAX_LABELS = 300  # terms of one record's labels
 VECTOR_BYTES = 1_000_000  # a tsvector can have 1,048,575 bytes of terms and positions
 
 # Scripts written without spaces between words (Han, kana, Hangul, Thai, Lao, Burmese, Khmer).
@@ -177,11 +177,11 @@ def phrase_query(text: str, language: str = ENGLISH) -> str:
 
 def query_spans(text: str, language: str = ENGLISH) -> Iterator[Term]:
     """Yield the terms of a query, or the terms of a text that a query can find, with their places."""
-    for found in _TERM.finditer(text):
-        if found.lastgroup == "unspaced":
-            yield from _pairs(found)
+    for match in _TERM.finditer(text):
+        if match.lastgroup == "unspaced":
+            yield from _pairs(match)
         else:
-            yield Term(_normal(found.group(), found.lastgroup, language), *found.span())
+            yield Term(_normal(match.group(), match.lastgroup, language), *match.span())
 
 
 def is_unspaced(char: str) -> bool:
@@ -210,7 +210,7 @@ def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str
             if room < 0:
                 break
             places[term] = [place]
-        elif len(known) < MOST_TIMES:
+        elif len(known) < MAX_TIMES:
             room -= 2 + (len(term.encode()) + 8) * (len(known) + 1 in LEVELS)
             if room < 0:  # a level must not be left out, because the ranking relies on them
                 break
@@ -227,7 +227,7 @@ def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str
         for times in LEVELS
         if len(at) >= times
     ]
-    words += map(quoted, label_terms(labels, language)[:MOST_LABELS])
+    words += map(quoted, label_terms(labels, language)[:MAX_LABELS])
     return " ".join(words), sum(map(len, places.values()))
 
 
@@ -261,12 +261,12 @@ def _indexed(text: str, language: str) -> Iterator[tuple[int, str]]:
             for place, word in enumerate(_PLAIN.findall(line), place + 1):  # noqa: B020
                 yield place, _normal(word, "word", language)
             continue
-        for found in _TERM.finditer(line):
-            if found.lastgroup != "unspaced":
+        for match in _TERM.finditer(line):
+            if match.lastgroup != "unspaced":
                 place += 1
-                yield place, _normal(found.group(), found.lastgroup, language)
+                yield place, _normal(match.group(), match.lastgroup, language)
                 continue
-            run = found.group()
+            run = match.group()
             folded = _folding_of(run)
             for offset, char in enumerate(run):
                 place += 1
@@ -280,9 +280,9 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and not _JOINED.search(text)
 
 
-def _pairs(found: re.Match[str]) -> Iterator[Term]:
+def _pairs(match: re.Match[str]) -> Iterator[Term]:
     """Yield a run's pairs of neighbors, or its only character."""
-    run, start = found.group(), found.start()
+    run, start = match.group(), match.start()
     folded = _folding_of(run)
     if len(run) == 1:
         yield Term(folded(run), start, start + 1)
@@ -298,13 +298,13 @@ def _folding_of(run: str) -> Callable[[str], str]:
 @lru_cache(maxsize=100_000)
 def _normal(word: str, kind: str | None, language: str) -> str:
     """Return the term of a word: without case and accents, stemmed, not too long."""
-    word = word[:LONGEST_WORD]
+    word = word[:MAX_WORD_LENGTH]
     term = folded(word)
     if kind == "word" and language == ENGLISH and _ENGLISH.fullmatch(term):
         term = _stem(term, language)
     elif kind == "word" and language != ENGLISH:  # accents help a stemmer to recognize endings
         term = folded(_stem(normal_form(word.casefold(), "NFC"), language))
-    return term[:LONGEST_TERM]
+    return term[:MAX_TERM_LENGTH]
 
 
 def folded(word: str) -> str:

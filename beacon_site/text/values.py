@@ -129,7 +129,7 @@ _SPACED = re.compile(r"(?<![\d.,])(\d{1,3}) (000)\b")
 # Words that turn the unit after them into another: square metres, cubic metres, megawatt hours.
 _SQUARE, _CUBIC = frozenset(("square", "sq")), frozenset(("cubic",))
 # The largest whole in a share such as "one in seven".
-_LARGEST_SHARE = 20
+_MAX_SHARE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def amounts(text: str) -> list[Amount]:
     A bare number takes the unit of its neighbor, as in "from 4.99 to 6.49 dollars".
     """
     tokens = _TOKEN.findall(_SPACED.sub(r"\1\2", _HALF_MORE.sub(_half_more, text)))
-    found: list[Amount] = []
+    results: list[Amount] = []
     place = 0
     while place < len(tokens):
         read = _value(tokens, place)
@@ -160,9 +160,9 @@ def amounts(text: str) -> list[Amount]:
         value, after = read
         before = tokens[place - 1] if place else ""
         kind, factor = _unit(before, tokens[after : after + 3])
-        found.append(Amount(value * factor, kind))
+        results.append(Amount(value * factor, kind))
         place = after
-    return _with_units([_fahrenheit(amount) for amount in found])
+    return _with_units([_fahrenheit(amount) for amount in results])
 
 
 def _with_units(found: list[Amount]) -> list[Amount]:
@@ -224,7 +224,7 @@ def _out_of(tokens: list[str], part: float) -> float:
     if len(tokens) < 2 or tokens[0] != "in":
         return 0.0
     whole = plain_number(tokens[1]) or 0.0
-    return whole if part < whole <= _LARGEST_SHARE else 0.0
+    return whole if part < whole <= _MAX_SHARE else 0.0
 
 
 def plain_number(token: str) -> float | None:
@@ -310,8 +310,8 @@ def _digits(value: float) -> int:
 DATE, VERSION, PERCENT, AMOUNT, NUMBER, STATUS, LINK, LIST, TEXT, NONE = (
     "date", "version", "percent", "amount", "number", "status", "link", "list", "text", "",
 )  # fmt: skip
-MOST_STATUS_WORDS = 5
-LONGEST = 300  # characters of a value
+MAX_STATUS_WORDS = 5
+MAX_LENGTH = 300  # characters of a value
 
 # January to December, in the supported languages.
 _MONTH_NAMES = (
@@ -432,16 +432,16 @@ def kind_of(value: str) -> str:
     if _LINK.fullmatch(text):
         return LINK
     rest = text
-    found: list[str] = []
+    results: list[str] = []
     # Every value has a digit, and a long text isn't a value.
-    if _DIGIT.search(text) and len(text) <= LONGEST:
+    if _DIGIT.search(text) and len(text) <= MAX_LENGTH:
         for kind, pattern in _ORDER:
             rest, count = pattern.subn(" ", rest)
-            found += [kind] * count
+            results += [kind] * count
     words = [word for word in re.findall(r"[^\W\d_]+", rest) if len(word) > 1]
-    if found and len(words) <= 2:
-        return found[0] if len(found) <= 2 else LIST
-    if not found and len(text.split()) <= MOST_STATUS_WORDS and len(text) <= 60:
+    if results and len(words) <= 2:
+        return results[0] if len(results) <= 2 else LIST
+    if not results and len(text.split()) <= MAX_STATUS_WORDS and len(text) <= 60:
         return STATUS
     return TEXT
 
@@ -610,8 +610,8 @@ _CANDIDATE = re.compile(
 
 def release_of(text: str) -> str:
     """Return the release that a text's first version is a candidate of: "1.4" for "v1.4-rc.1"."""
-    found = _CANDIDATE.search(text)
-    return found[1] if found else ""
+    match = _CANDIDATE.search(text)
+    return match[1] if match else ""
 
 
 def _canonical(value: str) -> str:

@@ -63,13 +63,13 @@ class ForwardedMiddleware(Middleware):
         return self.get_response(request)
 
 
-def bare_address(told: str) -> str:
+def bare_address(text: str) -> str:
     """Return a proxy's IP address for a client, without the port that some add; "" if invalid."""
-    bracketed = re.fullmatch(r"\[([^\]]+)\](?::\d+)?", told)
-    with_port = re.fullmatch(r"([\d.]+):\d+", told)
+    bracketed = re.fullmatch(r"\[([^\]]+)\](?::\d+)?", text)
+    with_port = re.fullmatch(r"([\d.]+):\d+", text)
     found = bracketed or with_port
     try:
-        return str(ipaddress.ip_address(found[1] if found else told))
+        return str(ipaddress.ip_address(found[1] if found else text))
     except ValueError:
         return ""
 

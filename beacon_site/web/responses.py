@@ -42,7 +42,7 @@ def is_in_inbox(request: BeaconRequest) -> bool:
     return bool(request.htmx) and request.htmx.target == "inbox"
 
 
-def page_of_ours(asked: str, default: str) -> str:
+def safe_local_path(asked: str, default: str) -> str:
     """Return `asked` if it is the path of a page of this site, else `default`.
 
     An attacker can choose it.  A URL of another site isn't a path, and neither is a word, which
@@ -55,7 +55,7 @@ def page_of_ours(asked: str, default: str) -> str:
 def next_of(request: BeaconRequest, default: str = "") -> str:
     """Return the `next` of the form or the URL if it is a page of this site, else `default`."""
     asked = str(request.POST.get("next") or request.GET.get("next") or "")
-    return page_of_ours(asked, default)
+    return safe_local_path(asked, default)
 
 
 def redirect_back(request: BeaconRequest, default: str) -> HttpResponse:
@@ -80,7 +80,7 @@ def moved(name: str, **fixed: str) -> Callable[..., HttpResponse]:
     return redirected
 
 
-def own_or_404(request: BeaconRequest, rows: QuerySet[Any], pk: object) -> Any:
+def get_owned_or_404(request: BeaconRequest, rows: QuerySet[Any], pk: object) -> Any:
     """Return the row of the person's `rows` with its owner set. Raises Http404 for another's."""
     found: Any = get_object_or_404(rows, pk=pk)
     found.owner = request.user
@@ -167,18 +167,18 @@ def question_about_secrets(text: str, known: str = "", *, name: str = KEEP_SECRE
     kinds = list(dict.fromkeys(one.kind for one in found if text[one.start : one.end] not in known))
     if not kinds:
         return ""
-    told = _(
+    message = _(
         "This text seems to contain a secret: %(kinds)s. Agents can read what you save, and it can be sent to models. Remove the secret, or select:"
     ) % {"kinds": get_text_list(kinds, _("and"))}
     return format_html(
         '{} <label class="keep-secrets"><input type="checkbox" name="{}" value="1"> {}</label>',
-        told,
+        message,
         name,
         _("Save anyway"),
     )
 
 
-class TakesRefusals(forms.BaseForm):
+class RefusalErrorsMixin(forms.BaseForm):
     # Fields with another name in errors than in the form.
     RENAMED: ClassVar[dict[str, str]] = {}
     # The field that names the version that was edited, and the record's attribute that it has.
@@ -207,7 +207,7 @@ class TakesRefusals(forms.BaseForm):
             self.add_error(name if name in self.fields else None, problems)
 
 
-class AsksAboutSecrets(forms.Form):
+class SecretConfirmationMixin(forms.Form):
     """A form that asks before it saves a key or a password.
 
     The error has a checkbox to save the text anyway. A secret that the stored text already has

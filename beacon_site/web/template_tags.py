@@ -26,7 +26,7 @@ from beacon_site.text.markdown import by_direction, render
 
 register = template.Library()
 
-_MOST_KEPT = 500  # labels can be any text, so only the most recent stay cached
+_MAX_KEPT = 500  # labels can be any text, so only the most recent stay cached
 _STATES = {
     "queued": _("Queued"),
     "running": _("Running"),
@@ -60,7 +60,7 @@ _RTL_NAME = re.compile("(.*?[“„«「])([^”“»」]*[\\u0590-\\u08ff].*)([
 
 
 @register.simple_tag
-@lru_cache(_MOST_KEPT)
+@lru_cache(_MAX_KEPT)
 def icon(name: str) -> SafeString:
     """Return an icon of `_sprite.html`.  It is decoration, since there is always a word beside it.
 
@@ -78,7 +78,7 @@ def status(state: str, label: str = "") -> SafeString:
     return _status(state, str(label or _STATES.get(state, state)))
 
 
-@lru_cache(_MOST_KEPT)
+@lru_cache(_MAX_KEPT)
 def _status(state: str, word: str) -> SafeString:
     return format_html('\n\n<span class="status {}">{}{}</span>\n', state, icon(state), word)
 
@@ -99,14 +99,14 @@ def date(value: Any, form: str | None = None) -> str:
     return f"{shown}{value.hour:02}:{value.minute:02}" if clock else shown
 
 
-@lru_cache(_MOST_KEPT)
+@lru_cache(_MAX_KEPT)
 def _parts(form: str) -> tuple[str, str] | None:
     """Return the format of the day, and of the time that may follow; None for other formats."""
-    found = _OF_A_DAY.fullmatch(form)
-    return (found[1], found[2]) if found else None
+    match = _OF_A_DAY.fullmatch(form)
+    return (match[1], match[2]) if match else None
 
 
-@lru_cache(_MOST_KEPT)
+@lru_cache(_MAX_KEPT)
 def _day(day: day_of_year, form: str, _language: str | None) -> str:
     return dateformat.format(day, form)
 
@@ -137,8 +137,8 @@ def path_parts(path: str) -> SafeString:
 @register.filter
 def boxed_name(words: str) -> str:
     """Put a quoted name from right to left in a box, so that CSS can cut it at its end."""
-    found = _RTL_NAME.fullmatch(words)
-    return format_html("{}<bdi>{}</bdi>{}", *found.groups()) if found else words
+    match = _RTL_NAME.fullmatch(words)
+    return format_html("{}<bdi>{}</bdi>{}", *match.groups()) if match else words
 
 
 @register.filter
@@ -154,7 +154,7 @@ def delta_tag(state: str) -> SafeString:
     return _delta_tag(kind, sign, str(word))
 
 
-@lru_cache(_MOST_KEPT)
+@lru_cache(_MAX_KEPT)
 def _delta_tag(kind: str, sign: str, word: str) -> SafeString:
     return format_html('\n\n<span class="tag {}">{} {}</span>\n', kind, sign, word)
 
@@ -165,7 +165,7 @@ def delta_count(state: str, number: int) -> SafeString:
     return _delta_count(state, number, get_language())
 
 
-@lru_cache(_MOST_KEPT)
+@lru_cache(_MAX_KEPT)
 def _delta_count(state: str, number: int, _language: str | None) -> SafeString:
     kind, words = _COUNTS.get(state, _COUNTS["contradicted"])
     return format_html('<span class="tag {}">{}</span>', kind, str(words) % {"n": number})

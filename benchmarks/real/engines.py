@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.real.documents import MARKUP, Document, Topic, Version
 from benchmarks.real.scoring import Engine, Item
 
-MOST_NEW, MORE_NEWS = (
+MAX_NEW, MORE_NEWS = (
     24,
     24,
 )  # findings a later run takes from new pages, and from those that are news
@@ -45,7 +45,7 @@ def beacon(topic: Topic, versions: Sequence[Version]) -> list[Item]:
         found = [_as_item(change, str(change.status)) for change in outcome.changes]
     if added:
         findings = selection.find(
-            added, topic=topic.title, known_pages=known, limit=MOST_NEW, more_news=MORE_NEWS
+            added, topic=topic.title, known_pages=known, limit=MAX_NEW, more_news=MORE_NEWS
         )
         found += [_as_item(finding, "new") for finding in findings]
     return found

@@ -24,7 +24,7 @@ from benchmarks.real.engines import fetched, set_up_django
 HERE = Path(__file__).parent
 TOPICS, RATINGS = HERE / "baseline.toml", HERE / "ratings.tsv"
 KINDS = {"u": "useful", "t": "trivial", "o": "off topic", "b": "broken"}
-MOST = 10  # sentences of a topic that an engine gives
+MAX = 10  # sentences of a topic that an engine gives
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def beacon(topic: Topic, documents: Sequence[Document]) -> list[str]:
         for number, one in enumerate(documents, start=1)
         for n in [f"p{number}"]
     ]
-    found = selection.find(pages, topic=topic.title, limit=MOST, embed=delta.local_vectors())
+    found = selection.find(pages, topic=topic.title, limit=MAX, embed=delta.local_vectors())
     return [one.sentence for one in found]
 
 

@@ -1,6 +1,6 @@
 // Sends a page or a selection to Beacon. Used by background.js and options.js.
 
-export const LONGEST_TEXT = 500_000;
+export const MAX_TEXT_LENGTH = 500_000;
 
 export async function settings() {
   const { url = "", token = "" } = await chrome.storage.local.get(["url", "token"]);
@@ -11,7 +11,7 @@ export async function settings() {
 export async function save({ title, url, text }) {
   const beacon = await settings();
   if (!beacon.url || !beacon.token) return { ok: false, told: "Enter Beacon's address and a token in the options." };
-  const body = { title: title.slice(0, 500), text: text.slice(0, LONGEST_TEXT) };
+  const body = { title: title.slice(0, 500), text: text.slice(0, MAX_TEXT_LENGTH) };
   if (/^https?:/.test(url)) body.url = url.slice(0, 2048);
   try {
     const answer = await fetch(`${beacon.url}/api/v1/library`, {

@@ -32,7 +32,7 @@ FIELDS = (
     "use_model_compaction",
     "compaction_prompt",
 )
-LONGEST_PROMPT = 4000  # characters
+MAX_PROMPT_LENGTH = 4000  # characters
 
 
 def agents_of(owner: User) -> QuerySet[Agent]:
@@ -41,9 +41,9 @@ def agents_of(owner: User) -> QuerySet[Agent]:
     unexpired = Q(tokens__expires_at=None) | Q(tokens__expires_at__gt=now)
     is_open = Q(tokens__isnull=False, tokens__revoked_at=None) & unexpired
     is_open &= Q(tokens__grant=None) | Q(tokens__grant__access_until__isnull=False)
-    found: QuerySet[Agent] = Agent.objects.filter(owner=owner)
+    rows: QuerySet[Agent] = Agent.objects.filter(owner=owner)
     counted = {"open_tokens": Count("tokens", filter=is_open)}
-    return found.annotate(**counted, used_at=Max("tokens__last_used_at")).order_by("name", "pk")
+    return rows.annotate(**counted, used_at=Max("tokens__last_used_at")).order_by("name", "pk")
 
 
 def change(agent: Agent, values: Mapping[str, Any], *, by: Actor) -> bool:
@@ -70,9 +70,9 @@ def change(agent: Agent, values: Mapping[str, Any], *, by: Actor) -> bool:
 
 def _checked(prompt: str) -> str:
     prompt = clean(prompt)[0].strip()
-    if len(prompt) > LONGEST_PROMPT:
-        told = {"have": grouped(len(prompt)), "most": grouped(LONGEST_PROMPT)}
-        text = _("The text has %(have)s characters, but the limit is %(most)s.") % told
+    if len(prompt) > MAX_PROMPT_LENGTH:
+        params = {"have": grouped(len(prompt)), "most": grouped(MAX_PROMPT_LENGTH)}
+        text = _("The text has %(have)s characters, but the limit is %(most)s.") % params
         raise InvalidValue(text, errors={"compaction_prompt": [text]})
     return prompt
 

@@ -23,11 +23,11 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text import dates
 from beacon_site.text.terms import ENGLISH, STEMMED
-from beacon_site.web.responses import CleanTextField, TakesRefusals
+from beacon_site.web.responses import CleanTextField, RefusalErrorsMixin
 from memory.accounts import people
-from memory.accounts.agents import LONGEST_PROMPT
+from memory.accounts.agents import MAX_PROMPT_LENGTH
 from memory.models import Agent, Topic, User
-from memory.models.accounts import LONGEST_NAME
+from memory.models.accounts import MAX_NAME_LENGTH
 
 
 def choices() -> list[tuple[str, str]]:
@@ -48,7 +48,7 @@ def _own_name(code: str) -> str:
 # --- confirming who you are ---
 
 
-class ConfirmForm(forms.Form, TakesRefusals):
+class ConfirmForm(forms.Form, RefusalErrorsMixin):
     """The password of the person who changes how they sign in, if they have one."""
 
     is_confirmed = False
@@ -96,7 +96,7 @@ else:
 
 _NO_ZONE = gettext_lazy("Enter a time zone, such as Europe/Berlin or UTC.")
 _NOT_AGAIN = gettext_lazy("Enter the same password again.")
-LONGEST_USERNAME = 150  # Django's
+MAX_USERNAME_LENGTH = 150  # Django's
 
 
 class TimeZoneField(forms.CharField):
@@ -143,14 +143,14 @@ class SignInForm(AuthenticationForm):
     def clean_username(self) -> str:
         """Reject a text longer than any username before it is looked up and counted."""
         username: str = self.cleaned_data["username"]
-        if len(username) > LONGEST_USERNAME:
+        if len(username) > MAX_USERNAME_LENGTH:
             raise ValidationError(
-                _("Usernames can have at most %(most)d characters.") % {"most": LONGEST_USERNAME}
+                _("Usernames can have at most %(most)d characters.") % {"most": MAX_USERNAME_LENGTH}
             )
         return username
 
 
-class ChecksFirstPassword:
+class FirstPasswordMixin:
     """A form that shows what's wrong with a password beside it, not beside its repetition."""
 
     def validate_password_for_user(self, user: User, *names: str) -> None:
@@ -158,7 +158,7 @@ class ChecksFirstPassword:
         super().validate_password_for_user(user, first)  # type: ignore[misc]
 
 
-class NewAccountForm(ListsTimeZones, ChecksFirstPassword, _NewUser):
+class NewAccountForm(ListsTimeZones, FirstPasswordMixin, _NewUser):
     """The form behind a one-time link: the account to create."""
 
     error_messages = {
@@ -289,7 +289,7 @@ def explain_new_password(form: forms.BaseForm) -> None:
     again.error_messages["required"] = _NOT_AGAIN
 
 
-class NewPasswordForm(ChecksFirstPassword, PasswordChangeForm):
+class NewPasswordForm(FirstPasswordMixin, PasswordChangeForm):
     """A new password and the current one, which the page checks, since it counts failures."""
 
     error_messages = {
@@ -309,7 +309,7 @@ class NewPasswordForm(ChecksFirstPassword, PasswordChangeForm):
         return str(self.cleaned_data["old_password"])
 
 
-class FirstPasswordForm(ChecksFirstPassword, _SetPassword):
+class FirstPasswordForm(FirstPasswordMixin, _SetPassword):
     """A password for an account that has none, since it was created by single sign-on."""
 
     error_messages = {"password_mismatch": NewPasswordForm.error_messages["password_mismatch"]}
@@ -376,14 +376,14 @@ class LimitToTopics(forms.Form):
         return [topic for topic in self.offered if str(topic.pk) in wanted]
 
 
-class TokenForm(LimitToTopics, TakesRefusals):
+class TokenForm(LimitToTopics, RefusalErrorsMixin):
     """A token for an app: its name, its permissions, and when it expires."""
 
     field_order = ("name", "scopes", "days", "topics")
 
     name = CleanTextField(
         label=gettext_lazy("App"),
-        max_length=LONGEST_NAME,
+        max_length=MAX_NAME_LENGTH,
         error_messages={
             "required": gettext_lazy(
                 "Enter the app’s name, such as claude. It shows who wrote what."
@@ -433,8 +433,8 @@ class TokenForm(LimitToTopics, TakesRefusals):
         self.offer(topics)
         if is_staff:
             field = cast(forms.ChoiceField, self.fields["scopes"])
-            told = gettext_lazy("Read Beacon’s Prometheus metrics, without access to memory")
-            field.choices = [*cast(list[Any], field.choices), (METRICS, told)]
+            message = gettext_lazy("Read Beacon’s Prometheus metrics, without access to memory")
+            field.choices = [*cast(list[Any], field.choices), (METRICS, message)]
 
     @property
     def wanted_scopes(self) -> list[str]:
@@ -447,7 +447,7 @@ class TokenForm(LimitToTopics, TakesRefusals):
         return None if days == NEVER else timezone.now() + timedelta(days=int(days))
 
 
-class AgentForm(_OfAgent, TakesRefusals):
+class AgentForm(_OfAgent, RefusalErrorsMixin):
     """The four settings of an agent; the view saves them."""
 
     class Meta:
@@ -479,5 +479,5 @@ class AgentForm(_OfAgent, TakesRefusals):
             ),
         }
         widgets: ClassVar[dict[str, Any]] = {
-            "compaction_prompt": forms.Textarea(attrs={"rows": 8, "maxlength": LONGEST_PROMPT}),
+            "compaction_prompt": forms.Textarea(attrs={"rows": 8, "maxlength": MAX_PROMPT_LENGTH}),
         }

@@ -38,7 +38,7 @@ from memory.models.llm import seal, unseal
 
 logger = structlog.get_logger(__name__)
 
-MOST_CODES = 10  # codes of one account that are checked in 15 minutes, from all addresses together
+MAX_CODES = 10  # codes of one account that are checked in 15 minutes, from all addresses together
 CODES_WINDOW = 15 * 60
 FRESH = timedelta(minutes=10)  # a sign-in that confirms who it is, if the account has no password
 PENDING_FIELD = "second_step"
@@ -110,7 +110,7 @@ def check_confirmed(request: BeaconRequest, password: str) -> None:
         count_failure(request, person)
         problem = _("Wrong password. Nothing was changed.")
         raise InvalidValue(problem, errors={"password": [problem]})
-    here = SignIn.objects.of(person).filter(pk=request.session.get(sign_ins.SESSION_FIELD))
+    here = SignIn.objects.for_user(person).filter(pk=request.session.get(sign_ins.SESSION_FIELD))
     if not here.filter(created__gt=timezone.now() - FRESH).exists():
         raise InvalidValue(
             _(
@@ -155,7 +155,7 @@ def pending(request: HttpRequest) -> tuple[User, str] | None:
 
 def code_wait(person: User) -> int:
     """Count a code of the account; return the seconds to wait, or 0."""
-    return sign_ins.over_limit("codes", person.pk, MOST_CODES, CODES_WINDOW)
+    return sign_ins.over_limit("codes", person.pk, MAX_CODES, CODES_WINDOW)
 
 
 def takes_code(person: User, code: str) -> bool:
@@ -227,7 +227,7 @@ def new_recovery_codes(person: User) -> list[str]:
     """Replace the recovery codes, and return the new ones to show them once."""
     with transaction.atomic():
         codes = _new_codes(person)
-        Activity.log(person, person.actor, "recovery-codes-made", subject=person)
+        Activity.log(person, person.actor, "recovery-codes-created", subject=person)
     return codes
 
 
@@ -307,8 +307,8 @@ def summary(person: User) -> dict[str, Any]:
 #
 # allauth.mfa.webauthn loads fido2, so it's imported only where it's used.
 
-MOST_PASSKEYS = 20
-LONGEST_ANSWER = 20_000  # characters that a browser sends for a passkey
+MAX_PASSKEYS = 20
+MAX_ANSWER_LENGTH = 20_000  # characters that a browser sends for a passkey
 CONFIRMED_FIELD = "passkey_confirmed"
 
 
@@ -360,10 +360,10 @@ def add_passkey(request: BeaconRequest, answer: str, name: str) -> None:
     with transaction.atomic():
         User.objects.select_for_update().get(pk=person.pk)
         mine = Authenticator.objects.filter(user=person, type=Type.WEBAUTHN)
-        if mine.count() >= MOST_PASSKEYS:
+        if mine.count() >= MAX_PASSKEYS:
             raise InvalidValue(
                 _("You’ve reached the limit of %(most)d passkeys. Remove one first.")
-                % {"most": MOST_PASSKEYS}
+                % {"most": MAX_PASSKEYS}
             )
         row = auth.WebAuthn.add(person, name, read).instance
         Activity.log(person, person.actor, "sign-in-method-added", label=name_of(row))
@@ -416,7 +416,7 @@ _WRONG_ANSWER = (ValidationError, ValueError, TypeError, KeyError, AttributeErro
 
 
 def _read(answer: str) -> dict[str, Any]:
-    read = json.loads(answer) if len(answer) <= LONGEST_ANSWER else None
+    read = json.loads(answer) if len(answer) <= MAX_ANSWER_LENGTH else None
     if not isinstance(read, dict):
         raise TypeError
     return read

@@ -44,7 +44,7 @@ from memory.models import (
     Topic,
     User,
 )
-from memory.models.accounts import LONGEST_NAME, LONGEST_URI
+from memory.models.accounts import MAX_NAME_LENGTH, MAX_URI_LENGTH
 from memory.models.actors import SYSTEM, Actor
 from memory.models.errors import InvalidValue
 
@@ -53,9 +53,9 @@ ACCESS_LIFETIME = timedelta(hours=1)
 REFRESH_LIFETIME = timedelta(days=90)  # without use
 CODE, REFRESH = "bcc_", "bcr_"
 
-MOST_METADATA = 16 * 1024  # bytes of what an app says about itself
-MOST_REDIRECTS = 20
-MOST_UNUSED = 1_000  # registered apps that no one has allowed
+MAX_METADATA = 16 * 1024  # bytes of what an app says about itself
+MAX_REDIRECTS = 20
+MAX_UNUSED = 1_000  # registered apps that no one has allowed
 UNUSED_KEPT = timedelta(days=30)
 UNUSED_SAFE = timedelta(hours=1)  # younger ones don't make room for others
 DOCUMENT_KEPT = timedelta(hours=1)
@@ -78,7 +78,7 @@ class OAuthError(Exception):
         self.code = code
 
 
-class SentBack(OAuthError):
+class OAuthRedirectError(OAuthError):
     """A refusal with the URL that takes it to the app."""
 
     def __init__(self, code: str, words: str, url: str) -> None:
@@ -118,7 +118,7 @@ class Metadata(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    redirect_uris: list[str] = Field(min_length=1, max_length=MOST_REDIRECTS)
+    redirect_uris: list[str] = Field(min_length=1, max_length=MAX_REDIRECTS)
     client_name: str = ""
     client_id: str = ""  # only in a metadata document
     grant_types: list[str] = ["authorization_code"]
@@ -135,8 +135,8 @@ def _metadata(body: bytes) -> Metadata:
         found = Metadata.model_validate({k: one for k, one in value.items() if one is not None})
     except ValidationError as exc:
         first = exc.errors()[0]
-        told = {"field": ".".join(map(str, first["loc"])), "why": first["msg"]}
-        words = _("The metadata field %(field)s is invalid: %(why)s.") % told
+        params = {"field": ".".join(map(str, first["loc"])), "why": first["msg"]}
+        words = _("The metadata field %(field)s is invalid: %(why)s.") % params
         raise OAuthError("invalid_client_metadata", words) from exc
     except (ValueError, RecursionError) as exc:
         raise OAuthError("invalid_client_metadata", _("The metadata must be valid JSON.")) from exc
@@ -157,7 +157,7 @@ def check_redirect(uri: str) -> None:
         fits = False
     if fits:
         fits = (
-            len(uri) <= LONGEST_URI
+            len(uri) <= MAX_URI_LENGTH
             and _PRINTABLE.fullmatch(uri) is not None
             and not set(uri) & set("#\\<>\"'`{}|^")
             and "@" not in parts.netloc
@@ -208,7 +208,7 @@ def _make_room(*, is_document: bool) -> None:
     """Delete the oldest unused app if there are too many. Raises OAuthError if all are new."""
     unused = OAuthClient.objects.never_allowed().filter(read_at__isnull=not is_document)
     unused = unused.order_by("created")
-    if unused.count() < MOST_UNUSED:
+    if unused.count() < MAX_UNUSED:
         return
     oldest = unused.filter(created__lt=timezone.now() - UNUSED_SAFE).first()
     if oldest is None:
@@ -227,7 +227,7 @@ def _shown_name(name: str, default: str = "") -> str:
         for char in clean(name)[0]
         if unicodedata.category(char) != "Cf"
     )
-    return shorten(plain, LONGEST_NAME) if is_visible(plain) else default or _("Unnamed app")
+    return shorten(plain, MAX_NAME_LENGTH) if is_visible(plain) else default or _("Unnamed app")
 
 
 def client_of(client_id: str) -> OAuthClient:
@@ -264,7 +264,7 @@ def client_of(client_id: str) -> OAuthClient:
 
 
 def _known(client_id: str) -> OAuthClient | None:
-    if not _PRINTABLE.fullmatch(client_id) or len(client_id) > LONGEST_URI:
+    if not _PRINTABLE.fullmatch(client_id) or len(client_id) > MAX_URI_LENGTH:
         return None
     return OAuthClient.objects.filter(client_id=client_id).first()
 
@@ -281,7 +281,7 @@ def _document(url: str) -> Metadata:
         words = _("The client ID isn’t a valid URL of a metadata document.")
         raise OAuthError("invalid_client", words)
     fetcher = GuardedFetcher(limits=DOCUMENT_LIMITS)
-    reply = fetcher.get_bytes(url, headers={"Accept": "application/json"}, max_bytes=MOST_METADATA)
+    reply = fetcher.get_bytes(url, headers={"Accept": "application/json"}, max_bytes=MAX_METADATA)
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         words = _("The metadata document must have the content type application/json.")
@@ -346,7 +346,7 @@ def asked(values: Mapping[str, Sequence[str]]) -> Asked:
     """Check an authorization request, given as lists of values by name.
 
     Raises OAuthError if the app or its redirect URI isn't known, so nothing can be sent there, and
-    SentBack for everything else.
+    OAuthRedirectError for everything else.
     """
     given = {name: list(values.get(name, ())) for name in PARAMETERS}
     repeated = [name for name, found in given.items() if len(found) > 1 and name != "resource"]
@@ -357,9 +357,9 @@ def asked(values: Mapping[str, Sequence[str]]) -> Asked:
         words = _("The redirect URI isn’t one that the app registered.")
         raise OAuthError("invalid_request", words)
 
-    def refuse(code: str, words: str) -> SentBack:
+    def refuse(code: str, words: str) -> OAuthRedirectError:
         told = {"error": code, "error_description": words}
-        return SentBack(code, words, _sent_to(uri, one["state"], told))
+        return OAuthRedirectError(code, words, _sent_to(uri, one["state"], told))
 
     if repeated:
         raise refuse("invalid_request", _("A parameter is repeated."))
@@ -415,7 +415,7 @@ def suggested_name(owner: User, asked: Asked) -> str:
     """
     client = asked.client
     if client.host and client.host == asked.target:
-        before = ApiToken.objects.of(owner).filter(grant__client=client).order_by("-created")
+        before = ApiToken.objects.for_user(owner).filter(grant__client=client).order_by("-created")
         if (last := before.select_related("agent").first()) is not None:
             return last.agent.name
     try:
@@ -428,7 +428,7 @@ def suggested_name(owner: User, asked: Asked) -> str:
     number, free = 1, name
     while free.casefold() in taken:
         number += 1
-        free = f"{name[: LONGEST_NAME - 8]} {number}"
+        free = f"{name[: MAX_NAME_LENGTH - 8]} {number}"
     return free
 
 
@@ -453,7 +453,7 @@ def allow(
     family, code = _secret(CODE)
     now = timezone.now()
     with transaction.atomic():
-        stale = ApiToken.objects.of(owner).filter(expires_at__lt=now)
+        stale = ApiToken.objects.for_user(owner).filter(expires_at__lt=now)
         stale.filter(grant__access_until=None, grant__isnull=False).delete()
         agent, _made = Agent.objects.get_or_create(owner=owner, name=name)
         token = ApiToken.objects.create(
@@ -520,13 +520,11 @@ def exchange(form: Mapping[str, str]) -> dict[str, Any]:
 def _held(text: str, prefix: str) -> OAuthGrant | None:
     """Return the grant of a code or refresh token, even a used one, and lock it."""
     family, dot, _rest = text.removeprefix(prefix).partition(".")
-    if not (text.startswith(prefix) and dot and len(text) <= tokens.LONGEST_TEXT):
+    if not (text.startswith(prefix) and dot and len(text) <= tokens.MAX_TEXT_LENGTH):
         return None
-    found = OAuthGrant.objects.filter(family=Invitation.hash_of(family))
+    rows = OAuthGrant.objects.filter(family=Invitation.hash_of(family))
     return (
-        found.select_related("token__agent__owner", "client")
-        .select_for_update(of=("self",))
-        .first()
+        rows.select_related("token__agent__owner", "client").select_for_update(of=("self",)).first()
     )
 
 

@@ -43,7 +43,7 @@ def disable(person: User, *, by: User) -> None:
         if open_staff == {person.pk} or by.pk not in open_staff:
             raise InvalidValue(_("At least one admin is required, so nothing was changed."))
         User.objects.filter(pk=person.pk).update(is_active=False)
-        sign_ins.end_elsewhere(SignIn.objects.of(person))
+        sign_ins.end_elsewhere(SignIn.objects.for_user(person))
         for invitation in Invitation.objects.filter(invited_by=person, used_at=None):
             revoke(invitation, by=by)
         Activity.log(person, by.actor, "account-disabled", subject=person)
@@ -68,7 +68,7 @@ def set_admin(person: User, is_admin: bool) -> None:
             raise InvalidValue(_("At least one admin is required, so nothing was changed."))
         User.objects.filter(pk=person.pk).update(is_staff=is_admin, is_superuser=is_admin)
         Activity.log(
-            person, SYSTEM, "made-admin" if is_admin else "no-longer-admin", subject=person
+            person, SYSTEM, "became-admin" if is_admin else "no-longer-admin", subject=person
         )
     person.is_staff = person.is_superuser = is_admin
 
@@ -168,13 +168,13 @@ def is_confusable(name: str) -> bool:
 
 
 # --- deleting an account ---
-# Every row is deleted in one transaction. `LAST_ACTS` deletes what is outside the database: copies on
+# Every row is deleted in one transaction. `ON_ACCOUNT_DELETE` deletes what is outside the database: copies on
 # disk, exports and keys in Redis.
 
 
 logger = structlog.get_logger(__name__)
 
-MOST_TRIES = 3  # tries, since a worker can be writing rows of the account at the same time
+MAX_TRIES = 3  # tries, since a worker can be writing rows of the account at the same time
 
 
 def deletion_summary(person: User) -> list[tuple[str, int]]:
@@ -184,7 +184,7 @@ def deletion_summary(person: User) -> list[tuple[str, int]]:
     ]
     counted += [
         ("tokens", _("API tokens"), ApiToken.objects.filter(agent__owner=person)),
-        ("sign-ins", _("sign-ins"), SignIn.objects.of(person)),
+        ("sign-ins", _("sign-ins"), SignIn.objects.for_user(person)),
         ("methods", _("sign-in methods"), Authenticator.objects.filter(user=person)),
         ("archives", _("exports and imports"), Archive.objects.filter(owner=person)),
     ]
@@ -228,7 +228,7 @@ def delete_account(person: User, *, typed: str, by: User) -> None:
     deleted; nothing is deleted then.
     """
     check_typed(person, typed)
-    for left in reversed(range(MOST_TRIES)):
+    for left in reversed(range(MAX_TRIES)):
         try:
             with transaction.atomic():
                 allow_long_transaction()
@@ -246,13 +246,13 @@ def delete_account(person: User, *, typed: str, by: User) -> None:
 
 def _delete(person: User, by: User) -> None:
     check_not_last_admin(person)
-    found = User.objects.select_for_update().filter(pk=person.pk).first()
-    if found is None:
+    row = User.objects.select_for_update().filter(pk=person.pk).first()
+    if row is None:
         raise InvalidValue(_("This account has already been deleted."))
-    name = found.get_username()
-    keys = list(SignIn.objects.of(found).values_list("session_key", flat=True))
-    _log_leaving(found)
-    found.delete()
+    name = row.get_username()
+    keys = list(SignIn.objects.for_user(row).values_list("session_key", flat=True))
+    _log_leaving(row)
+    row.delete()
     BrowserSession.objects.filter(session_key__in=keys).delete()
     for failures in (AccessAttempt, AccessFailureLog, AccessLog):
         failures.objects.filter(username=name).delete()
@@ -276,7 +276,7 @@ def _log_leaving(person: User) -> None:
 def sweep(person: User) -> None:
     """Delete the rows of tables that no other table references, with one statement each.
 
-    Those are most of the rows, and Django's cascade would load them first.  One of `users.LAST_ACTS`.
+    Those are most of the rows, and Django's cascade would load them first.  One of `users.ON_ACCOUNT_DELETE`.
     """
     with pgtrigger.ignore(APPEND_ONLY):
         for model in apps.get_models():

@@ -52,7 +52,7 @@ class Failures(AxesDatabaseHandler):  # type: ignore[misc]
             AccessAttempt.objects.filter(**about).update(get_data="", post_data="")
 
 
-def is_told(request: HttpRequest, username: str) -> bool:
+def is_logged(request: HttpRequest, username: str) -> bool:
     """Whether a failure is logged for the account's owner: up to the one that blocks sign-in.
 
     Further attempts would flood the log at no cost, since a blocked name isn't hashed.
@@ -97,7 +97,7 @@ BACKEND = "django.contrib.auth.backends.ModelBackend"
 SESSION_FIELD = "sign_in"
 SEEN_EVERY = 60.0  # seconds between two writes of last_seen_at for one browser
 FORGOTTEN_AFTER = timedelta(days=1)
-MOST_REMEMBERED = 10_000  # browsers whose last write one process remembers
+MAX_REMEMBERED = 10_000  # browsers whose last write one process remembers
 
 # The first match counts, since Edge and Chrome name the others too.
 BROWSERS = {
@@ -160,7 +160,7 @@ def last_person(request: HttpRequest) -> int | None:
 def end(request: BeaconRequest) -> None:
     """Sign the person out of this browser."""
     user = request.user
-    SignIn.objects.of(user).filter(pk=request.session.get(SESSION_FIELD)).delete()
+    SignIn.objects.for_user(user).filter(pk=request.session.get(SESSION_FIELD)).delete()
     logout(request)
     Activity.log(user, user.actor, "signed-out", subject=user)
 
@@ -172,7 +172,7 @@ def note_failure(request: HttpRequest, username: str) -> None:
     """
     user = User.objects.filter(username=username).first()
     logger.warning("sign-in failed", account=user.pk if user else None, ip=address_of(request))
-    if not is_told(request, username):
+    if not is_logged(request, username):
         return
     Activity.log(
         user,
@@ -187,7 +187,7 @@ def note_failure(request: HttpRequest, username: str) -> None:
 def open_ones(user: User) -> QuerySet[SignIn]:
     """Return the user's active sign-ins, the last seen first."""
     alive = BrowserSession.objects.filter(expire_date__gt=timezone.now())
-    rows: QuerySet[SignIn] = SignIn.objects.of(user)
+    rows: QuerySet[SignIn] = SignIn.objects.for_user(user)
     return rows.filter(session_key__in=alive.values("session_key"))
 
 
@@ -201,7 +201,7 @@ def end_elsewhere(rows: QuerySet[SignIn]) -> int:
 
 def end_everywhere_else(request: BeaconRequest) -> int:
     """End all sessions of the person except this one; return how many."""
-    others = SignIn.objects.of(request.user).exclude(pk=request.session.get(SESSION_FIELD))
+    others = SignIn.objects.for_user(request.user).exclude(pk=request.session.get(SESSION_FIELD))
     return end_elsewhere(others)
 
 
@@ -273,11 +273,11 @@ class LastSeenMiddleware:
         now = self._clock()
         if row is None or now - self._written.get(row, -SEEN_EVERY) < SEEN_EVERY:
             return
-        if len(self._written) >= MOST_REMEMBERED:
+        if len(self._written) >= MAX_REMEMBERED:
             self._written.clear()
         self._written[row] = now
         try:
-            SignIn.objects.of(request.user).filter(pk=row).update(
+            SignIn.objects.for_user(request.user).filter(pk=row).update(
                 last_seen_at=timezone.now(),
                 session_key=request.session.session_key,
                 address=address_of(request),

@@ -30,7 +30,7 @@ from memory.models.llm import seal, unseal
 
 logger = structlog.get_logger(__name__)
 
-LONGEST_SUBJECT = 191  # the width of the column; the specification allows 255
+MAX_SUBJECT_LENGTH = 191  # the width of the column; the specification allows 255
 Claims = dict[str, Any]
 
 
@@ -95,7 +95,7 @@ def _row(claims: Claims) -> SocialAccount | None:
 
 def _uid(claims: Claims) -> str:
     uid = claims["sub"]
-    if not isinstance(uid, str) or len(uid) > LONGEST_SUBJECT or "\0" in uid:
+    if not isinstance(uid, str) or len(uid) > MAX_SUBJECT_LENGTH or "\0" in uid:
         raise Refused(
             _("%(name)s sent an ID that Beacon can’t store. Contact your admin.")
             % {"name": settings.BEACON_OIDC_NAME}

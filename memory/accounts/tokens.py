@@ -30,7 +30,7 @@ from redis.exceptions import RedisError
 from beacon_site.text.cleaning import clean, is_visible, one_line
 from beacon_site.text.messages import grouped
 from memory.models import Activity, Agent, ApiToken, Invitation, Topic, User
-from memory.models.accounts import LONGEST_NAME
+from memory.models.accounts import MAX_NAME_LENGTH
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 
@@ -40,7 +40,7 @@ METRICS = "metrics"  # for admins only: the site's metrics, but no one's memory
 CHAT = "chat"  # to use the connected model, with the agent's context added
 SCOPES = ("read", "write", "admin", CHAT, METRICS)
 NOTED_EACH = timedelta(minutes=1)  # between two updates of a token's last use
-LONGEST_TEXT = 200  # characters; a longer text can't be a token and isn't hashed
+MAX_TEXT_LENGTH = 200  # characters; a longer text can't be a token and isn't hashed
 # Beacon's own agents; an app with such a name could pose as one of them.
 BUILT_IN = frozenset({"research", "reflector", "maintenance", "system", "beacon"})
 
@@ -89,13 +89,13 @@ def issue(
             expires_at=expires_at,
             topic_ids=[topic.pk for topic in topics],
         )
-        Activity.log(owner, by, "token-made", subject=token)
+        Activity.log(owner, by, "token-created", subject=token)
     return token, text
 
 
 def topics_for(owner: User) -> list[Topic]:
     """Return the topics to which a token of the owner can be limited, also shared ones."""
-    own = Topic.objects.of(owner).live().order_by("title")
+    own = Topic.objects.for_user(owner).live().order_by("title")
     return [*own, *Topic.objects.shared_with(owner).order_by("title")]
 
 
@@ -108,7 +108,7 @@ def issue_instead(owner: User, *, instead_of: str, **wanted: Any) -> tuple[ApiTo
     with transaction.atomic():
         token, text = issue(owner, **wanted)
         if instead_of:
-            before = ApiToken.objects.of(owner).filter(
+            before = ApiToken.objects.for_user(owner).filter(
                 pk=instead_of, last_used_at=None, revoked_at=None
             )
             for unseen in before.select_related("agent__owner"):
@@ -121,10 +121,10 @@ def checked_name(name: str) -> str:
     name = one_line(clean(name)[0])
     if not is_visible(name):
         raise _invalid("name", _("Enter the name of the app that will use this token."))
-    if len(name) > LONGEST_NAME:
-        told = {"have": len(name), "most": LONGEST_NAME}
+    if len(name) > MAX_NAME_LENGTH:
+        params = {"have": len(name), "most": MAX_NAME_LENGTH}
         text = _("The name has %(have)d characters, but the limit is %(most)d.")
-        raise _invalid("name", text % told)
+        raise _invalid("name", text % params)
     if ":" in name:
         raise _invalid("name", _("The name can’t contain a colon."))
     if name.casefold() in BUILT_IN:
@@ -140,7 +140,7 @@ def find(text: str, *, at_mcp: bool = False) -> ApiToken | None:
     granted by OAuth is for the MCP server's URL, and isn't found anywhere else.
     """
     is_granted = text.startswith(GRANTED)
-    if not text.startswith((PREFIX, GRANTED)) or len(text) > LONGEST_TEXT or not text.isascii():
+    if not text.startswith((PREFIX, GRANTED)) or len(text) > MAX_TEXT_LENGTH or not text.isascii():
         return None
     now = timezone.now()
     kind = Q(grant__access_until__gt=now) if is_granted else Q(grant=None)

@@ -57,16 +57,16 @@ from memory.models import (
     origins,
 )
 from memory.models.actors import REFLECTOR
-from memory.models.file_format import MOST_WORDS, is_fact, path_of_month, word_count
+from memory.models.file_format import MAX_WORDS, is_fact, path_of_month, word_count
 from memory.services.context import identity
 from memory.services.files import reading
 from memory.services.files.saving import facts_size
-from memory.services.files.texts import MOST_FACTS, size_in_words
+from memory.services.files.texts import MAX_FACTS, size_in_words
 from memory.services.llm import connections
 from memory.services.llm.asking import BudgetReached, Meter
 
-MOST_FINDINGS = 3
-LONGEST_TITLE, LONGEST_TASK, LONGEST_FINDING = 120, 300, 300
+MAX_FINDINGS = 3
+MAX_TITLE_LENGTH, MAX_TASK_LENGTH, MAX_FINDING_LENGTH = 120, 300, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class EntryContent:
 def findings_in(result: str) -> list[str]:
     """Return the first sentences of a result that are usable as findings."""
     said = (without_citations(plain(one.text)) for one in sentences(result))
-    return [one for one in said if one][:MOST_FINDINGS]
+    return [one for one in said if one][:MAX_FINDINGS]
 
 
 def entry_of(told: EntryContent) -> str:
@@ -91,18 +91,18 @@ def entry_of(told: EntryContent) -> str:
     Sentences with prompt injection are left out. Without a summary, the first finding is the summary,
     in a few words. A finding that the summary says in full isn't repeated, unless it's the only one.
     """
-    found = [_line(one, LONGEST_FINDING) for one in told.findings]
+    found = [_line(one, MAX_FINDING_LENGTH) for one in told.findings]
     kept = [one for one in dict.fromkeys(found) if one and not injection_reason(one)]
     if not kept:
         return ""
     summary = in_few_words(told.summary or kept[0])
-    found = [one for one in kept[:MOST_FINDINGS] if match_key(one) != match_key(summary)]
+    found = [one for one in kept[:MAX_FINDINGS] if match_key(one) != match_key(summary)]
     return "\n".join(
         [
-            f"## {_line(told.title, LONGEST_TITLE).lstrip('# ') or '-'}",
+            f"## {_line(told.title, MAX_TITLE_LENGTH).lstrip('# ') or '-'}",
             f"- Summary: {summary}",
             f"- Date: {timezone.localdate().isoformat()}",
-            f"- Task: {_line(told.task, LONGEST_TASK) or '-'}",
+            f"- Task: {_line(told.task, MAX_TASK_LENGTH) or '-'}",
             f"- Findings: {' '.join(map(ended, found or kept[:1]))}",
         ]
     )
@@ -111,13 +111,13 @@ def entry_of(told: EntryContent) -> str:
 def in_few_words(text: str) -> str:
     """Return the first words of a text, fewer than ten (R148)."""
     text = _line(text, 120)
-    if word_count(text) <= MOST_WORDS:
+    if word_count(text) <= MAX_WORDS:
         return text
     words = text.split()
-    while words and word_count(" ".join(words)) > MOST_WORDS:
+    while words and word_count(" ".join(words)) > MAX_WORDS:
         words.pop()
     # Scripts without spaces are cut by width: two East Asian characters count as a word.
-    short = " ".join(words) or cut(text, MOST_WORDS * 4 - 4)
+    short = " ".join(words) or cut(text, MAX_WORDS * 4 - 4)
     return f"{short.rstrip(' ,;:.')}…"
 
 
@@ -128,8 +128,8 @@ def _line(text: str, most: int) -> str:
 # --- whether work is worth a reflection, which costs model calls (seed 003, 7) ---
 
 SHORT = 500  # characters of a result; shorter results of little work aren't reflected on
-MOST_TRIVIAL, MOST_READ_ONLY = 1, 2  # iterations
-LEAST_MESSAGES, LEAST_OF_USER = 6, 2  # of a conversation that is worth a reflection
+MAX_TRIVIAL, MAX_READ_ONLY = 1, 2  # iterations
+MIN_MESSAGES, MIN_OF_USER = 6, 2  # of a conversation that is worth a reflection
 
 
 def why_not(iterations: int, actions: int, read_only: bool, result: object) -> str:
@@ -139,26 +139,26 @@ def why_not(iterations: int, actions: int, read_only: bool, result: object) -> s
     isn't text is measured as JSON. East Asian wide characters count as two.
     """
     length = length_of(result)
-    told = {"n": length, "least": SHORT}
-    if iterations <= MOST_TRIVIAL and actions <= 1 and length < SHORT:
+    params = {"n": length, "least": SHORT}
+    if iterations <= MAX_TRIVIAL and actions <= 1 and length < SHORT:
         return (
             ngettext(
                 "the task was too small: one step and a result of %(n)d character (the minimum is %(least)d)",
                 "it was a small task: one step and a result of %(n)d characters (under %(least)d)",
                 length,
             )
-            % told
+            % params
         )
-    if actions <= 0 and iterations <= MOST_TRIVIAL:
+    if actions <= 0 and iterations <= MAX_TRIVIAL:
         return _("nothing was done: no searches, pages or tool calls")
-    if read_only and iterations <= MOST_READ_ONLY and length < SHORT:
+    if read_only and iterations <= MAX_READ_ONLY and length < SHORT:
         return (
             ngettext(
                 "it was only a short lookup: a few steps and a result of %(n)d character (under %(least)d)",
                 "it was only a short lookup: a few steps and a result of %(n)d characters (under %(least)d)",
                 length,
             )
-            % told
+            % params
         )
     return ""
 
@@ -176,7 +176,7 @@ def why_not_talk(messages: int, by_user: int) -> str:
 
     It needs at least six messages, two of them the person's.
     """
-    if messages >= LEAST_MESSAGES and by_user >= LEAST_OF_USER:
+    if messages >= MIN_MESSAGES and by_user >= MIN_OF_USER:
         return ""
     return ngettext(
         "it was short: %(n)d message, including %(own)d from you (the minimum is %(least)d, with %(least_own)d from you)",
@@ -185,8 +185,8 @@ def why_not_talk(messages: int, by_user: int) -> str:
     ) % {
         "n": messages,
         "own": by_user,
-        "least": LEAST_MESSAGES,
-        "least_own": LEAST_OF_USER,
+        "least": MIN_MESSAGES,
+        "least_own": MIN_OF_USER,
     }
 
 
@@ -195,7 +195,7 @@ def why_not_talk(messages: int, by_user: int) -> str:
 ROUNDS = 5  # R178
 NEAR = 0.8  # of the budget; above it the prompt asks to condense the facts first
 RESULT_SHARE = 0.15  # of the window for the result, beside the history
-MOST_ANSWER = 4_096  # tokens of one answer, enough for a whole fact file
+MAX_ANSWER = 4_096  # tokens of one answer, enough for a whole fact file
 FOR_CALLS = 10  # a tenth of the window is kept free for calls and their results
 _RESERVE = 400  # tokens for the prompt around the texts
 
@@ -217,7 +217,7 @@ def build(
     files = [file for file in reading.files_of(owner) if not _is_sensitive(file)]
     facts = [MemoryFile.objects.get(pk=file.pk) for file in files if is_fact(file.path)]
     system = Message("system", _system(owner, facts, files))
-    most_answer = min(MOST_ANSWER, window // 4)
+    most_answer = min(MAX_ANSWER, window // 4)
     for_calls = window // FOR_CALLS + tokens_of_tools(tools) + _RESERVE
     left = window - most_answer - tokens_of(system) - for_calls
     result = _begun(result, int(min(RESULT_SHARE * window, left * 0.25)))
@@ -248,8 +248,8 @@ def _system(owner: User, facts: Sequence[MemoryFile], files: Sequence[MemoryFile
         "month": path_of_month(today),
         "today": today.isoformat(),
         "used": used,
-        "most": MOST_FACTS,
-        "is_near": used >= NEAR * MOST_FACTS,
+        "most": MAX_FACTS,
+        "is_near": used >= NEAR * MAX_FACTS,
         "facts": facts,
         # Random, so that no text in a file can close its marks.
         "mark": secrets.token_hex(4),
@@ -317,8 +317,8 @@ logger = structlog.get_logger(__name__)
 
 TOOLS = ("memory_read", "memory_write", "memory_patch", "memory_append")  # R177, R178: no list
 MODEL, RULES = "model", "rules"
-MOST_ASSESSMENT = 4_000
-MOST_REASON = 600  # characters of it in a proposal
+MAX_ASSESSMENT = 4_000
+MAX_REASON = 600  # characters of it in a proposal
 _ENDED = (Reflection.State.DONE, Reflection.State.SKIPPED, Reflection.State.FAILED)
 
 
@@ -390,8 +390,8 @@ def reflect(
 def changes_of(owner: User, source: str) -> list[dict[str, Any]]:
     """Return what the reflector has changed for this source so far, from the revisions."""
     mine = {"source": source, "actor": str(REFLECTOR)}
-    written = Revision.objects.of(owner).filter(record_type="memoryfile", **mine)
-    held = Proposal.objects.of(owner).filter(record_type="memoryfile", **mine)
+    written = Revision.objects.for_user(owner).filter(record_type="memoryfile", **mine)
+    held = Proposal.objects.for_user(owner).filter(record_type="memoryfile", **mine)
     return [
         *(
             {"act": "written", "path": one.label, "version": one.version}
@@ -453,12 +453,12 @@ def _by_model(
 
 def _kept(text: str) -> str:
     cleaned = clean(text)[0].strip()
-    return cleaned if len(cleaned) <= MOST_ASSESSMENT else f"{cleaned[:MOST_ASSESSMENT]}…"
+    return cleaned if len(cleaned) <= MAX_ASSESSMENT else f"{cleaned[:MAX_ASSESSMENT]}…"
 
 
 def _failed(reflection: Reflection, exc: ProviderError) -> Reflection:
-    told = {"why": shorten(str(exc), 300)}
-    return _end(reflection, Reflection.State.FAILED, _("The model failed: %(why)s") % told)
+    params = {"why": shorten(str(exc), 300)}
+    return _end(reflection, Reflection.State.FAILED, _("The model failed: %(why)s") % params)
 
 
 # --- without a model ------------------------------------------------------------------------------
@@ -538,10 +538,10 @@ def _save(reflection: Reflection, **fields: Any) -> None:
 def _add_reasoning(reflection: Reflection) -> None:
     """Add the model's reasoning to the proposals in Review, for the person who decides."""
     if reflection.assessment:
-        mine = Proposal.objects.of(reflection.owner).filter(
+        mine = Proposal.objects.for_user(reflection.owner).filter(
             source=reflection.source, actor=str(REFLECTOR), state=Proposal.State.WAITING, reason=""
         )
-        mine.update(reason=shorten(reflection.assessment, MOST_REASON))
+        mine.update(reason=shorten(reflection.assessment, MAX_REASON))
 
 
 def _label(reflection: Reflection) -> str:
@@ -552,8 +552,8 @@ def _label(reflection: Reflection) -> str:
 
 def changes_in_words(reflection: Reflection) -> str:
     """Return the outcome in one line, such as “1 file changed, 2 writes are waiting for you”."""
-    held = sum(one["act"] == "held" for one in reflection.changes)
-    files = len({one["path"] for one in reflection.changes if one["act"] == "written"})
+    held = sum(change["act"] == "held" for change in reflection.changes)
+    files = len({change["path"] for change in reflection.changes if change["act"] == "written"})
     parts = []
     if files:
         parts.append(ngettext("%(n)d file changed", "%(n)d files changed", files) % {"n": files})
@@ -572,11 +572,11 @@ def changes_in_words(reflection: Reflection) -> str:
 
 def shown_of(owner: User, source: str) -> dict[str, Any] | None:
     """Return the context of `memory/_reflection.html`, None without a reflection: two queries."""
-    reflection = Reflection.objects.of(owner).filter(source=source).first()
+    reflection = Reflection.objects.for_user(owner).filter(source=source).first()
     if reflection is None or reflection.is_unfinished:
         return None
     changes = _changes(owner, reflection.changes)
-    waiting = sum(one["waits"] for one in changes)
+    waiting = sum(change["waits"] for change in changes)
     return {
         "state": reflection.state,
         "tag": _tag(reflection),
@@ -610,22 +610,22 @@ def _changes(owner: User, changes: Sequence[dict[str, Any]]) -> list[dict[str, A
     """Return each change's file, its outcome, and where to see it (`url` can be empty)."""
     states = _proposal_states(owner, changes)
     return [
-        _held(one, states.get(one["proposal"], ""))
-        if one["act"] == "held"
-        else _written(one, is_there=one["path"] in states)
-        for one in changes
+        _held(change, states.get(change["proposal"], ""))
+        if change["act"] == "held"
+        else _written(change, is_there=change["path"] in states)
+        for change in changes
     ]
 
 
 def _proposal_states(owner: User, changes: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Return the state of each proposal by its key, and each existing file by its path."""
-    ids = [one["proposal"] for one in changes if one["act"] == "held"]
-    paths = {one["path"] for one in changes if one["act"] != "held"}
+    ids = [change["proposal"] for change in changes if change["act"] == "held"]
+    paths = {change["path"] for change in changes if change["act"] != "held"}
     if not changes:
         return {}
     key = Cast("pk", TextField())
-    held = Proposal.objects.of(owner).filter(pk__in=ids).order_by().values_list(key, "state")
-    files = MemoryFile.objects.of(owner).live().filter(path__in=paths).order_by()
+    held = Proposal.objects.for_user(owner).filter(pk__in=ids).order_by().values_list(key, "state")
+    files = MemoryFile.objects.for_user(owner).live().filter(path__in=paths).order_by()
     there = files.values_list("path", Value("there"))
     return dict(held.union(there, all=True))
 

@@ -111,7 +111,7 @@ class Caller:
         place = match.route.removeprefix(_REST).partition("/")[0]
         named = match.kwargs.get(_NAMES_TOPIC.get(place, ""))
         if place not in _NAMES_TOPIC or (named is None and request.method != "GET"):
-            known = Topic.objects.of(self.owner).live().filter(pk__in=only)
+            known = Topic.objects.for_user(self.owner).live().filter(pk__in=only)
             slugs = list(known.order_by("slug").values_list("slug", flat=True))
             words = ngettext(
                 "This token is limited to the topic %(topics)s, so it can’t be used for anything else. Ask the user for a token without this limit.",
@@ -122,7 +122,7 @@ class Caller:
         if named is None:
             return  # a list, which contains only these topics
         # A slug is unique only among live topics.
-        mine = Topic.objects.of(self.owner).live().filter(pk__in=only)
+        mine = Topic.objects.for_user(self.owner).live().filter(pk__in=only)
         found = {
             "topics": lambda: mine.filter(slug=named).exists(),
             "shared-topics": lambda: UUID(str(named)) in only,
@@ -199,9 +199,9 @@ class Bearer(HttpBearer):
         words = _(
             "This request needs a token with the “%(needed)s” scope. This token has: %(have)s."
         )
-        told = {"needed": self.scope, "have": ", ".join(sorted(caller.scopes))}
+        params = {"needed": self.scope, "have": ", ".join(sorted(caller.scopes))}
         challenge = f'{REALM}, error="insufficient_scope", scope="{self.scope}"'
-        raise Problem(403, words % told, headers={"WWW-Authenticate": challenge})
+        raise Problem(403, words % params, headers={"WWW-Authenticate": challenge})
 
     def authenticate(self, request: HttpRequest, token: str) -> Any:
         """Not used: `authenticated` reads the whole header."""

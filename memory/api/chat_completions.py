@@ -46,7 +46,7 @@ from memory.api import frame
 from memory.api.auth import Bearer, Caller
 from memory.api.problems import Problem, in_openais_form
 from memory.models import ModelCall, Trust, Use, User
-from memory.services.context.layers import MOST_RECALLED, Context, build_context, with_recalled
+from memory.services.context.layers import MAX_RECALLED, Context, build_context, with_recalled
 from memory.services.llm import connections
 from memory.services.llm.asking import BudgetReached, MonthMeter, paid, redacted_value
 from memory.services.notes.saving import lowest_trust
@@ -56,8 +56,8 @@ from memory.services.search.recall import recall
 if TYPE_CHECKING:
     from beacon_site.providers.llm.openai_model import OpenAIModel
 
-MOST_BODY = 8 * 1024 * 1024  # bytes: a long conversation with pictures
-LONGEST_QUESTION = 2_000  # characters of the last message that memory is searched for
+MAX_BODY = 8 * 1024 * 1024  # bytes: a long conversation with pictures
+MAX_QUESTION_LENGTH = 2_000  # characters of the last message that memory is searched for
 RECORDS = "Beacon-Records"
 ALIAS = "beacon"  # names the connected model, whichever it is
 IN_SYSTEM = ("system", "developer")  # roles of a message that instructs the model
@@ -81,7 +81,7 @@ def _answered(method: str) -> Callable[[Callable[[HttpRequest, Caller], HttpResp
                     words = _("This URL only supports %(method)s.") % {"method": method}
                     raise Problem(405, words, headers={"Allow": method})
                 caller = _MAY_CHAT(request)
-                frame.check_size(request, MOST_BODY)
+                frame.check_size(request, MAX_BODY)
                 frame.check(caller)
                 return run(request, caller)
             except Problem as exc:
@@ -112,7 +112,9 @@ def completions(request: HttpRequest, caller: Caller) -> HttpResponseBase:
         body = checked(body)
         model = _model_for(body, caller)
         context = _context_for(caller, body["messages"])
-        caller.note_shown(lowest_trust([Trust.OWNER, *(one.trust for one in context.records)]))
+        caller.note_shown(
+            lowest_trust([Trust.OWNER, *(record.trust for record in context.records)])
+        )
         body["messages"] = with_system(body["messages"], context.system)
         answer = pass_on(body, model, owner=caller.owner, source=caller.source)
     except InvalidRequest as exc:
@@ -131,7 +133,7 @@ def completions(request: HttpRequest, caller: Caller) -> HttpResponseBase:
         response["X-Accel-Buffering"] = "no"  # or nginx would hold back the pieces
     else:
         response = HttpResponse(b"".join(answer), content_type=answer.content_type)
-    response[RECORDS] = ", ".join(_name(one) for one in context.records)
+    response[RECORDS] = ", ".join(_name(record) for record in context.records)
     return response
 
 
@@ -156,15 +158,15 @@ def _model_for(body: Mapping[str, Any], caller: Caller) -> OpenAIModel:
 
 def _context_for(caller: Caller, messages: Sequence[Mapping[str, Any]]) -> Context:
     """Return the agent's context for the last question, with what recall finds for it."""
-    asked = [text_of(one.get("content")) for one in messages if one["role"] == "user"]
-    question = asked[-1][:LONGEST_QUESTION].strip() if asked else ""
+    asked = [text_of(message.get("content")) for message in messages if message["role"] == "user"]
+    question = asked[-1][:MAX_QUESTION_LENGTH].strip() if asked else ""
     tools = caller.context()
     context = build_context(caller.owner, message=question, place=caller.place, scopes=tools.scopes)
     if not question:
         return context
     # A message isn't a query: a “-” in it excludes nothing.
     found = recall(
-        caller.owner, Question(question, question, filters=FOR_AGENTS), limit=2 * MOST_RECALLED
+        caller.owner, Question(question, question, filters=FOR_AGENTS), limit=2 * MAX_RECALLED
     )
     added = with_recalled(context, [hit for hit in found if tools.may_read(hit.record)])
     Use.note_records(caller.owner, added.records[len(context.records) :], caller.place)
@@ -208,16 +210,16 @@ def _problem_of(failed: CallFailed) -> Problem:
 
 PURPOSE = "chat"
 USUAL_ANSWER = 4096  # tokens, if the request sets no limit: a budget needs one
-MOST_ANSWER = 128_000
-MOST_CHOICES = 8
+MAX_ANSWER = 128_000
+MAX_CHOICES = 8
 # Calls at once in a process. Each one keeps a thread of the web server waiting, which has eight.
-MOST_AT_ONCE = 4
+MAX_AT_ONCE = 4
 STREAM, WHOLE = "text/event-stream", "application/json"
 LIMITS = ("max_completion_tokens", "max_tokens")
 # They make a call cost something else than the connection's prices.
 UNPRICED = ("service_tier", "web_search_options")
-_LONGEST_STORED = 200_000  # characters of one message that are stored with the call
-_free = threading.BoundedSemaphore(MOST_AT_ONCE)
+_MAX_STORED_LENGTH = 200_000  # characters of one message that are stored with the call
+_free = threading.BoundedSemaphore(MAX_AT_ONCE)
 
 
 class InvalidRequest(Exception):
@@ -232,7 +234,7 @@ class TooManyAtOnce(Exception):
     """This process has as many calls in progress as it can."""
 
 
-class PassedOn:
+class StreamedAnswer:
     """An answer as an iterable of bytes.  Closing it ends the call, which is then recorded."""
 
     def __init__(self, flow: Iterator[bytes], content_type: str) -> None:
@@ -262,7 +264,7 @@ def checked(body: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidRequest(_("“stream” must be true or false."), "stream")
     if not isinstance(body.get("stream_options"), dict | None):
         raise InvalidRequest(_("“stream_options” must be an object."), "stream_options")
-    for field, most in (*((name, MOST_ANSWER) for name in LIMITS), ("n", MOST_CHOICES)):
+    for field, most in (*((name, MAX_ANSWER) for name in LIMITS), ("n", MAX_CHOICES)):
         value = body.get(field)
         is_number = isinstance(value, int) and not isinstance(value, bool)
         if value is not None and not (is_number and 1 <= value <= most):
@@ -275,7 +277,9 @@ def checked(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def pass_on(body: Mapping[str, Any], model: OpenAIModel, *, owner: User, source: str) -> PassedOn:
+def pass_on(
+    body: Mapping[str, Any], model: OpenAIModel, *, owner: User, source: str
+) -> StreamedAnswer:
     """Send a checked request to the model and return the answer as it arrives.
 
     Raises TooManyAtOnce, BudgetReached, and CallFailed until the endpoint has accepted the request.
@@ -284,7 +288,7 @@ def pass_on(body: Mapping[str, Any], model: OpenAIModel, *, owner: User, source:
         raise TooManyAtOnce
     flow = _released(_flow(body, model, owner, source))
     next(flow)  # up to the endpoint's status; a generator that hasn't begun can't clean up, either
-    return PassedOn(flow, STREAM if body.get("stream") else WHOLE)
+    return StreamedAnswer(flow, STREAM if body.get("stream") else WHOLE)
 
 
 def _released(flow: Iterator[bytes]) -> Iterator[bytes]:
@@ -518,4 +522,4 @@ def _as_messages(body: Mapping[str, Any]) -> list[Message]:
 
 
 def _storable(text: str) -> str:
-    return secret_scanner.mask(clean(plain_text(text))[0][:_LONGEST_STORED])[0]
+    return secret_scanner.mask(clean(plain_text(text))[0][:_MAX_STORED_LENGTH])[0]

@@ -20,46 +20,48 @@ from memory.api.notes import Sensitivity, Tags
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
 from memory.api.review import check_unreviewed
-from memory.api.shown import Moment, RecordOut, Textless, moment, shows, used
+from memory.api.shown import Moment, NoStoredText, RecordOut, moment, shows, used
 from memory.models import ContentItem, Snapshot, Trust
 from memory.models.remembered import OWNER_SCOPE
 from memory.services.content import items as content_services
 from memory.services.content import snapshots, transforms
 from memory.services.content.items import (
-    LONGEST_ACTION,
-    LONGEST_SOURCE,
-    LONGEST_TITLE,
-    LONGEST_URL,
-    MOST_BYTES,
-    MOST_RELATED,
+    MAX_ACTION_LENGTH,
+    MAX_BYTES,
+    MAX_RELATED,
+    MAX_SOURCE_LENGTH,
+    MAX_TITLE_LENGTH,
+    MAX_URL_LENGTH,
     matching,
 )
 from memory.services.content.transforms import View
-from memory.services.notes.saving import LONGEST_SCOPE
+from memory.services.notes.saving import MAX_SCOPE_LENGTH
 
 Type = Literal["action_result", "web_content", "database_result", "custom"]
 TransformName = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
 Scope = Annotated[
     str,
-    Field(max_length=LONGEST_SCOPE, description="owner, run:<id>, session:<id> or agent:<name>."),
+    Field(
+        max_length=MAX_SCOPE_LENGTH, description="owner, run:<id>, session:<id> or agent:<name>."
+    ),
 ]
 
 
 class ContentIn(Body):
     """An item to store in full."""
 
-    content: str = Field(max_length=MOST_BYTES, description="At most 8 MiB of UTF-8.")
+    content: str = Field(max_length=MAX_BYTES, description="At most 8 MiB of UTF-8.")
     type: Type = "custom"
     source: str = Field(
-        "", max_length=LONGEST_SOURCE, description="Where it came from. Default: the caller."
+        "", max_length=MAX_SOURCE_LENGTH, description="Where it came from. Default: the caller."
     )
     tags: Tags = []
-    related_to: list[str] = Field([], max_length=MOST_RELATED, description="IDs of related items.")
+    related_to: list[str] = Field([], max_length=MAX_RELATED, description="IDs of related items.")
     scope: Scope = "owner"
-    title: str = Field("", max_length=LONGEST_TITLE)
-    url: str = Field("", max_length=LONGEST_URL)
+    title: str = Field("", max_length=MAX_TITLE_LENGTH)
+    url: str = Field("", max_length=MAX_URL_LENGTH)
     action: str = Field(
-        "", max_length=LONGEST_ACTION, description="The action that produced the item, if any."
+        "", max_length=MAX_ACTION_LENGTH, description="The action that produced the item, if any."
     )
     sensitivity: Sensitivity = "normal"
 
@@ -71,7 +73,7 @@ class ContentQuery(PageParams):
         None, description="Only this scope. Default: all scopes that you can see."
     )
     type: Type | None = None
-    source: str = Field("", max_length=LONGEST_SOURCE, description="Only this exact source.")
+    source: str = Field("", max_length=MAX_SOURCE_LENGTH, description="Only this exact source.")
     tag: list[str] = Field([], max_length=50, description="Only items with all of these tags.")
     after: Moment | None = Field(None, description="Stored at or after this time.")
     before: Moment | None = Field(None, description="Stored at or before this time.")
@@ -85,7 +87,7 @@ class ViewQuery(BaseModel):
         description="How much of the item to return. excerpt: the text around the first match of q. summary: the most important sentences. filtered: the lines that contain all words in q.",
     )
     n: int | None = Field(
-        None, ge=1, le=MOST_BYTES, description="Number of characters or lines. Not used with full."
+        None, ge=1, le=MAX_BYTES, description="Number of characters or lines. Not used with full."
     )
     q: str = Field(
         "", max_length=400, description="Words to search for. Used only with excerpt and filtered."
@@ -139,7 +141,7 @@ class ShownOut(ItemOut):
         )
 
 
-class ClearedOut(Textless):
+class ClearedOut(NoStoredText):
     """How many items were moved to Trash."""
 
     cleared: int
@@ -170,7 +172,7 @@ class RestoreIn(Body):
     scope: Scope | None = None
 
 
-class RestoredOut(Textless):
+class RestoredOut(NoStoredText):
     """The restored items, oldest first."""
 
     ids: list[UUID]
@@ -281,7 +283,7 @@ def restore_snapshot(
     other scope gets copies of them.
     """
     caller = request.auth
-    mine = Snapshot.objects.of(caller.owner).live()
+    mine = Snapshot.objects.for_user(caller.owner).live()
     snapshot: Snapshot | None = mine.filter(pk=snapshot_id).first()
     if snapshot is None or not auth.is_open(caller, snapshot.scope):
         raise not_found()
@@ -298,7 +300,7 @@ def _check_persons(caller: Caller, scope: str) -> None:
     """Raise Problem (403) if an agent clears or restores a scope with a person's stored or pinned
     items.
     """
-    theirs = ContentItem.objects.of(caller.owner).live().filter(scope=scope)
+    theirs = ContentItem.objects.for_user(caller.owner).live().filter(scope=scope)
     if not caller.by.is_person and theirs.filter(Q(trust=Trust.OWNER) | Q(pinned=True)).exists():
         words = _(
             "Some of these items were stored or pinned by a person, so only a person can clear or restore this scope."

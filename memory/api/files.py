@@ -31,7 +31,7 @@ from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, ta
 from memory.models import MemoryFile, Proposal, Revision, Trust, User
 from memory.models.as_of import as_it_was
 from memory.models.errors import InvalidValue, OnlyPeople
-from memory.services.files.mirror import take_in
+from memory.services.files.mirror import import_edits
 from memory.services.files.reading import read_file as read_file_at
 from memory.services.files.saving import (
     Act,
@@ -43,10 +43,10 @@ from memory.services.files.saving import (
     replacing,
     rows_held,
 )
-from memory.services.files.texts import MOST_EPISODES
+from memory.services.files.texts import MAX_EPISODES
 from memory.services.records import history as record_history
 
-MOST_PATCHES = 100
+MAX_PATCHES = 100
 _WHY = Field("", max_length=500, description="Reason for the change, for its history.")
 
 
@@ -54,7 +54,7 @@ class FileIn(Body):
     """The whole text of a file."""
 
     content: str = Field(
-        max_length=MOST_EPISODES,
+        max_length=MAX_EPISODES,
         description="Markdown. The two fact files share a limit of 15 KiB. A month's file can have 256 KiB.",
     )
     why: str = _WHY
@@ -64,15 +64,15 @@ class PatchPair(Body):
     """A piece of text and its replacement."""
 
     old_text: str = Field(
-        min_length=1, max_length=MOST_EPISODES, description="Must occur in the file exactly once."
+        min_length=1, max_length=MAX_EPISODES, description="Must occur in the file exactly once."
     )
-    new_text: str = Field(max_length=MOST_EPISODES)
+    new_text: str = Field(max_length=MAX_EPISODES)
 
 
 class FilePatch(Body):
     """Replacements in a file, all or none."""
 
-    patches: list[PatchPair] = Field(min_length=1, max_length=MOST_PATCHES)
+    patches: list[PatchPair] = Field(min_length=1, max_length=MAX_PATCHES)
     why: str = _WHY
 
     def pairs(self) -> list[tuple[str, str]]:
@@ -82,7 +82,7 @@ class FilePatch(Body):
 class EntryIn(Body):
     """An entry to add at the end of a file."""
 
-    entry: str = Field(min_length=1, max_length=MOST_EPISODES, description="Markdown.")
+    entry: str = Field(min_length=1, max_length=MAX_EPISODES, description="Markdown.")
     summary: str | None = Field(
         None,
         max_length=500,
@@ -188,9 +188,9 @@ def list_files(
 ) -> Listing[FileListed]:
     """List the memory files without their text: fact files first, then months, newest first."""
     caller = request.auth
-    take_in(caller.owner)
+    import_edits(caller.owner)
     with as_it_was(caller, as_of):
-        rows = MemoryFile.objects.of(caller.owner).live().defer("content", "blame")
+        rows = MemoryFile.objects.for_user(caller.owner).live().defer("content", "blame")
         if not caller.by.is_person:
             rows = rows.for_agents()
         return listing(rows, page, name="files", out=FileListed.of, by="path")
@@ -252,7 +252,7 @@ def trash_file(request: ApiRequest, path: str) -> Status[None]:
     caller = request.auth
     words = _("Only a person can move a file to Trash. Use a token with the “admin” scope.")
     only_people(caller, words)
-    take_in(caller.owner)
+    import_edits(caller.owner)
     with transaction.atomic():
         path = _file(caller, path).path
         file = rows_held(caller.owner, path).get(path)
@@ -341,9 +341,9 @@ def _stale(file: MemoryFile) -> Problem:
         "%(path)s has changed since you read it, so nothing was saved. Its text at version %(version)d is in `current`. Apply your change to that text and send it again."
     )
     shows(file)
-    told = {"path": file.path, "version": file.version}
+    params = {"path": file.path, "version": file.version}
     tag = {"ETag": tag_of(file.version)}
-    return Problem(412, words % told, headers=tag, current=file.content, version=file.version)
+    return Problem(412, words % params, headers=tag, current=file.content, version=file.version)
 
 
 def _file(caller: Caller, path: str) -> MemoryFile:

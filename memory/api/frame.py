@@ -41,12 +41,12 @@ from memory.api.problems import Problem
 from memory.api.shown import bare_text, current, shows
 from memory.api.versions import one_transaction
 from memory.models import ApiAnswer, ApiToken
-from memory.models.accounts import LONGEST_KEY
+from memory.models.accounts import MAX_KEY_LENGTH
 from memory.services.llm.asking import kept_booked
 
-MOST_BODY = 1024 * 1024  # bytes in a request
-MOST_CONTENT_BODY = 12 * 1024 * 1024  # of one that stores a content item: 8 MiB, escaped as JSON
-MOST_DEPTH = 32  # levels of nested lists and objects
+MAX_BODY = 1024 * 1024  # bytes in a request
+MAX_CONTENT_BODY = 12 * 1024 * 1024  # of one that stores a content item: 8 MiB, escaped as JSON
+MAX_DEPTH = 32  # levels of nested lists and objects
 JSON = "application/json"
 CLEANED = "Beacon-Cleaned"
 MASKED = "Beacon-Masked"
@@ -63,7 +63,7 @@ class _Malformed(ValueError):
     """JSON that the format or Python allows, but the API doesn't."""
 
 
-def check_size(request: HttpRequest, most: int = MOST_BODY) -> None:
+def check_size(request: HttpRequest, most: int = MAX_BODY) -> None:
     """Check a body's size, length header and media type before reading it."""
     if request.method not in _WITH_BODY:
         return
@@ -72,11 +72,11 @@ def check_size(request: HttpRequest, most: int = MOST_BODY) -> None:
         raise Problem(411, words)
     have = _length(request)
     if have > most:
-        told = {"most": grouped(most), "have": grouped(have)}
+        params = {"most": grouped(most), "have": grouped(have)}
         words = _("Requests to this URL can be at most %(most)s bytes. This one is %(have)s.")
-        if most == MOST_CONTENT_BODY:
+        if most == MAX_CONTENT_BODY:
             words += " " + _("The text of a content item can be at most 8 MiB. Store it in parts.")
-        raise Problem(413, words % told, most=most)
+        raise Problem(413, words % params, most=most)
     if have and request.content_type != JSON:
         told_type = {"have": request.content_type or "-"}
         words = _(
@@ -161,13 +161,13 @@ def _no_number(text: str) -> Any:
 
 def _too_deep() -> str:
     return _("The lists and objects in the body are nested more than %(most)d levels deep.") % {
-        "most": MOST_DEPTH
+        "most": MAX_DEPTH
     }
 
 
 def _check_depth(value: Any) -> None:
     level: list[Any] = [value]
-    for _depth in range(MOST_DEPTH + 1):
+    for _depth in range(MAX_DEPTH + 1):
         level = [inner for one in level for inner in _inside(one)]
         if not level:
             return
@@ -239,7 +239,7 @@ def cleaned_header(request: HttpRequest) -> str:
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
-_KEY = re.compile(rf"[!-~]{{1,{LONGEST_KEY}}}")
+_KEY = re.compile(rf"[!-~]{{1,{MAX_KEY_LENGTH}}}")
 _KEPT_HEADERS = ("Location", "ETag", "Content-Type")
 
 
@@ -285,7 +285,7 @@ def _checked(key: str) -> str:
     if not _KEY.fullmatch(key):
         words = _(
             "An Idempotency-Key must have 1 to %(most)d visible ASCII characters. A UUID works well. Use a new key for each new request."
-        ) % {"most": LONGEST_KEY}
+        ) % {"most": MAX_KEY_LENGTH}
         raise Problem(422, words, errors={HEADER: [words]})
     return key
 
@@ -331,7 +331,7 @@ def check(caller: Caller) -> None:
 
 PREFIX = "/api/v1"
 # URLs with a higher limit for bodies.
-LARGER = {f"{PREFIX}/content": MOST_CONTENT_BODY, f"{PREFIX}/library": MOST_CONTENT_BODY}
+LARGER = {f"{PREFIX}/content": MAX_CONTENT_BODY, f"{PREFIX}/library": MAX_CONTENT_BODY}
 _REF = "#/components/schemas/{model}"
 
 
@@ -341,7 +341,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Held(api_shown.Textless):
+class Held(api_shown.NoStoredText):
     """The write waits for a person's approval. Nothing has been saved yet."""
 
     proposal: str = Field(description="The proposal's ID.")
@@ -389,7 +389,7 @@ def entered(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
         with api_shown.collected() as told:
             try:
                 caller = authenticated(request)
-                check_size(request, LARGER.get(request.path, MOST_BODY))
+                check_size(request, LARGER.get(request.path, MAX_BODY))
                 check(caller)
                 caller.check_topics(request)
                 response = once(request, caller, lambda: run(request, *args, **kwargs))

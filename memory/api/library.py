@@ -24,23 +24,23 @@ from memory.api.versions import tagged
 from memory.models import LibraryDocument
 from memory.models.errors import InvalidValue
 from memory.services.library import documents
-from memory.services.library.reading import LARGEST, LONGEST_TITLE
+from memory.services.library.reading import MAX_BYTES, MAX_TITLE_LENGTH
 
 api = router("library")
-LONGEST_URL = 2048
-MOST_ENCODED = LARGEST * 4 // 3 + 4
+MAX_URL_LENGTH = 2048
+MAX_ENCODED = MAX_BYTES * 4 // 3 + 4
 
 
 class DocumentIn(Body):
     """A text, a web page or a file. If you send a text, `url` is its origin."""
 
     title: str = Field(
-        "", max_length=LONGEST_TITLE, description="Default: the document’s own title."
+        "", max_length=MAX_TITLE_LENGTH, description="Default: the document’s own title."
     )
     text: str = Field("", max_length=2_000_000, description="Markdown or plain text.")
     url: str = Field(
         "",
-        max_length=LONGEST_URL,
+        max_length=MAX_URL_LENGTH,
         pattern=r"^(https?://.*)?$",
         description="The URL of a web page. Beacon fetches its text unless you send `text`.",
     )
@@ -50,7 +50,7 @@ class DocumentIn(Body):
         description="The file’s name. The extension determines the type, such as .pdf or .docx.",
     )
     file: str = Field(
-        "", max_length=MOST_ENCODED, description="The file’s content in base64, at most 5 MiB."
+        "", max_length=MAX_ENCODED, description="The file’s content in base64, at most 5 MiB."
     )
 
 
@@ -84,7 +84,7 @@ class DocumentTextOut(DocumentOut):
 def list_documents(request: ApiRequest, wanted: Query[DocumentsQuery]) -> Listing[DocumentOut]:
     """List your own documents, newest first. Documents in the watched folder aren’t included."""
     caller = request.auth
-    rows = LibraryDocument.objects.of(caller.owner).live().filter(path="").defer("text")
+    rows = LibraryDocument.objects.for_user(caller.owner).live().filter(path="").defer("text")
     return listing(open_to_agents(caller, rows), wanted, name="library", out=DocumentOut.about)
 
 
@@ -94,7 +94,7 @@ def read_document(
 ) -> DocumentTextOut:
     """Read one of your documents."""
     caller = request.auth
-    rows = LibraryDocument.objects.of(caller.owner).live().filter(path="", pk=document_id)
+    rows = LibraryDocument.objects.for_user(caller.owner).live().filter(path="", pk=document_id)
     document = open_to_agents(caller, rows).first()
     if document is None:
         raise Problem(404, _("There is no document with this ID."))
@@ -124,14 +124,14 @@ def add_document(request: ApiRequest, response: HttpResponse, wanted: DocumentIn
     return Status(201, DocumentOut.about(document))
 
 
-def _file(wanted: DocumentIn) -> SimpleUploadedFile | None:
-    if not wanted.file:
+def _file(body: DocumentIn) -> SimpleUploadedFile | None:
+    if not body.file:
         return None
-    if wanted.text or wanted.url or not wanted.file_name:
+    if body.text or body.url or not body.file_name:
         why = _("Send a file with its file_name, but without text or url.")
         raise Problem(422, why, errors={"file": [why]})
     try:
-        return SimpleUploadedFile(wanted.file_name, base64.b64decode(wanted.file, validate=True))
+        return SimpleUploadedFile(body.file_name, base64.b64decode(body.file, validate=True))
     except binascii.Error as exc:
         why = _("The file isn’t valid base64.")
         raise Problem(422, why, errors={"file": [why]}) from exc

@@ -21,8 +21,8 @@ from memory.api.problems import Problem
 from memory.api.review import check_unreviewed, waiting
 from memory.api.shown import (
     AS_OF,
+    NoStoredText,
     RowOut,
-    Textless,
     is_persons,
     one_of,
     shows,
@@ -33,12 +33,12 @@ from memory.api.shown import (
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Note, Proposal
 from memory.models.as_of import AS_OF_WORDS, as_it_was, now
-from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_TAGS, NoteQuerySet
+from memory.models.notes import MAX_CONTENT, MAX_EVIDENCE, MAX_TAG_LENGTH, MAX_TAGS, NoteQuerySet
 from memory.models.remembered import names_excluded
 from memory.services.notes import merging
 from memory.services.notes import saving as notes
 from memory.services.notes.maintenance import prune_expired
-from memory.services.notes.saving import LONGEST_SCOPE, MOST_TTL_DAYS, usual_stability
+from memory.services.notes.saving import MAX_SCOPE_LENGTH, MAX_TTL_DAYS, usual_stability
 from memory.services.records import acts as record_acts
 from memory.services.review import proposals as review_services
 from memory.services.review.apply import MERGE, TRASH
@@ -51,22 +51,22 @@ Lock = Literal["open", "append-only", "read-only"]
 Content = Annotated[
     str,
     Field(
-        min_length=1, max_length=MOST_CONTENT, description="The text to remember, at most 64 KiB."
+        min_length=1, max_length=MAX_CONTENT, description="The text to remember, at most 64 KiB."
     ),
 ]
 Tags = Annotated[
-    list[Annotated[str, Field(max_length=LONGEST_TAG)]],
-    Field(max_length=MOST_TAGS, description="Tags that help you find it later."),
+    list[Annotated[str, Field(max_length=MAX_TAG_LENGTH)]],
+    Field(max_length=MAX_TAGS, description="Tags that help you find it later."),
 ]
 Evidence = Annotated[
     list[str],
     Field(
-        max_length=MOST_EVIDENCE,
+        max_length=MAX_EVIDENCE,
         description="What the note is based on. Required for rules written by agents.",
     ),
 ]
 Confidence = Annotated[float, Field(ge=0, le=1, description="A rule needs 0.8 or more.")]
-Days = Annotated[int, Field(ge=1, le=MOST_TTL_DAYS, description="Days until it expires.")]
+Days = Annotated[int, Field(ge=1, le=MAX_TTL_DAYS, description="Days until it expires.")]
 
 
 class NoteIn(Body):
@@ -83,7 +83,9 @@ class NoteIn(Body):
     evidence: Evidence = []
     sensitivity: Sensitivity = "normal"
     scope: str = Field(
-        "owner", max_length=LONGEST_SCOPE, description="owner, run:<id>, session:<id>, agent:<name>"
+        "owner",
+        max_length=MAX_SCOPE_LENGTH,
+        description="owner, run:<id>, session:<id>, agent:<name>",
     )
     topic: str | None = Field(None, description="The slug of its topic.")
     source: str | None = Field(
@@ -112,7 +114,7 @@ class NoteFields(Body):
 class NotePatch(NoteFields):
     """The fields to change. Omitted ones stay the same."""
 
-    scope: str | None = Field(None, max_length=LONGEST_SCOPE)
+    scope: str | None = Field(None, max_length=MAX_SCOPE_LENGTH)
     pinned: bool | None = Field(
         None, description="Pinned notes don't expire. Only people can set this."
     )
@@ -187,7 +189,7 @@ class MergedOut(NoteOut):
     warning: str
 
 
-class PrunedOut(Textless):
+class PrunedOut(NoStoredText):
     """How many expired notes were moved to Trash."""
 
     pruned: int
@@ -217,7 +219,9 @@ def list_notes(request: ApiRequest, wanted: Query[NotesQuery]) -> Listing[NoteOu
     """List notes, newest first, except those in Trash. Agents can't see sensitive notes."""
     caller = request.auth
     with as_it_was(caller, wanted.as_of):
-        rows = _in_state(Note.objects.of(caller.owner).live(), wanted.state).select_related("topic")
+        rows = _in_state(Note.objects.for_user(caller.owner).live(), wanted.state).select_related(
+            "topic"
+        )
         if wanted.kind:
             rows = rows.filter(kind=wanted.kind)
         if wanted.tag:
@@ -412,7 +416,7 @@ def _check_agents_merge(caller: Caller, ids: list[str]) -> None:
         keys = {UUID(key) for key in ids}
     except ValueError:
         keys = set()
-    there = list(visible(caller, Note.objects.of(caller.owner).live()).filter(pk__in=keys))
+    there = list(visible(caller, Note.objects.for_user(caller.owner).live()).filter(pk__in=keys))
     if not keys or len(there) < len(keys):
         words = _("This note doesn’t exist.")
         raise Problem(422, words, errors={"ids": [words]})

@@ -22,8 +22,8 @@ from memory.api.review import waiting
 from memory.api.shown import (
     AS_OF,
     Moment,
+    NoStoredText,
     RowOut,
-    Textless,
     moment,
     one_of,
     shows,
@@ -37,7 +37,7 @@ from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.services.llm.asking import MonthMeter
 from memory.services.observations.extraction import Extracted, extract
 from memory.services.observations.saving import (
-    MOST_LINES,
+    MAX_LINES,
     Line,
     batch,
     checked,
@@ -50,7 +50,7 @@ from memory.services.records import acts as record_acts
 
 Category = Literal["finding", "insight", "lesson"]
 StepType = Literal["GOAL", "AGENT", "RUN"]
-MOST_OUTPUT = 500_000  # characters of a step's output, of which the first 4,000 are searched
+MAX_OUTPUT = 500_000  # characters of a step's output, of which the first 4,000 are searched
 Source = Annotated[
     str | None,
     Field(
@@ -58,7 +58,7 @@ Source = Annotated[
         description="Where it came from, such as GOAL:check-database. Default: the caller.",
     ),
 ]
-Texts = Annotated[list[str], Field(max_length=MOST_LINES)]
+Texts = Annotated[list[str], Field(max_length=MAX_LINES)]
 
 
 class ObservationsIn(Body):
@@ -108,7 +108,7 @@ class ObservationPatch(Body):
         return {name: value for name, value in sent.items() if value is not None}
 
 
-class IdsOut(Textless):
+class IdsOut(NoStoredText):
     """The IDs, in input order. `new` contains those of new records."""
 
     ids: list[UUID]
@@ -149,7 +149,7 @@ class ExtractIn(Body):
     """A step's output to extract observations from."""
 
     output: str = Field(
-        max_length=MOST_OUTPUT,
+        max_length=MAX_OUTPUT,
         description="Nothing is extracted from texts of fewer than 50 characters.",
     )
     step_name: str = Field("", max_length=200)
@@ -159,7 +159,7 @@ class ExtractIn(Body):
     source: Source = None
 
 
-class ExtractedOut(Textless):
+class ExtractedOut(NoStoredText):
     """The observations found. `by` is model, heuristic or empty. `ids` contains the stored ones."""
 
     findings: list[str]
@@ -218,7 +218,7 @@ def list_observations(
         "tags__overlap": wanted.tag,
     }
     with as_it_was(caller, wanted.as_of):
-        rows = Observation.objects.of(caller.owner).live().select_related("topic")
+        rows = Observation.objects.for_user(caller.owner).live().select_related("topic")
         rows = rows.filter(**{name: value for name, value in asked.items() if value})
         return listing(visible(caller, rows), wanted, name="observations", out=ObservationOut.of)
 
@@ -263,7 +263,10 @@ def _remembered(
         sensitivity=sensitivity,
         trust=caller.write_trust,
     )
-    ids, new = [one.pk for one in stored.observations], [one.pk for one in stored.new]
+    ids, new = (
+        [observation.pk for observation in stored.observations],
+        [one.pk for one in stored.new],
+    )
     return Status(201, IdsOut(ids=ids, new=new))
 
 

@@ -19,18 +19,18 @@ from beacon_site.db.keyset import page_of
 from memory.api import shown
 from memory.api.problems import Problem
 
-USUAL, MOST = 50, 200
-LONGEST_CURSOR = 500
+USUAL, MAX = 50, 200
+MAX_CURSOR_LENGTH = 500
 T = TypeVar("T", bound=BaseModel)
 
 
 class PageParams(BaseModel):
     """Which page of a list."""
 
-    limit: int = Field(USUAL, ge=1, le=MOST, description="Maximum number of items.")
+    limit: int = Field(USUAL, ge=1, le=MAX, description="Maximum number of items.")
     cursor: str = Field(
         "",
-        max_length=LONGEST_CURSOR,
+        max_length=MAX_CURSOR_LENGTH,
         description="`next` of the previous page. Leave empty for the first page.",
     )
 

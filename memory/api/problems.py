@@ -28,8 +28,8 @@ from memory.services.files.texts import NoSuchFile, OverBudget
 MEDIA_TYPE = "application/problem+json"
 ROOT = "/api/"
 CHAT_ROOT = "/v1/"  # where errors have OpenAI's form
-LONGEST_DETAIL = 2_000
-MOST_ERRORS = 20  # fields that are listed, since an invalid body can have thousands
+MAX_DETAIL_LENGTH = 2_000
+MAX_ERRORS = 20  # fields that are listed, since an invalid body can have thousands
 
 # The code in `type`, by status.
 _WORDS = {
@@ -73,13 +73,13 @@ class Problem(Exception):
             "type": f"urn:beacon:problem:{_WORDS.get(self.status, 'other')}",
             "title": HTTPStatus(self.status).phrase,
             "status": self.status,
-            "detail": shorten(clean(self.detail)[0], LONGEST_DETAIL),
+            "detail": shorten(clean(self.detail)[0], MAX_DETAIL_LENGTH),
             **self.more,
         }
         if self.errors:
             body["errors"] = {
                 clean(str(field))[0][:200]: [clean(str(message))[0] for message in messages]
-                for field, messages in list(self.errors.items())[:MOST_ERRORS]
+                for field, messages in list(self.errors.items())[:MAX_ERRORS]
             }
         text = json.dumps(body, default=str)
         return HttpResponse(text, status=self.status, content_type=MEDIA_TYPE, headers=self.headers)
@@ -90,7 +90,7 @@ def in_openais_form(problem: Problem) -> HttpResponse:
     kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
     usual = "server_error" if problem.status >= 500 else "invalid_request_error"
     error = {
-        "message": shorten(clean(problem.detail)[0], LONGEST_DETAIL),
+        "message": shorten(clean(problem.detail)[0], MAX_DETAIL_LENGTH),
         "type": kind.get(problem.status, usual),
         "param": problem.more.get("param"),
         "code": problem.more.get("code", _WORDS.get(problem.status)),
@@ -117,7 +117,9 @@ def of_refusal(exc: Exception, *, is_conditional: bool = False) -> Problem | Non
         return None
     if isinstance(exc, InvalidValue):
         errors = {
-            field: [str(one) for one in messages] if isinstance(messages, list) else [str(messages)]
+            field: [str(message) for message in messages]
+            if isinstance(messages, list)
+            else [str(messages)]
             for field, messages in exc.errors.items()
         }
         return Problem(422, str(exc), errors=errors)

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from ninja import Query, Status
 from pydantic import BaseModel, Field
 
-from beacon_site.text.names import LONGEST_NAME
+from beacon_site.text.names import MAX_NAME_LENGTH
 from memory.api.auth import ADMIN, READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.observations import Category
@@ -23,14 +23,14 @@ from memory.api.shown import Moment, RowOut, moment, one_of, shows
 from memory.models import Rating, Trust, Use
 from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.models.errors import InvalidValue
-from memory.models.ratings import LONGEST_REASON
+from memory.models.ratings import MAX_REASON_LENGTH
 from memory.services.notes.saving import lowest_trust
 from memory.services.search import names, ratings
-from memory.services.search.about import MOST, PAGE, About, Mention, Reader, about
+from memory.services.search.about import MAX, PAGE, About, Mention, Reader, about
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, parse
 from memory.services.search.recall import (
-    MOST_HITS,
+    MAX_HITS,
     Lane,
     RecallHit,
     RecallOptions,
@@ -38,7 +38,7 @@ from memory.services.search.recall import (
     Why,
     recall_page,
 )
-from memory.services.search.related import MOST as MOST_RELATED
+from memory.services.search.related import MAX as MAX_RELATED
 from memory.services.search.related import Related, related_to
 
 api = router("recall")
@@ -72,13 +72,13 @@ class RecallQuery(BaseModel):
     topic: str | None = Field(None, max_length=200, description="Only this topic (slug).")
     after: Moment | None = Field(None, description="Created at or after this time.")
     before: Moment | None = Field(None, description="Created before this time.")
-    limit: int = Field(10, ge=1, le=MOST_HITS, description="Maximum number of results.")
+    limit: int = Field(10, ge=1, le=MAX_HITS, description="Maximum number of results.")
     min_score: float = Field(0.0, ge=0, le=1, description="Only results with at least this score.")
     as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
     by_category: int | None = Field(
         None,
         ge=1,
-        le=MOST_HITS,
+        le=MAX_HITS,
         description="Return up to this many results per category (findings, insights and lessons), in separate lists.",
     )
 
@@ -142,50 +142,50 @@ def recall(
         return _recalled(request.auth, wanted)
 
 
-def _recalled(caller: Caller, wanted: RecallQuery) -> RecalledOut | GroupedOut:
+def _recalled(caller: Caller, query: RecallQuery) -> RecalledOut | GroupedOut:
     shows()
-    _check_asked(wanted)
+    _check_asked(query)
     how = RecallOptions(
-        types=wanted.type,
-        categories=wanted.category,
-        kinds=wanted.kind,
-        topic=wanted.topic,
-        after=moment(caller, wanted.after),
-        before=moment(caller, wanted.before),
-        limit=wanted.limit,
-        min_score=wanted.min_score,
+        types=query.type,
+        categories=query.category,
+        kinds=query.kind,
+        topic=query.topic,
+        after=moment(caller, query.after),
+        before=moment(caller, query.before),
+        limit=query.limit,
+        min_score=query.min_score,
     )
-    if wanted.by_category is None:
-        page = _page(caller, wanted, how)
+    if query.by_category is None:
+        page = _page(caller, query, how)
         return RecalledOut(items=[HitOut.of(hit) for hit in page.hits], notices=page.notices)
-    how["limit"] = wanted.by_category
+    how["limit"] = query.by_category
     groups = {
-        plural: _page(caller, wanted, how | {"categories": [category]}).hits
+        plural: _page(caller, query, how | {"categories": [category]}).hits
         for category, plural in _PLURALS
     }
     return GroupedOut(**{name: [HitOut.of(hit) for hit in hits] for name, hits in groups.items()})
 
 
-def _check_asked(wanted: RecallQuery) -> None:
+def _check_asked(query: RecallQuery) -> None:
     """Raise InvalidValue for an empty search: use the lists instead."""
-    narrow = (wanted.q.strip(), wanted.type, wanted.category, wanted.kind, wanted.topic)
-    if not any((*narrow, wanted.after, wanted.before, wanted.by_category)):
+    narrow = (query.q.strip(), query.type, query.category, query.kind, query.topic)
+    if not any((*narrow, query.after, query.before, query.by_category)):
         words = _(
             "Add something to search for: words in q, or a type, category, kind, topic or time."
         )
         raise InvalidValue(words, errors={"q": [words]})
 
 
-def _page(caller: Caller, wanted: RecallQuery, how: Any) -> RecallPage:
+def _page(caller: Caller, query: RecallQuery, how: Any) -> RecallPage:
     """Return the results that the caller can see; those an agent gets count as used by it."""
     if caller.by.is_person:
-        return recall_page(caller.owner, wanted.q, wanted.mode, **how)
-    question = parse(wanted.q)
+        return recall_page(caller.owner, query.q, query.mode, **how)
+    question = parse(query.q)
     question = replace(question, filters=(*question.filters, *FOR_AGENTS))
     limit, context = how["limit"], caller.context()
     for spare in (0, _SPARE):
-        most = min(limit + spare, MOST_HITS)
-        page = recall_page(caller.owner, question, wanted.mode, **(how | {"limit": most}))
+        most = min(limit + spare, MAX_HITS)
+        page = recall_page(caller.owner, question, query.mode, **(how | {"limit": most}))
         hits = [hit for hit in page.hits if context.may_read(hit.record)][:limit]
         # More are loaded only if other scopes left a gap, since each result costs the
         # same again.
@@ -215,7 +215,7 @@ class RatingIn(Body):
         0, ge=0, le=1_000_000, description="For an answer: the position of its message."
     )
     value: Literal["useful", "not-useful"]
-    reason: str = Field("", max_length=LONGEST_REASON, description="Why, in a few words.")
+    reason: str = Field("", max_length=MAX_REASON_LENGTH, description="Why, in a few words.")
 
 
 class RatingOut(RowOut):
@@ -257,7 +257,7 @@ def rate_result(request: ApiRequest, rating: RatingIn) -> Any:
 def clear_rating(request: ApiRequest, rating_id: UUID) -> Status[None]:
     """Clear a rating. An agent can clear only its own."""
     caller = request.auth
-    rating = Rating.objects.of(caller.owner).filter(pk=rating_id).first()
+    rating = Rating.objects.for_user(caller.owner).filter(pk=rating_id).first()
     if rating is None:
         raise not_found()
     check_unreviewed(caller, RATING_REVIEWED_AS, _("Clearing a rating"))
@@ -266,14 +266,14 @@ def clear_rating(request: ApiRequest, rating_id: UUID) -> Status[None]:
     return Status(204, None)
 
 
-def _rated_record(caller: Caller, wanted: RatingIn) -> Any:
+def _rated_record(caller: Caller, body: RatingIn) -> Any:
     """Return what the caller rates, which it can read.  Raises Problem (404)."""
-    if wanted.position:
-        answer = ratings.answer_of(caller.owner, wanted.id, wanted.position)
+    if body.position:
+        answer = ratings.answer_of(caller.owner, body.id, body.position)
         if answer is None or not _is_own(caller, answer.session):
             raise not_found()
         return answer
-    record = ratings.record_of(caller.owner, wanted.id)
+    record = ratings.record_of(caller.owner, body.id)
     if record is None or not (caller.by.is_person or caller.context().may_read(record)):
         raise not_found()
     return record
@@ -292,7 +292,7 @@ class RelatedQuery(BaseModel):
     """The number and types of related records to return."""
 
     type: list[Type] = Field([], max_length=5, description="Only these types.")
-    limit: int = Field(6, ge=1, le=MOST_RELATED, description="Maximum number of records.")
+    limit: int = Field(6, ge=1, le=MAX_RELATED, description="Maximum number of records.")
 
 
 class _RecordOut(RowOut):
@@ -346,7 +346,7 @@ def list_related(
     if caller.by.is_person:
         found = related_to(record, limit=wanted.limit, types=wanted.type)
     else:
-        found = related_to(record, limit=MOST_RELATED, types=wanted.type, is_agent=True)
+        found = related_to(record, limit=MAX_RELATED, types=wanted.type, is_agent=True)
         context = caller.context()
         found = [one for one in found if context.may_read(one.record)][: wanted.limit]
         Use.note_records(caller.owner, [one.record for one in found], caller.place)
@@ -375,9 +375,9 @@ _ABOUT_LIST = "about"
 class AboutQuery(PageParams):
     """The name, and filters for its records."""
 
-    name: str = Field(max_length=LONGEST_NAME, description="The name. Case doesn’t matter.")
+    name: str = Field(max_length=MAX_NAME_LENGTH, description="The name. Case doesn’t matter.")
     type: list[Type] = Field([], max_length=5, description="Only records of these types.")
-    limit: int = Field(PAGE, ge=1, le=MOST, description="Maximum number of items.")
+    limit: int = Field(PAGE, ge=1, le=MAX, description="Maximum number of items.")
 
 
 class MentionOut(_RecordOut):
@@ -420,7 +420,7 @@ class AboutOut(BaseModel):
             "aliases": found.names[1:],
             "months": [MonthOut(month=month, records=n) for month, n in found.months],
             "beside": [BesideOut(name=name, records=n) for name, _key, n in found.beside],
-            "items": [MentionOut.of(one) for one in found.mentions],
+            "items": [MentionOut.of(mention) for mention in found.mentions],
             "next": closed(found.next, _ABOUT_LIST),
         }
         return cls(total=found.total, counts=found.counts, read=found.read, **told)
@@ -444,15 +444,15 @@ def show_about(request: ApiRequest, wanted: Query[AboutQuery]) -> AboutOut:
         limit=wanted.limit,
     )
     if is_agent:
-        Use.note_records(caller.owner, [one.record for one in found.mentions], caller.place)
+        Use.note_records(caller.owner, [mention.record for mention in found.mentions], caller.place)
     return AboutOut.of(found)
 
 
 class AliasIn(Body):
     """Two names for the same thing."""
 
-    name: str = Field(max_length=LONGEST_NAME, description="The name that becomes an alias.")
-    into: str = Field(max_length=LONGEST_NAME, description="The name that it is merged into.")
+    name: str = Field(max_length=MAX_NAME_LENGTH, description="The name that becomes an alias.")
+    into: str = Field(max_length=MAX_NAME_LENGTH, description="The name that it is merged into.")
 
 
 class AliasOut(BaseModel):
@@ -472,7 +472,7 @@ def merge_names(request: ApiRequest, asked: AliasIn) -> Status[AliasOut]:
 
 @about_api.delete("/aliases", auth=ADMIN, response={204: None})
 def separate_name(
-    request: ApiRequest, name: Query[Annotated[str, Field(max_length=LONGEST_NAME)]]
+    request: ApiRequest, name: Query[Annotated[str, Field(max_length=MAX_NAME_LENGTH)]]
 ) -> Status[None]:
     """Separate a merged name again."""
     names.split(request.auth.owner, name, by=request.auth.by)

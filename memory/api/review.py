@@ -21,9 +21,9 @@ from memory.api.problems import Problem, not_found
 from memory.api.shown import RowOut
 from memory.models import Conflict, MemoryFile, Proposal
 from memory.models.file_format import statements_found
-from memory.models.notes import MOST_CONTENT
+from memory.models.notes import MAX_CONTENT
 from memory.models.proposals import Danger
-from memory.services.files.texts import MOST_EPISODES
+from memory.services.files.texts import MAX_EPISODES
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import proposals as review_services
 from memory.services.review import risks as review_risks
@@ -50,7 +50,7 @@ class ProposalsQuery(PageParams):
 class RejectIn(Body):
     """Why the proposal is rejected."""
 
-    reason: str = Field("", max_length=review_services.LONGEST_REASON)
+    reason: str = Field("", max_length=review_services.MAX_REASON_LENGTH)
 
 
 class AcceptIn(Body):
@@ -58,7 +58,7 @@ class AcceptIn(Body):
 
     content: str | None = Field(
         None,
-        max_length=MOST_EPISODES,
+        max_length=MAX_EPISODES,
         description="Text to use instead of the proposed one, for a note or a file.",
     )
 
@@ -109,7 +109,9 @@ def list_proposals(
     """List proposals, most dangerous first. By default, only pending ones."""
     owner = request.auth.owner
     rows = (
-        review_services.waiting(owner) if wanted.state == "waiting" else Proposal.objects.of(owner)
+        review_services.waiting(owner)
+        if wanted.state == "waiting"
+        else Proposal.objects.for_user(owner)
     )
     if wanted.state not in ("waiting", "all"):
         rows = rows.filter(state=wanted.state)
@@ -156,11 +158,11 @@ def reject_proposal(
 
 
 def _proposal(caller: Caller, key: UUID) -> Proposal:
-    found: Proposal | None = Proposal.objects.of(caller.owner).filter(pk=key).first()
-    if found is None:
+    row: Proposal | None = Proposal.objects.for_user(caller.owner).filter(pk=key).first()
+    if row is None:
         raise not_found(_("This proposal doesn’t exist, or it isn’t yours."))
-    found.owner = caller.owner
-    return found
+    row.owner = caller.owner
+    return row
 
 
 # --- review of agents' writes ---
@@ -197,7 +199,7 @@ class ResolveIn(Body):
     """How to resolve a conflict."""
 
     how: Literal["left", "right", "both", "merged"]
-    text: str = Field("", max_length=MOST_CONTENT, description="The merged text.")
+    text: str = Field("", max_length=MAX_CONTENT, description="The merged text.")
     dated: bool = Field(False, description="If you keep both, add each record's date to its text.")
     left_version: int | None = Field(None, ge=1, description="The version you saw.")
     right_version: int | None = Field(None, ge=1, description="The version you saw.")
@@ -257,7 +259,7 @@ class ConflictOut(RowOut):
 @conflicts_api.get("", auth=ADMIN, response=Listing[ConflictOut])
 def list_conflicts(request: ApiRequest, wanted: ConflictsQuery = PAGE) -> Listing[ConflictOut]:
     """List conflicts, oldest first. By default, only open ones."""
-    mine = _with_files(Conflict.objects.of(request.auth.owner))
+    mine = _with_files(Conflict.objects.for_user(request.auth.owner))
     rows = mine.standing() if wanted.state == "open" else mine
     if wanted.state == "settled":
         rows = rows.filter(state="settled")
@@ -294,7 +296,7 @@ def reopen_conflict(request: ApiRequest, conflict_id: UUID) -> ConflictOut:
 
 
 def _conflict(caller: Caller, key: UUID) -> Conflict:
-    rows = _with_files(Conflict.objects.of(caller.owner))
+    rows = _with_files(Conflict.objects.for_user(caller.owner))
     found: Conflict | None = rows.filter(pk=key).first()
     if found is None:
         raise not_found(_("This conflict doesn’t exist, or it isn’t yours."))

@@ -20,7 +20,7 @@ from memory.api.review import check_unreviewed
 from memory.api.shown import RecordOut, open_to_agents, used
 from memory.api.versions import tagged
 from memory.models import ScratchpadEntry
-from memory.models.content import MOST_VALUE
+from memory.models.content import MAX_VALUE
 from memory.models.errors import NoSuchKey
 from memory.models.remembered import OWNER_SCOPE
 from memory.services import scratchpad
@@ -48,7 +48,7 @@ class EntriesQuery(PageParams):
 class ValueIn(Body):
     """The value to set."""
 
-    value: str = Field(max_length=MOST_VALUE, description="At most 64 KiB.")
+    value: str = Field(max_length=MAX_VALUE, description="At most 64 KiB.")
 
 
 class EntryOut(RecordOut):

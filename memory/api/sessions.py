@@ -41,9 +41,9 @@ from memory.services.observations.saving import checked_size
 
 api = router("sessions")
 _ONE = "/{uuid:session_id}"
-MOST_MESSAGES = 1_000  # in a transcript
-MOST_SHOWN = 200  # messages in one answer
-LONGEST_ID = 100
+MAX_MESSAGES = 1_000  # in a transcript
+MAX_SHOWN = 200  # messages in one answer
+MAX_ID_LENGTH = 100
 
 
 class SessionIn(Body):
@@ -57,7 +57,7 @@ class SessionIn(Body):
 class MessageIn(Body):
     """A message to the agent."""
 
-    content: str = Field(min_length=1, max_length=conversation.MOST_MESSAGE)
+    content: str = Field(min_length=1, max_length=conversation.MAX_MESSAGE)
 
 
 class TurnIn(Body):
@@ -70,7 +70,7 @@ class TurnIn(Body):
 class TranscriptIn(Body):
     """A transcript. If it has no messages, the stored session's messages are used."""
 
-    messages: list[TurnIn] = Field([], max_length=MOST_MESSAGES)
+    messages: list[TurnIn] = Field([], max_length=MAX_MESSAGES)
     finished: bool = Field(
         True,
         description="False while the conversation continues, so that its last answer isn’t saved as its summary.",
@@ -160,10 +160,10 @@ def read_session(
     rows = session.messages.filter(is_index=False).order_by("-position")
     if before is not None:
         rows = rows.filter(position__lt=before)
-    found = list(rows[: MOST_SHOWN + 1])
-    shown = [MessageOut.of(one) for one in reversed(found[:MOST_SHOWN])]
+    found = list(rows[: MAX_SHOWN + 1])
+    shown = [MessageOut.of(one) for one in reversed(found[:MAX_SHOWN])]
     tagged(response, session)
-    return WholeSessionOut.of(session, messages=shown, earlier=len(found) > MOST_SHOWN)
+    return WholeSessionOut.of(session, messages=shown, earlier=len(found) > MAX_SHOWN)
 
 
 @api.post(_ONE + "/messages", auth=WRITE, response={201: SaidOut})
@@ -190,7 +190,7 @@ def end_session(request: ApiRequest, response: HttpResponse, session_id: UUID) -
 @api.post("/{session_id}/consolidate", auth=WRITE, response={200: IdsOut, 202: Held})
 def consolidate_session(
     request: ApiRequest,
-    session_id: Annotated[str, Path(..., min_length=1, max_length=LONGEST_ID)],
+    session_id: Annotated[str, Path(..., min_length=1, max_length=MAX_ID_LENGTH)],
     transcript: TranscriptIn,
 ) -> Any:
     """Keep what matters from a conversation: decisions, conclusions, and requests to remember.
@@ -200,7 +200,7 @@ def consolidate_session(
     """
     caller = request.auth
     session = _stored(caller, session_id)
-    turns = [(one.role, one.content) for one in transcript.messages]
+    turns = [(message.role, message.content) for message in transcript.messages]
     answers: str = Trust.EXTERNAL if transcript.read_outside else Trust.AGENT
     if not turns and session is not None:
         turns = turns_of(session)
@@ -223,13 +223,13 @@ def consolidate_session(
     left = keep_lines(caller.owner, key, lines, by=caller.by)
     if left.problem:
         raise Problem(409, left.problem)
-    ids, new = [one.pk for one in left.observations], [one.pk for one in left.new]
+    ids, new = [observation.pk for observation in left.observations], [one.pk for one in left.new]
     return Status(200, IdsOut(ids=ids, new=new))
 
 
 def _session(caller: Caller, key: UUID) -> Session:
     """Return the caller's session: an agent's own, or any of the person's.  Raises Problem."""
-    rows = Session.objects.of(caller.owner).filter(pk=key)
+    rows = Session.objects.for_user(caller.owner).filter(pk=key)
     if not caller.by.is_person:
         rows = rows.filter(agent=caller.agent)
     session: Session | None = rows.first()

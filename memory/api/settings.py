@@ -13,7 +13,7 @@ from pydantic import Field
 from memory.accounts.forms import ProfileForm
 from memory.api.auth import ADMIN, READ, ApiRequest
 from memory.api.frame import Body, router
-from memory.api.shown import Textless
+from memory.api.shown import NoStoredText
 from memory.models import Activity, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
@@ -47,7 +47,7 @@ class SettingsPatch(Body):
     time_zone: str | None = Field(None, max_length=64, description="Such as Europe/Berlin.")
 
 
-class SettingsOut(Textless):
+class SettingsOut(NoStoredText):
     """The current settings."""
 
     review_levels: dict[Kind, Level]

@@ -133,7 +133,7 @@ class RecordOut(RowOut):
         return cls.from_row(record)
 
 
-class Textless(BaseModel):
+class NoStoredText(BaseModel):
     """An answer without stored text: IDs, counts, settings, or what the caller sent."""
 
     def model_post_init(self, _context: Any) -> None:
@@ -282,7 +282,7 @@ def topic_of(caller: Caller, name: str | None) -> Topic | None:
     """Return the owner's topic with this slug or title, or None.  Raises Problem (422)."""
     if not name:
         return None
-    rows = open_to_agents(caller, Topic.objects.of(caller.owner).live())
+    rows = open_to_agents(caller, Topic.objects.for_user(caller.owner).live())
     topic: Topic | None = rows.filter(named_topic(clean(name)[0].strip())).first()
     if topic is None:
         words = _("There’s no topic “%(name)s”. Use a topic’s slug, or omit the topic.")

@@ -29,7 +29,7 @@ from memory.services.records import trash as trash_page
 
 api = router("trash", is_held=True)
 _ONE = "/{str:record_type}/{uuid:record_id}"
-LONGEST_LABEL = 200  # characters of a revision that are read for titles in the list
+MAX_LABEL_LENGTH = 200  # characters of a revision that are read for titles in the list
 
 
 class TrashQuery(PageParams):
@@ -132,7 +132,7 @@ def _trashed(caller: Caller, record_type: str, record_id: UUID) -> Any:
 def _check_confirmed(record: Any, confirm: str) -> None:
     """Raise InvalidValue unless it is the record's title, in full or as listed."""
     title = str(record)
-    names = {one_line(title), one_line(plain(title[:LONGEST_LABEL]))}
+    names = {one_line(title), one_line(plain(title[:MAX_LABEL_LENGTH]))}
     if one_line(clean(confirm)[0]) not in names:
         words = _(
             "Nothing was deleted. To confirm, set `confirm` to the record’s title, “%(title)s”."

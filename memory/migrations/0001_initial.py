@@ -462,7 +462,7 @@ class Migration(InitialMigration):
             },
         ),
         migrations.CreateModel(
-            name="BulkAct",
+            name="BulkAction",
             fields=[
                 (
                     "id",

@@ -33,7 +33,7 @@ from memory.models.notes import Note
 from memory.models.observations import Observation
 from memory.models.proposals import Proposal, RefusedSource, ReviewLevel
 from memory.models.ratings import Rating
-from memory.models.records import BulkAct, NameAlias, SavedView
+from memory.models.records import BulkAction, NameAlias, SavedView
 from memory.models.remembered import Lock, Remembered, Sensitivity, TrashedRows, Trust
 from memory.models.search_index import (
     Embedding,

@@ -25,7 +25,7 @@ from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from memory.models.actors import RESEARCH, Actor
 from memory.models.history import APPEND_ONLY, Activity, OwnedQuerySet
 
-LONGEST_NAME = 80  # characters in an agent's name
+MAX_NAME_LENGTH = 80  # characters in an agent's name
 
 
 class Agent(models.Model):
@@ -37,7 +37,7 @@ class Agent(models.Model):
     """
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    name = models.CharField(max_length=LONGEST_NAME)
+    name = models.CharField(max_length=MAX_NAME_LENGTH)
     enable_memory = models.BooleanField(default=False)
     share_with_subagents = models.BooleanField(default=True)
     use_model_compaction = models.BooleanField(default=False)
@@ -76,7 +76,7 @@ class AgentScopeQuerySet(OwnedQuerySet):
         """Return the name of the agent that holds the scope or its parent scope, or "" if none
         does.
         """
-        names = self.of(owner).filter(scope=_whole(scope)).values_list("agent", flat=True)
+        names = self.for_user(owner).filter(scope=_whole(scope)).values_list("agent", flat=True)
         return names.first() or ""
 
     def claim(self, owner: Any, scope: str, agent: str) -> bool:
@@ -99,7 +99,7 @@ class AgentScope(models.Model):
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
     scope = models.CharField(max_length=200)
-    agent = models.CharField(max_length=LONGEST_NAME)
+    agent = models.CharField(max_length=MAX_NAME_LENGTH)
     created = models.DateTimeField(default=timezone.now)
 
     objects: ClassVar[models.Manager[Any]] = AgentScopeQuerySet.as_manager()
@@ -116,7 +116,7 @@ class AgentScope(models.Model):
 class TokenQuerySet(models.QuerySet["ApiToken"]):
     """Queries for tokens, which are owned through their agent."""
 
-    def of(self, user: Any) -> TokenQuerySet:
+    def for_user(self, user: Any) -> TokenQuerySet:
         """Keep the tokens of `user`'s agents. This is the only owner filter."""
         return self.filter(agent__owner=user)
 
@@ -156,7 +156,7 @@ class ApiToken(models.Model):
 # --- stored API answers ---
 
 KEPT = timedelta(hours=24)
-LONGEST_KEY = 255
+MAX_KEY_LENGTH = 255
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -178,7 +178,7 @@ class ApiAnswer(models.Model):
     """
 
     token = models.ForeignKey(ApiToken, models.CASCADE, related_name="+")
-    key = models.CharField(max_length=LONGEST_KEY)
+    key = models.CharField(max_length=MAX_KEY_LENGTH)
     fingerprint = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField()
     headers = models.JSONField(default=dict)
@@ -236,9 +236,9 @@ class ApiAnswer(models.Model):
 INVITATION_LIFETIME = timedelta(days=7)
 
 # Called in the transaction that creates an account, to create its first rows.
-FIRST_ROWS: list[Callable[[User], object]] = []
+ON_ACCOUNT_CREATE: list[Callable[[User], object]] = []
 # Called in the transaction that deletes an account, to delete its data outside the database.
-LAST_ACTS: list[Callable[[User], object]] = []
+ON_ACCOUNT_DELETE: list[Callable[[User], object]] = []
 
 
 class UserManager(DjangoUserManager["User"]):
@@ -249,7 +249,7 @@ class UserManager(DjangoUserManager["User"]):
             # A topic that is shared with the name right now sees the account, or waits for it.
             lock_until_commit(LockId.USERNAME, User.normalize_username(username))
             user: User = super()._create_user(username, *args, **kwargs)  # type: ignore[misc]
-            for make in FIRST_ROWS:
+            for make in ON_ACCOUNT_CREATE:
                 make(user)
         return user
 
@@ -286,7 +286,7 @@ class User(AbstractUser):
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the account and everything it owns, including history."""
         with transaction.atomic(), pgtrigger.ignore(APPEND_ONLY):
-            for act in LAST_ACTS:
+            for act in ON_ACCOUNT_DELETE:
                 act(self)
             return super().delete(*args, **kwargs)
 
@@ -296,7 +296,7 @@ def _research_agent(user: User) -> Agent:
     return Agent.objects.create(owner=user, name="research", enable_memory=True)
 
 
-FIRST_ROWS.append(_research_agent)
+ON_ACCOUNT_CREATE.append(_research_agent)
 
 
 class Invitation(models.Model):
@@ -383,7 +383,7 @@ class Invitation(models.Model):
             )
             self.used_at, self.used_by = timezone.now(), user
             self.save(update_fields=["used_at", "used_by"])
-            Activity.log(user, user.actor, "account-made", subject=user)
+            Activity.log(user, user.actor, "account-created", subject=user)
         return user
 
 
@@ -412,7 +412,7 @@ class SignIn(models.Model):
 # --- OAuth for MCP: the apps that asked for access, and what people allowed them ---
 
 
-LONGEST_URI = 1_000  # characters in a redirect URI or the URL of a metadata document
+MAX_URI_LENGTH = 1_000  # characters in a redirect URI or the URL of a metadata document
 
 
 class OAuthClientQuerySet(models.QuerySet["OAuthClient"]):
@@ -429,9 +429,9 @@ class OAuthClient(models.Model):
     secret would prove nothing. PKCE binds a code to the app that asked for it.
     """
 
-    client_id = models.CharField(max_length=LONGEST_URI, unique=True)
-    name = models.CharField(max_length=LONGEST_NAME)
-    redirect_uris = ArrayField(models.CharField(max_length=LONGEST_URI))
+    client_id = models.CharField(max_length=MAX_URI_LENGTH, unique=True)
+    name = models.CharField(max_length=MAX_NAME_LENGTH)
+    redirect_uris = ArrayField(models.CharField(max_length=MAX_URI_LENGTH))
     read_at = models.DateTimeField(null=True)
     created = models.DateTimeField(default=timezone.now)
 
@@ -457,8 +457,8 @@ class OAuthGrant(models.Model):
 
     token = models.OneToOneField(ApiToken, models.CASCADE, related_name="grant")
     client = models.ForeignKey(OAuthClient, models.PROTECT, related_name="grants")
-    resource = models.CharField(max_length=LONGEST_URI)
-    redirect_uri = models.CharField(max_length=LONGEST_URI)
+    resource = models.CharField(max_length=MAX_URI_LENGTH)
+    redirect_uri = models.CharField(max_length=MAX_URI_LENGTH)
     challenge = models.CharField(max_length=43)
     family = models.CharField(max_length=64, unique=True)
     secret = models.CharField(max_length=64)

@@ -65,7 +65,7 @@ _LIST_COLUMNS = {
 
 AS_OF_WORDS = "Read everything as it was at an earlier time: a date (2026-03-01 means the end of that day, in the person's time zone) or a date and time (2026-03-01T09:30Z). Permanently deleted text isn't included. Leave empty to read the current state."
 
-LONGEST = 40  # characters of a date-time
+MAX_LENGTH = 40  # characters of a date-time
 
 
 class ReadOnlyAtDate(MemoryRefused):
@@ -90,7 +90,7 @@ def as_of(text: str, zone: Any, *, now: datetime | None = None) -> datetime | No
         else:
             # In a URL, the plus of a time zone is a space.
             found = moment_of(re.sub(r" (\d\d:?\d\d)$", r"+\1", text))
-            if found is None or len(text) > LONGEST:
+            if found is None or len(text) > MAX_LENGTH:
                 raise ValueError(text)
             if timezone.is_naive(found):
                 found = found.replace(tzinfo=zone)
@@ -109,7 +109,7 @@ def as_of(text: str, zone: Any, *, now: datetime | None = None) -> datetime | No
 
 def first_day(owner: Any) -> datetime | None:
     """Return when the owner's first stored change was made."""
-    rows = Revision.objects.of(owner).order_by("created")
+    rows = Revision.objects.for_user(owner).order_by("created")
     return rows.values_list("created", flat=True).first()
 
 
@@ -204,7 +204,9 @@ class Past:
             sql, params = sql.replace("%", "%%"), ()
         if isinstance(params, Mapping):
             numbers = count()
-            parts = [re.sub("%s", lambda _found: f"%(past_{next(numbers)})s", one) for one in parts]
+            parts = [
+                re.sub("%s", lambda _found: f"%(past_{next(numbers)})s", part) for part in parts
+            ]
             params = {**params, **{f"past_{n}": value for n, value in enumerate(values)}}
         else:
             params = (*values, *params)
@@ -316,13 +318,13 @@ class Past:
     def _sections(self) -> list[Section]:
         """Return the sections of the files that changed later."""
         changed = self._changed.get(MemoryFile.record_type())
-        files = MemoryFile.objects.of(self.owner).live().filter(pk__in=changed or [])
-        found = []
+        files = MemoryFile.objects.for_user(self.owner).live().filter(pk__in=changed or [])
+        results = []
         for file in files:
             told = telling(file.content, without=generated_line(file))
             for place, one in enumerate(told):
                 key = uuid.uuid5(file.pk, f"{place} {' > '.join(one.heading)}")
-                found.append(
+                results.append(
                     Section(
                         id=key, owner_id=file.owner_id, file=file, position=place,
                         heading=list(one.heading), content=one.text, source=file.source,
@@ -330,14 +332,14 @@ class Past:
                         updated=file.updated,
                     )
                 )  # fmt: skip
-        return found
+        return results
 
     @cached_property
     def _columns_of_sections(self) -> list[list[Any]]:
         rows = [
-            (one.pk, one.owner_id, one.file_id, one.position, one.content, one.source, one.trust,
-             one.sensitivity, one.created, "\n".join(one.heading))
-            for one in self._sections
+            (section.pk, section.owner_id, section.file_id, section.position, section.content, section.source, section.trust,
+             section.sensitivity, section.created, "\n".join(section.heading))
+            for section in self._sections
         ]  # fmt: skip
         return _by_column(rows, 10)
 
@@ -391,7 +393,7 @@ class Past:
             changed = self._changed.get(model.record_type())
             if not changed or not issubclass(model, Recalled):
                 continue
-            rows = model.objects.of(self.owner).live().filter(pk__in=changed).order_by()
+            rows = model.objects.for_user(self.owner).live().filter(pk__in=changed).order_by()
             yield from rows.select_related("topic") if hasattr(model, "topic") else rows
 
     def corrections(self, lexemes: Iterable[str]) -> list[tuple[Any, ...]]:

@@ -26,9 +26,9 @@ from memory.models.history import Activity, OwnedQuerySet, Revision, Versioned
 # The types whose records can be in conflict.
 CONFLICT_TYPES = ("note", "observation", "topicfact", "memoryfile")
 # Open near-duplicates per owner, and open contradictions in files: more is too much to work through.
-MOST_NEAR = 500
-LONGEST_SOURCE, LONGEST_LABEL = 200, 120
-MOST_PAIRS = 30  # repeated statements of one conflict; more of them are found after it's resolved
+MAX_NEAR = 500
+MAX_SOURCE_LENGTH, MAX_LABEL_LENGTH = 200, 120
+MAX_PAIRS = 30  # repeated statements of one conflict; more of them are found after it's resolved
 
 Lines = Sequence[tuple[str, str]]
 
@@ -116,12 +116,12 @@ class ConflictQuerySet(OwnedQuerySet):
                 with transaction.atomic():
                     return self._make(owner, kind, left, right, source, reason, by, lines)
             except IntegrityError:  # a concurrent writer created the open conflict
-                pair = self.of(owner).open().between(left.pk, right.pk)
-                return pair.filter(lines=[list(one) for one in lines]).first()
+                pair = self.for_user(owner).open().between(left.pk, right.pk)
+                return pair.filter(lines=[list(line) for line in lines]).first()
 
     def _known(self, owner: Any, left: Versioned, right: Versioned) -> Conflict | None:
         """Return the pair's open conflict, or the last resolved one that is still valid."""
-        pair = self.of(owner).between(left.pk, right.pk)
+        pair = self.for_user(owner).between(left.pk, right.pk)
         found: Conflict | None = pair.open().first()
         if found is not None:
             return found
@@ -139,30 +139,30 @@ class ConflictQuerySet(OwnedQuerySet):
         # Locked, so that no lines join a conflict that a person is just resolving.
         # A decided line that was written again is new, unless both were kept.
         asked = self.open() | self.filter(settled_how=Conflict.How.BOTH)
-        pair = asked.of(owner).between(left.pk, right.pk)
+        pair = asked.for_user(owner).between(left.pk, right.pk)
         rows = list(pair.select_for_update(of=("self",)))
         by_lines = {pair: row for row in rows for pair in row.lines_from(left.pk)}
-        fresh = [one for one in dict.fromkeys(lines) if one not in by_lines][:MOST_PAIRS]
+        fresh = [one for one in dict.fromkeys(lines) if one not in by_lines][:MAX_PAIRS]
         if not fresh:
             return by_lines[lines[-1]], ()
         if kind == Conflict.Kind.NEAR_DUPLICATE:
             for row in (one for one in rows if one.kind == kind):
                 is_meant = row.settled_how == Conflict.How.BOTH and row.left_type == row.right_type
-                if is_meant or (row.is_open and len(row.lines) >= MOST_PAIRS):
+                if is_meant or (row.is_open and len(row.lines) >= MAX_PAIRS):
                     return row, ()
                 if row.is_open:
-                    row.lines = [*row.lines, *map(list, row.turned(fresh, left.pk))][:MOST_PAIRS]
+                    row.lines = [*row.lines, *map(list, row.turned(fresh, left.pk))][:MAX_PAIRS]
                     row.save(update_fields=["lines"])
                     return row, ()
         return None, fresh
 
     def _is_full(self, owner: Any, kind: str, lines: Lines) -> bool:
-        rows = self.of(owner).open().filter(kind=kind)
+        rows = self.for_user(owner).open().filter(kind=kind)
         if kind == Conflict.Kind.CONTRADICTION:
             if not lines:
                 return False
             rows = rows.exclude(lines=[])
-        return rows.order_by()[:MOST_NEAR].count() >= MOST_NEAR
+        return rows.order_by()[:MAX_NEAR].count() >= MAX_NEAR
 
     def _make(
         self,
@@ -186,9 +186,9 @@ class ConflictQuerySet(OwnedQuerySet):
             right_id=right.pk,
             right_version=right.version,
             topic_ids=list(dict.fromkeys(key for key in topics if key is not None)),
-            source=one_line(clean(source)[0])[:LONGEST_SOURCE],
+            source=one_line(clean(source)[0])[:MAX_SOURCE_LENGTH],
             reason=reason,
-            lines=[list(one) for one in lines],
+            lines=[list(line) for line in lines],
         )
         if kind == Conflict.Kind.CONTRADICTION:
             # There are many near-duplicates, and none is urgent. Logging each would flood the log.
@@ -202,7 +202,7 @@ def label_of(*sides: Any) -> str:
     """
     if any(side.sensitivity != "normal" for side in sides):
         return gettext("a sensitive record")
-    return shorten(str(sides[0]), LONGEST_LABEL)
+    return shorten(str(sides[0]), MAX_LABEL_LENGTH)
 
 
 def sides_by_type(conflicts: Iterable[Conflict]) -> dict[str, set[Any]]:
@@ -327,7 +327,7 @@ class Conflict(models.Model):
     right_id = models.UUIDField()
     right_version = models.PositiveIntegerField()
     topic_ids = ArrayField(models.UUIDField(), default=list, blank=True)
-    source = models.CharField(max_length=LONGEST_SOURCE, blank=True)
+    source = models.CharField(max_length=MAX_SOURCE_LENGTH, blank=True)
     reason = models.CharField(max_length=8, choices=Reason, blank=True)
     state = models.CharField(max_length=7, choices=State, default=State.OPEN)
     settled_how = models.CharField(max_length=6, choices=How, blank=True)
@@ -394,7 +394,7 @@ class Conflict(models.Model):
 
     def same_pairs(self) -> ConflictQuerySet:
         """Return the conflicts of the same two records about the same lines."""
-        rows = type(self).objects.of(self.owner_id).between(self.left_id, self.right_id)
+        rows = type(self).objects.for_user(self.owner_id).between(self.left_id, self.right_id)
         return rows.filter(lines=self.lines)
 
     def has_changed_since(self) -> bool:

@@ -148,8 +148,8 @@ class SnapshotItem(ContentFields):
 # --- the scratchpad ---
 
 
-MOST_KEY = 200  # characters
-MOST_VALUE = 65_536  # bytes of UTF-8
+MAX_KEY = 200  # characters
+MAX_VALUE = 65_536  # bytes of UTF-8
 
 
 class ScratchpadQuerySet(RememberedQuerySet):
@@ -164,7 +164,7 @@ class ScratchpadEntry(Remembered):
     REVISED = ("key", "value", "pinned", "lock")
     is_new = False  # set by the write that created it
 
-    key = models.CharField(_("key"), max_length=MOST_KEY, db_collation="C")
+    key = models.CharField(_("key"), max_length=MAX_KEY, db_collation="C")
     value = models.TextField(_("value"), blank=True)
     scope = models.CharField(_("scope"), max_length=200, default=OWNER_SCOPE)
 

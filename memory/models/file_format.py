@@ -64,15 +64,15 @@ def headings(text: str) -> tuple[HeadingLine, ...]:
 
 def _headings(text: str) -> Iterator[HeadingLine]:
     fence, at, place = "", 0, 0
-    for found in _MARK.finditer(text):
-        if signs := found["signs"]:
+    for match in _MARK.finditer(text):
+        if signs := match["signs"]:
             if not fence:
-                place += text.count("\n", at, found.start())
-                at = found.start()
-                words = (found["words"] or "").strip()
-                yield HeadingLine(at, found.end(), place, len(signs), words)
+                place += text.count("\n", at, match.start())
+                at = match.start()
+                words = (match["words"] or "").strip()
+                yield HeadingLine(at, match.end(), place, len(signs), words)
             continue
-        fence = _fence_behind(fence, found["fence"], found["behind"])
+        fence = _fence_behind(fence, match["fence"], match["behind"])
 
 
 def open_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -95,8 +95,8 @@ def is_heading(line: str) -> bool:
 
 def first_words(text: str) -> str:
     """Return the text of the heading at the beginning, or "" if the text doesn't start with one."""
-    found = _MARK.match(text)
-    return (found["words"] or "").strip() if found else ""
+    match = _MARK.match(text)
+    return (match["words"] or "").strip() if match else ""
 
 
 def _fence_behind(fence: str, mark: str, behind: str) -> str:
@@ -108,7 +108,7 @@ def _fence_behind(fence: str, mark: str, behind: str) -> str:
 
 # --- dated entries of a month's file ---
 
-MOST_WORDS = 9  # words in an entry's summary: "under ten words" is a warning, nothing is cut (R148)
+MAX_WORDS = 9  # words in an entry's summary: "under ten words" is a warning, nothing is cut (R148)
 _FIELD = re.compile(
     r"^[-*+][ \t]+\**(Summary|Date|Task|Details|Findings|Decision|Context|Lesson)\**[ \t]*"
     r"[:：]\**[ \t]*(.*)$",
@@ -209,10 +209,10 @@ def _fields(lines: Sequence[str]) -> dict[str, str]:
     said: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in lines:
-        found = _FIELD.match(line)
-        if found:
-            current = said.setdefault(found[1].lower(), [])
-            current.append(found[2])
+        match = _FIELD.match(line)
+        if match:
+            current = said.setdefault(match[1].lower(), [])
+            current.append(match[2])
         elif current is not None and line[:1] in (" ", "\t"):
             current.append(line)
         else:
@@ -228,7 +228,7 @@ def _problems(title: str, said: dict[str, str], day: datetime.date | None) -> li
     summary = said.get("summary", "")
     if not summary:
         problems.append(_("“%(label)s” has no Summary line.") % {"label": label})
-    elif (count := word_count(summary)) > MOST_WORDS:
+    elif (count := word_count(summary)) > MAX_WORDS:
         problems.append(
             _("The Summary of “%(label)s” has %(have)d words. Keep it under 10 words.")
             % {"label": label, "have": count}
@@ -283,14 +283,14 @@ def is_fact(path: str) -> bool:
 
 def month_of(path: str) -> str:
     """Return the month of an episode file (`2026-02`), or "" for another file."""
-    found = _MONTH.fullmatch(path)
-    return found[1] if found else ""
+    match = _MONTH.fullmatch(path)
+    return match[1] if match else ""
 
 
 # An agent's own files: agents/<folder>/<path>, as the `memory` tool creates them.
 AGENTS = "agents/"
-LONGEST_PATH = 400  # characters
-LONGEST_NAME = 80  # characters of a file's or folder's name
+MAX_PATH_LENGTH = 400  # characters
+MAX_NAME_LENGTH = 80  # characters of a file's or folder's name
 DEEPEST = 6  # names in a path, without agents/<folder>/
 _PUNCTUATION = frozenset(" _.-+,()")
 _FILE_NAME = re.compile(r".+\.[A-Za-z0-9]{1,10}")
@@ -305,7 +305,7 @@ _INVISIBLE = re.compile(
 def agent_of(path: str) -> str:
     """Return the folder of an agent's own file (`claude` for agents/claude/notes.md), or ""."""
     first, _slash, rest = path.partition("/")
-    if f"{first}/" != AGENTS or len(path) > LONGEST_PATH:
+    if f"{first}/" != AGENTS or len(path) > MAX_PATH_LENGTH:
         return ""
     folder, *names = rest.split("/")
     is_valid = 1 <= len(names) <= DEEPEST and all(map(is_name, (folder, *names)))
@@ -322,7 +322,7 @@ _MOUNTED_PUNCTUATION = _PUNCTUATION | frozenset("~@&'!#%=;[]{}$^`")
 def mounted_of(path: str) -> str:
     """Return the name of the mounted folder that the file is in, or ""."""
     first, _slash, rest = path.partition("/")
-    if f"{first}/" != MOUNTED or len(path) > LONGEST_PATH:
+    if f"{first}/" != MOUNTED or len(path) > MAX_PATH_LENGTH:
         return ""
     folder, *names = rest.split("/")
     is_valid = 1 <= len(names) <= DEEPEST_MOUNTED and is_name(folder)
@@ -355,7 +355,7 @@ def is_name(name: str) -> bool:
     Letters, digits and simple punctuation: nothing hidden, encoded, invisible or spelled in two
     ways. A name such as `..` can't occur, since it must begin with a letter or a digit.
     """
-    if not 0 < len(name) <= LONGEST_NAME or name != unicodedata.normalize("NFC", name):
+    if not 0 < len(name) <= MAX_NAME_LENGTH or name != unicodedata.normalize("NFC", name):
         return False
     if _INVISIBLE.search(name):
         return False
@@ -388,8 +388,8 @@ def place_of(path: str) -> tuple[int, str]:
 
 # --- the `> Summary:` line ---
 
-LONGEST_RULE = 120  # characters in a generated summary; wide characters count as two
-LONGEST_SUMMARY = 400  # characters kept of a summary that a person or agent wrote
+MAX_RULE_LENGTH = 120  # characters in a generated summary; wide characters count as two
+MAX_SUMMARY_LENGTH = 400  # characters kept of a summary that a person or agent wrote
 NOTHING = "nothing yet"
 UPDATED = re.compile(r"^[-*+][ \t]+Updated[:：]", re.IGNORECASE)
 _SUMMARY = re.compile(r"^ {0,3}>[ \t]*Summary[:：][ \t]*(.*?)[ \t]*$", re.IGNORECASE)
@@ -410,7 +410,7 @@ def summary_of(text: str) -> str | None:
     """Return the text of the summary line, or None if there is no such line."""
     begin, end = summary_span(text)
     found = _SUMMARY.match(text[begin:end]) if end >= 0 else None
-    return shorten(found[1], LONGEST_SUMMARY) if found else None
+    return shorten(found[1], MAX_SUMMARY_LENGTH) if found else None
 
 
 def summary_span(text: str) -> tuple[int, int]:
@@ -424,7 +424,7 @@ def summary_span(text: str) -> tuple[int, int]:
 
 
 def line_of(summary: str) -> str:
-    return f"> Summary: {shorten(summary, LONGEST_SUMMARY) or NOTHING}"
+    return f"> Summary: {shorten(summary, MAX_SUMMARY_LENGTH) or NOTHING}"
 
 
 def with_summary(text: str, summary: str) -> str:
@@ -459,9 +459,11 @@ def summary_of_exact(path: str, text: str) -> str:
     front = _FRONT_MATTER.match(text)
     if front is None:
         return by_rule(path, text)
-    told = _DESCRIPTION.search(front[1] or "")
+    match = _DESCRIPTION.search(front[1] or "")
     return (
-        shorten(told[1].strip("\"'"), LONGEST_RULE) if told else by_rule(path, text[front.end() :])
+        shorten(match[1].strip("\"'"), MAX_RULE_LENGTH)
+        if match
+        else by_rule(path, text[front.end() :])
     )
 
 
@@ -490,8 +492,8 @@ def _joined(parts: Iterable[str]) -> str:
     for part in parts:
         between = " " if said.endswith((".", "!", "?", "…", "。")) else ", "
         longer = f"{said}{between}{part}" if said and part else said or part
-        if width(longer) > LONGEST_RULE:
-            return said or f"{cut(part, LONGEST_RULE - 2).rstrip()}…"
+        if width(longer) > MAX_RULE_LENGTH:
+            return said or f"{cut(part, MAX_RULE_LENGTH - 2).rstrip()}…"
         said = longer
     return said
 
@@ -522,11 +524,11 @@ class SectionText:
 def sections_of(text: str) -> list[SectionText]:
     """Return the sections in order. Joined, they contain all lines of the text."""
     marks = headings(text)
-    found: list[SectionText] = []
+    results: list[SectionText] = []
     top = text[: marks[0].begin] if marks else text
     if top.strip():
         end = marks[0].place if marks else line_count(text)
-        found.append(SectionText((), "", 0, 1, end, end, top.removesuffix("\n")))
+        results.append(SectionText((), "", 0, 1, end, end, top.removesuffix("\n")))
     untils = _untils([(one.place, one.level) for one in marks], line_count(text))
     above: list[tuple[int, str]] = []
     for number, mark in enumerate(marks):
@@ -535,10 +537,10 @@ def sections_of(text: str) -> list[SectionText]:
         body = text[mark.begin : after.begin if after else len(text)].removesuffix("\n")
         last = after.place if after else line_count(text)
         path = tuple(words for _level, words in above)
-        found.append(
+        results.append(
             SectionText(path, mark.words, mark.level, mark.place + 1, last, untils[number], body)
         )
-    return found
+    return results
 
 
 def _untils(marks: Sequence[tuple[int, int]], count: int) -> list[int]:
@@ -578,7 +580,7 @@ def telling(text: str, *, without: str = "") -> list[SectionText]:
 
     `without` is a generated summary line. It only repeats text from below.
     """
-    found = []
+    results = []
     for one in sections_of(text):
         lines = one.text.split("\n")
         if without and without in lines:
@@ -586,8 +588,8 @@ def telling(text: str, *, without: str = "") -> list[SectionText]:
             one = replace(one, text="\n".join(lines).strip("\n"))
         said = lines[1:] if one.heading else lines
         if any(line.strip() and not UPDATED.match(line) for line in said):
-            found.append(one)
-    return found
+            results.append(one)
+    return results
 
 
 def anchor_of(heading: Sequence[str]) -> str:
@@ -601,8 +603,8 @@ def anchor_of(heading: Sequence[str]) -> str:
 # --- removing a purged section from older texts ---
 
 PURGED = "[purged]"  # in every language, because files keep it and messages quote it
-LEAST_LINE = 12  # characters; a line this long is removed wherever it occurs
-LEAST_PART = 4  # characters in a part of a summary line
+MIN_LINE = 12  # characters; a line this long is removed wherever it occurs
+MIN_PART = 4  # characters in a part of a summary line
 
 
 @dataclass(frozen=True, slots=True)
@@ -632,7 +634,7 @@ class PurgedSection:
         said = _comparable([*self.words.split("\n"), *taken])
         stands = _comparable(self.stands.split("\n"))
         parts = [one.strip() for one in summary.rstrip("…").split(", ")]
-        told = (one for one in parts if len(one) >= LEAST_PART)
+        told = (part for part in parts if len(part) >= MIN_PART)
         return PURGED if any(one in said and one not in stands for one in told) else summary
 
     def _by_heading(self, text: str) -> Iterable[int]:
@@ -651,7 +653,7 @@ class PurgedSection:
         words = {line.strip() for line in self.words.split("\n")}
         words -= {line.strip() for line in self.stands.split("\n")}
         for place, line in enumerate(lines):
-            if len(line.strip()) >= LEAST_LINE and line.strip() in words:
+            if len(line.strip()) >= MIN_LINE and line.strip() in words:
                 yield place
 
     def _without_summary(self, text: str, taken: Iterable[str]) -> str:

@@ -23,8 +23,8 @@ from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, Locked
 from memory.models.file_format import (
     AGENTS,
-    LONGEST_PATH,
-    LONGEST_SUMMARY,
+    MAX_PATH_LENGTH,
+    MAX_SUMMARY_LENGTH,
     MOUNTED,
     PurgedSection,
     SectionText,
@@ -89,9 +89,9 @@ class MemoryFile(Remembered):
 
     REVISED = ("content", "summary", "summary_by", "size", "blame", "lock", "section_locks")
 
-    path = models.CharField(max_length=LONGEST_PATH)
+    path = models.CharField(max_length=MAX_PATH_LENGTH)
     content = models.TextField(blank=True)
-    summary = models.CharField(max_length=LONGEST_SUMMARY, blank=True)
+    summary = models.CharField(max_length=MAX_SUMMARY_LENGTH, blank=True)
     summary_by = models.CharField(
         max_length=6, choices=SummaryBy, default=SummaryBy.BEACON, editable=False
     )
@@ -123,13 +123,13 @@ class MemoryFile(Remembered):
         """Return who wrote the summary line of `version`."""
         if version >= self.version:
             return self.summary_by
-        told = Revision.objects.filter(
+        rows = Revision.objects.filter(
             record_type=self.record_type(),
             record_id=self.pk,
             version__lte=version,
             after__has_key="summary_by",
         ).order_by("-version", "-id")
-        found = told.values_list("after__summary_by", flat=True).first()
+        found = rows.values_list("after__summary_by", flat=True).first()
         return str(found or self.SummaryBy.BEACON)
 
     @property
@@ -170,8 +170,8 @@ class MemoryFile(Remembered):
         anyone but a person locks or unlocks it.
         """
         if not by.is_person and kwargs.keys() & {"lock", "section_locks"}:
-            told = {"label": str(self)}
-            raise Locked(_("Only a person can lock or unlock “%(label)s”.") % told)
+            params = {"label": str(self)}
+            raise Locked(_("Only a person can lock or unlock “%(label)s”.") % params)
         with transaction.atomic():
             was, version = self._mirrored_fields(), self.version
             changed = super().change(by=by, **kwargs)
@@ -210,8 +210,8 @@ class MemoryFile(Remembered):
 
     def _check_deletable(self) -> None:
         if self.is_fact:
-            told = {"path": self.path}
-            raise InvalidValue(_("%(path)s can’t be deleted. Empty it instead.") % told)
+            params = {"path": self.path}
+            raise InvalidValue(_("%(path)s can’t be deleted. Empty it instead.") % params)
 
 
 class Section(Recalled):
@@ -351,7 +351,7 @@ class FileDraft(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    path = models.CharField(max_length=LONGEST_PATH)
+    path = models.CharField(max_length=MAX_PATH_LENGTH)
     content = models.TextField(blank=True)
     note = models.CharField(max_length=300, blank=True)
     seen = models.PositiveIntegerField(default=0)  # 0: the file did not exist
@@ -457,7 +457,7 @@ class MirroredFile(models.Model):
     """
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    path = models.CharField(max_length=LONGEST_PATH)
+    path = models.CharField(max_length=MAX_PATH_LENGTH)
     version = models.PositiveIntegerField(default=0)
     digest = models.CharField(max_length=64, blank=True)
     stamp = models.CharField(max_length=80, blank=True)  # inode, size, mtime: cheap to compare
@@ -491,7 +491,7 @@ class FileEntry(Remembered):
     REVISED = ("path", "heading", "content", "removed_in")
 
     file = models.ForeignKey(MemoryFile, models.CASCADE, related_name="entries")
-    path = models.CharField(max_length=LONGEST_PATH)
+    path = models.CharField(max_length=MAX_PATH_LENGTH)
     heading = models.JSONField(default=list)
     content = models.TextField(blank=True)
     removed_in = models.PositiveIntegerField(default=0)

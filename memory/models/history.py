@@ -36,7 +36,7 @@ class OwnedQuerySet(models.QuerySet[Any]):
 
     OWNER: ClassVar[str] = "owner"
 
-    def of(self, user: Any) -> Self:
+    def for_user(self, user: Any) -> Self:
         """Keep the rows of `user`. This is the only owner filter."""
         return self.filter(**{self.OWNER: user})
 
@@ -83,7 +83,7 @@ class OwnedJobQuerySet(LeasedJobQuerySet):
 
     OWNER: ClassVar[str] = "owner"
 
-    def of(self, user: Any) -> Self:
+    def for_user(self, user: Any) -> Self:
         """Keep the jobs of `user`. This is the only owner filter."""
         return self.filter(**{self.OWNER: user})
 
@@ -216,13 +216,13 @@ class Revision(models.Model):
 
         Revisions are rewritten one by one, since each can hold a whole text.
         """
-        told = cls.objects.filter(record_type=record.record_type(), record_id=record.pk)
+        rows = cls.objects.filter(record_type=record.record_type(), record_id=record.pk)
         with pgtrigger.ignore(APPEND_ONLY):
-            for pk in list(told.values_list("pk", flat=True)):
-                row = told.only("before", "after").get(pk=pk)
+            for pk in list(rows.values_list("pk", flat=True)):
+                row = rows.only("before", "after").get(pk=pk)
                 fresh = {"before": renew(row.before), "after": renew(row.after)}
                 if fresh != {"before": row.before, "after": row.after}:
-                    told.filter(pk=pk).update(**fresh)
+                    rows.filter(pk=pk).update(**fresh)
 
 
 def as_json(fields: dict[str, Any]) -> dict[str, Any]:
@@ -460,14 +460,16 @@ class Use(models.Model):
             cursor.execute(
                 "UPDATE memory_use SET used_at = %s WHERE id IN (SELECT id FROM memory_use "
                 "WHERE record_id = ANY(%s) AND place = %s AND used_at < %s FOR UPDATE SKIP LOCKED)",
-                [now, [one.record_id for one in uses], place, now - SAME_USE],
+                [now, [use.record_id for use in uses], place, now - SAME_USE],
             )
 
     @classmethod
     def note_records(cls, owner: Any, records: Iterable[Any], place: str) -> None:
         """Record the use of the records. Using a section counts as using its file."""
         if place:
-            wholes = {whole.pk: whole for whole in (getattr(one, "file", one) for one in records)}
+            wholes = {
+                whole.pk: whole for whole in (getattr(record, "file", record) for record in records)
+            }
             cls.note(owner, [(one.record_type(), key) for key, one in wholes.items()], place)
 
 

@@ -21,9 +21,9 @@ from memory.models.proposals import Proposal
 from memory.models.remembered import OWNER_SCOPE, RememberedQuerySet, address
 from memory.models.search_index import Recalled, list_indexes
 
-MOST_CONTENT = 65_536  # bytes of UTF-8 in a note or an observation (issue 4: 64 KiB)
-MOST_TAGS, LONGEST_TAG = 50, 80
-MOST_EVIDENCE, LONGEST_EVIDENCE = 50, 2_000
+MAX_CONTENT = 65_536  # bytes of UTF-8 in a note or an observation (issue 4: 64 KiB)
+MAX_TAGS, MAX_TAG_LENGTH = 50, 80
+MAX_EVIDENCE, MAX_EVIDENCE_LENGTH = 50, 2_000
 
 
 class NoteQuerySet(RememberedQuerySet):
@@ -81,7 +81,10 @@ class Note(Recalled):
     content = models.TextField(_("note"))
     scope = models.CharField(_("scope"), max_length=200, default=OWNER_SCOPE)
     tags = ArrayField(
-        models.CharField(max_length=LONGEST_TAG), default=list, blank=True, verbose_name=_("tags")
+        models.CharField(max_length=MAX_TAG_LENGTH),
+        default=list,
+        blank=True,
+        verbose_name=_("tags"),
     )
     confidence = models.FloatField(_("confidence"), default=1.0)
     stability = models.CharField(

@@ -95,8 +95,8 @@ class Observation(Recalled):
     def check_may_change(self, by: Actor) -> None:
         """Raise Locked for agents, which can only add observations (R83)."""
         if not by.is_person:
-            told = _("Agents can only add observations. Only a person can change “%(label)s”.")
-            raise Locked(str(told) % {"label": self})
+            message = _("Agents can only add observations. Only a person can change “%(label)s”.")
+            raise Locked(str(message) % {"label": self})
 
     def change(self, **kwargs: Any) -> Self:
         """Change the observation as Recalled.change does, and update its digest.

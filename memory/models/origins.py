@@ -102,7 +102,9 @@ def writer_in_words(kind: str, key: str = "") -> str:
 
 
 def _sessions(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:
-    rows = Session.objects.of(owner).live().filter(pk__in=[key for key in keys if is_uuid(key)])
+    rows = (
+        Session.objects.for_user(owner).live().filter(pk__in=[key for key in keys if is_uuid(key)])
+    )
     return {
         str(row.pk): (
             _("the conversation “%(title)s”") % {"title": shorten(row.title, 60)},

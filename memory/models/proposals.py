@@ -164,7 +164,7 @@ class ReviewLevel(models.Model):
 
 # --- refused sources: an agent, a web domain or a name ---
 
-LONGEST_NAME = 255
+MAX_NAME_LENGTH = 255
 
 
 class RefusedSourceQuerySet(OwnedQuerySet):
@@ -184,7 +184,7 @@ class RefusedSource(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
     kind = models.CharField(_("type"), max_length=6, choices=Kind)
-    name = models.CharField(_("name"), max_length=LONGEST_NAME)
+    name = models.CharField(_("name"), max_length=MAX_NAME_LENGTH)
     reason = models.TextField(_("reason"), blank=True)
     refused = models.PositiveIntegerField(default=0)
     last_refused_at = models.DateTimeField(null=True, blank=True)

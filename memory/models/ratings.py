@@ -17,16 +17,16 @@ from django.utils.translation import gettext_lazy as _
 from memory.models.chat import Message
 from memory.models.history import OwnedQuerySet
 
-MOST_RATINGS = 5_000  # of one owner
-LONGEST_QUESTION = 1_000  # characters
-LONGEST_REASON = 300  # characters
+MAX_RATINGS = 5_000  # of one owner
+MAX_QUESTION_LENGTH = 1_000  # characters
+MAX_REASON_LENGTH = 300  # characters
 # A rated record's score is multiplied by this. What a rated answer cites moves less.
 USEFUL, NOT_USEFUL = 1.5, 0.5
 CITED_USEFUL, CITED_NOT_USEFUL = 1.2, 0.8
 
 
 def can_be_rated(question: str) -> bool:
-    return len(question) <= LONGEST_QUESTION and any(sign.isalnum() for sign in question)
+    return len(question) <= MAX_QUESTION_LENGTH and any(sign.isalnum() for sign in question)
 
 
 def key_of(terms: Collection[str], language: str) -> str:
@@ -52,7 +52,7 @@ class RatingQuerySet(OwnedQuerySet):
         if not can_be_rated(question) or not terms:
             return {}
         rows: list[Rating] = list(self.filter(key=key_of(terms, language)).order_by("created"))
-        answers = [one for one in rows if one.is_answer]
+        answers = [row for row in rows if row.is_answer]
         cited: dict[uuid.UUID, Rating] = {}
         if answers:
             told = answers_of(answers[0].owner_id, answers).values_list(
@@ -62,7 +62,7 @@ class RatingQuerySet(OwnedQuerySet):
             for one in answers:
                 for cite in cites.get((one.record_id, one.position), []):
                     cited[uuid.UUID(cite["id"])] = one
-        return cited | {one.record_id: one for one in rows if not one.is_answer}
+        return cited | {row.record_id: row for row in rows if not row.is_answer}
 
 
 def answers_of(owner: Any, rated: Iterable[Rating]) -> models.QuerySet[Message]:
@@ -89,14 +89,14 @@ class Rating(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    question = models.CharField(max_length=LONGEST_QUESTION)
+    question = models.CharField(max_length=MAX_QUESTION_LENGTH)
     language = models.CharField(max_length=8)
     key = models.CharField(max_length=64)
     record_type = models.CharField(max_length=40)
     record_id = models.UUIDField()
     position = models.PositiveIntegerField(default=0)
     value = models.CharField(max_length=10, choices=Value)
-    reason = models.CharField(max_length=LONGEST_REASON, blank=True)
+    reason = models.CharField(max_length=MAX_REASON_LENGTH, blank=True)
     actor = models.CharField(max_length=200)
     created = models.DateTimeField(default=timezone.now)
 
@@ -137,7 +137,7 @@ class Rating(models.Model):
     def boost(self) -> str:
         """Return the explanation of the ranking."""
         agent = self.agent
-        told = {"day": date_format(timezone.localtime(self.created), "j F Y"), "who": agent}
+        params = {"day": date_format(timezone.localtime(self.created), "j F Y"), "who": agent}
         if self.is_answer and self.is_useful:
             words = gettext("Cited in an answer to this question that was rated useful on %(day)s")
         elif self.is_answer:
@@ -152,7 +152,7 @@ class Rating(models.Model):
             words = gettext("Rated useful for this question on %(day)s")
         else:
             words = gettext("Rated not useful for this question on %(day)s")
-        return words % told
+        return words % params
 
     @property
     def agent(self) -> str:

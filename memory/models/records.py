@@ -14,11 +14,11 @@ from django.utils.translation import gettext_lazy as _
 
 from beacon_site.db.leased_jobs import LeasedJob
 from beacon_site.db.message_fields import MessageField
-from beacon_site.text.names import LONGEST_NAME
+from beacon_site.text.names import MAX_NAME_LENGTH
 from memory.models.history import OwnedJobQuerySet, OwnedQuerySet
 
 
-class BulkAct(LeasedJob):
+class BulkAction(LeasedJob):
     """A bulk action on many records, its progress, and how to undo it.
 
     `query` is the list's query string. Only records from before the time `before` are included.
@@ -90,7 +90,7 @@ class SavedView(models.Model):
         TOPICS = "topics", _("topics")
         REPORTS = "reports", _("reports")
 
-    MOST = 30  # per page, since a longer list is hard to use
+    MAX = 30  # per page, since a longer list is hard to use
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -122,14 +122,14 @@ class NameAlias(models.Model):
     `target` is never an alias itself, so one lookup is enough.
     """
 
-    MOST = 500  # per owner
+    MAX = 500  # per owner
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    key = models.CharField(max_length=LONGEST_NAME)
-    name = models.CharField(max_length=LONGEST_NAME)
-    target_key = models.CharField(max_length=LONGEST_NAME)
-    target = models.CharField(max_length=LONGEST_NAME)
+    key = models.CharField(max_length=MAX_NAME_LENGTH)
+    name = models.CharField(max_length=MAX_NAME_LENGTH)
+    target_key = models.CharField(max_length=MAX_NAME_LENGTH)
+    target = models.CharField(max_length=MAX_NAME_LENGTH)
     created = models.DateTimeField(default=timezone.now)
 
     objects: ClassVar[models.Manager[NameAlias]] = OwnedQuerySet.as_manager()

@@ -58,7 +58,7 @@ class EmbeddingDueQuerySet(RecordRowsQuerySet):
         searched.
         """
         members = sorted(records, key=lambda record: record.pk)
-        rows = [(one.owner_id, one.search_type(), one.pk) for one in members]
+        rows = [(member.owner_id, member.search_type(), member.pk) for member in members]
         if not rows:
             return
         with connection.cursor() as cursor:
@@ -325,8 +325,8 @@ class SearchTerm(models.Model):
 
 # --- indexing ---
 
-MOST_BYTES = 4_000_000  # of the terms in one statement
-MOST_CACHED = 2_000  # characters of a text whose words are cached
+MAX_BYTES = 4_000_000  # of the terms in one statement
+MAX_CACHED = 2_000  # characters of a text whose words are cached
 
 
 class Searchable(Protocol):
@@ -384,14 +384,14 @@ def index(records: Iterable[Searchable]) -> None:
     """Index the current text of the records, whether or not they were indexed before."""
     for space, members in _by_space(records):
         rows: list[list[Any]] = []
-        room = MOST_BYTES
+        room = MAX_BYTES
         for record in {record.pk: record for record in members}.values():
             row = entry_of(space, record)
             rows.append(row)
             room -= len(row[2])
             if room < 0:
                 _store(space, rows)
-                rows, room = [], MOST_BYTES
+                rows, room = [], MAX_BYTES
         _store(space, rows)
 
 
@@ -409,7 +409,7 @@ def entry_of(space: SearchSpace, record: Searchable) -> list[Any]:
     )  # checked on each record, since a protocol's isinstance check is slower
     marks: FilterFields = told() if told else FilterFields()
     text = record.search_text()
-    is_short = len(text) <= MOST_CACHED
+    is_short = len(text) <= MAX_CACHED
     indexed = _words_of if is_short else _words_of.__wrapped__
     words, length = indexed(text, marks.labels, space.language, isinstance(record, Recalled))
     created = marks.created or timezone.now()

@@ -71,7 +71,7 @@ class TopicFactQuerySet(RememberedQuerySet):
             TopicFact.check_room(current)
             TopicFact.check_words(topic.pk, text)
             replaceable = [fact for fact in current if not fact.is_kept]
-            if len(current) >= TopicFact.MOST_CURRENT:
+            if len(current) >= TopicFact.MAX_CURRENT:
                 replaceable[-1].retire(
                     by=by,
                     why=_("removed to make room for a fact you wrote"),
@@ -128,10 +128,10 @@ class TopicFact(Recalled):
         PAGE = "page", gettext_lazy("quote found in the stored page")
         SNIPPET = "snippet", gettext_lazy("quote found only in the search result")
 
-    MOST_CURRENT = 10  # seed 000: keyFacts "up to 10 bullet findings"
-    MOST_BY_PEOPLE = 8  # so at least two places remain for what runs find
-    LEAST_WIDTH = 21  # R22
-    MOST_LENGTH = 1000
+    MAX_CURRENT = 10  # seed 000: keyFacts "up to 10 bullet findings"
+    MAX_BY_PEOPLE = 8  # so at least two places remain for what runs find
+    MIN_WIDTH = 21  # R22
+    MAX_LENGTH = 1000
     REVISED = (
         "text", "url", "state", "position", "lock", "retired_run", "retired_as", "question",
         "true_from", "true_until",
@@ -201,15 +201,15 @@ class TopicFact(Recalled):
         """Return the text as stored. Raises InvalidValue if it is too short or too long."""
         text = plain(clean(text)[0])
         problem = ""
-        if width(text) < cls.LEAST_WIDTH:
+        if width(text) < cls.MIN_WIDTH:
             problem = _("Write a complete statement of at least %(least)d characters.") % {
-                "least": cls.LEAST_WIDTH
+                "least": cls.MIN_WIDTH
             }
-        elif len(text) > cls.MOST_LENGTH:
+        elif len(text) > cls.MAX_LENGTH:
             problem = _(
                 "A fact can have at most %(most)d characters, but this one has %(have)d."
             ) % {
-                "most": cls.MOST_LENGTH,
+                "most": cls.MAX_LENGTH,
                 "have": len(text),
             }
         if problem:
@@ -219,12 +219,12 @@ class TopicFact(Recalled):
     @classmethod
     def check_room(cls, current: Sequence[TopicFact]) -> None:
         """Raise LimitReached if people already keep the maximum number of current facts."""
-        if sum(fact.is_kept for fact in current) >= cls.MOST_BY_PEOPLE:
+        if sum(fact.is_kept for fact in current) >= cls.MAX_BY_PEOPLE:
             raise LimitReached(
                 _(
                     "This topic has reached the limit of %(most)d facts that people wrote, edited, pinned or locked. The rest of the space is for facts from runs. To make room, mark a fact as wrong, unlock it or delete it."
                 )
-                % {"most": cls.MOST_BY_PEOPLE}
+                % {"most": cls.MAX_BY_PEOPLE}
             )
 
     @classmethod
@@ -359,7 +359,7 @@ class TopicFact(Recalled):
             return
         if any(identity(fact.text) == identity(text) for fact in current):
             raise InvalidValue(_("The topic already has this fact."))
-        if len(current) >= self.MOST_CURRENT:
+        if len(current) >= self.MAX_CURRENT:
             [fact for fact in current if not fact.is_kept][-1].retire(
                 by=by,
                 why=_("removed to make room for a fact you restored"),

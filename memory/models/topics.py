@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from beacon_site.db.message_fields import with_words
 from beacon_site.text.cleaning import clean, is_visible, one_line, slug_of
 from beacon_site.text.messages import gettext as _
-from memory.models.accounts import FIRST_ROWS, User
+from memory.models.accounts import ON_ACCOUNT_CREATE, User
 from memory.models.actors import Actor
 from memory.models.chat import Reflection
 from memory.models.conflicts import Conflict
@@ -67,7 +67,7 @@ class SourceRule(models.Model):
         BOOST = "boost", gettext_lazy("boost")
         MUTE = "mute", gettext_lazy("mute")
 
-    MOST = 200  # per person, since each run reads all of them
+    MAX = 200  # per person, since each run reads all of them
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -93,7 +93,7 @@ TITLE_LENGTH = 500
 NAME_ONCE = "topic_slug_once_an_owner"
 
 
-class NameTaken(InvalidValue):
+class NameTakenError(InvalidValue):
     """Another topic, at `slug`, has the same title."""
 
     def __init__(self, message: str, *, errors: dict[str, Any], slug: str) -> None:
@@ -124,7 +124,7 @@ class TopicQuerySet(RememberedQuerySet):
 
     def titled(self, user: User, title: str) -> Topic | None:
         """Return the user's topic with exactly this title (normalized, never fuzzy; R3)."""
-        return self.of(user).live().filter(slug=slug_of(title)).first()
+        return self.for_user(user).live().filter(slug=slug_of(title)).first()
 
     def create_topic(
         self, *, owner: User, title: str, by: Actor, source: str = "explicit", **fields: Any
@@ -140,7 +140,7 @@ class TopicQuerySet(RememberedQuerySet):
         with transaction.atomic(), topic.name_once():
             topic.save(force_insert=True)
             Revision.record_first([topic], by=by, source=source)
-            Activity.log(owner, by, "topic-made", subject=topic)
+            Activity.log(owner, by, "topic-created", subject=topic)
         return topic
 
 
@@ -223,9 +223,9 @@ class Topic(Remembered):
         if problem:
             raise InvalidValue(problem, errors={"title": [problem]})
 
-    def _name_taken(self) -> NameTaken:
+    def _name_taken(self) -> NameTakenError:
         problem = _("You already have a topic named “%(title)s”.") % {"title": self.title}
-        return NameTaken(problem, errors={"title": [problem]}, slug=self.slug)
+        return NameTakenError(problem, errors={"title": [problem]}, slug=self.slug)
 
     @contextmanager
     def name_once(self) -> Iterator[None]:
@@ -480,8 +480,8 @@ class Membership(models.Model):
         COMMENTER = "commenter", gettext_lazy("commenter")
         EDITOR = "editor", gettext_lazy("editor")
 
-    MOST = 50  # per topic
-    MOST_AN_HOUR = 20  # added by one person
+    MAX = 50  # per topic
+    MAX_PER_HOUR = 20  # added by one person
     WAITS = timedelta(days=30)  # for an account of the name
 
     id = models.BigAutoField(primary_key=True)
@@ -512,4 +512,4 @@ def _give_access(user: User) -> None:
     waiting.filter(created__gt=since).update(user=user)
 
 
-FIRST_ROWS.append(_give_access)
+ON_ACCOUNT_CREATE.append(_give_access)

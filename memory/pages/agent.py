@@ -32,15 +32,17 @@ from memory.services.review.proposals import REVIEWED_KINDS
 from memory.services.review.risks import reasons_of
 from memory.services.review.trust import track_records
 
-MOST_LATELY = 6  # rows of each list
-MOST_ENDED = 5  # revoked and expired tokens that are still listed, newest first
+MAX_LATELY = 6  # rows of each list
+MAX_ENDED = 5  # revoked and expired tokens that are still listed, newest first
 USES_READ = 100  # a run uses a record once for each of its parts, so some name the same one
 
 
 def _written(user: User, agent: Agent) -> list[dict[str, Any]]:
     """Return the agent's latest changes: one query."""
     writer = agent.writer
-    rows = Revision.objects.of(user).annotate(by=actor_kind(), trashed=KT("after__trashed_at"))
+    rows = Revision.objects.for_user(user).annotate(
+        by=actor_kind(), trashed=KT("after__trashed_at")
+    )
     rows = rows.filter(by=writer.kind, actor=str(writer)).order_by("-created", "-id")
     told = rows.values_list("pk", "record_type", "version", "trashed", "label", "created")
     return [
@@ -50,7 +52,7 @@ def _written(user: User, agent: Agent) -> list[dict[str, Any]]:
             "url": reverse("research:activity-change", args=[pk]),
             "at": at,
         }
-        for pk, record_type, version, trashed, label, at in told[:MOST_LATELY]
+        for pk, record_type, version, trashed, label, at in told[:MAX_LATELY]
     ]
 
 
@@ -67,7 +69,7 @@ def _read(user: User, agent: Agent) -> list[dict[str, Any]]:
     for key, record_type, at in uses.values_list("record_id", "record_type", "created")[:USES_READ]:
         newest.setdefault(key, (record_type, at))
     types = {record_type for record_type, _at in newest.values()}
-    rows = Revision.objects.of(user).filter(record_type__in=types, record_id__in=newest)
+    rows = Revision.objects.for_user(user).filter(record_type__in=types, record_id__in=newest)
     rows = rows.order_by("record_id", "-id").distinct("record_id")
     labels = dict(rows.values_list("record_id", "label"))
     return [
@@ -79,7 +81,7 @@ def _read(user: User, agent: Agent) -> list[dict[str, Any]]:
         }
         for key, (record_type, at) in newest.items()
         if labels.get(key)
-    ][:MOST_LATELY]
+    ][:MAX_LATELY]
 
 
 def _rules(user: User, agent: Agent) -> list[dict[str, Any]]:
@@ -102,24 +104,29 @@ def _rules(user: User, agent: Agent) -> list[dict[str, Any]]:
 
 def _usual_of(rules: list[dict[str, Any]]) -> str:
     """Return the default if it applies to every kind of write, or ""."""
-    usual = {one["usual"] for one in rules}
-    return usual.pop() if len(usual) == 1 and not any(one["level"] for one in rules) else ""
+    usual = {rule["usual"] for rule in rules}
+    return usual.pop() if len(usual) == 1 and not any(rule["level"] for rule in rules) else ""
 
 
 def _tokens(user: User, agent: Agent) -> tuple[list[ApiToken], list[ApiToken]]:
     """Return the agent's active tokens, and the newest ended ones."""
-    mine = ApiToken.objects.of(user).filter(agent=agent).connected().select_related("grant__client")
+    mine = (
+        ApiToken.objects.for_user(user)
+        .filter(agent=agent)
+        .connected()
+        .select_related("grant__client")
+    )
     rows = list(mine.usable().order_by("-created", "-pk"))
     titles = {topic.pk: topic.title for topic in tokens.topics_for(user)}
     for row in rows:
         row.topics = [titles.get(pk, _("a topic you don’t have access to")) for pk in row.topic_ids]  # type: ignore[attr-defined]
     ended = mine.exclude(pk__in=[row.pk for row in rows]).order_by("-created", "-pk")
-    return rows, list(ended[:MOST_ENDED])
+    return rows, list(ended[:MAX_ENDED])
 
 
 def _shown(user: User, agent: Agent) -> dict[str, Any]:
     writer = str(agent.writer)
-    waiting = Proposal.objects.of(user).waiting().filter(actor=writer)[: MOST_LATELY + 1]
+    waiting = Proposal.objects.for_user(user).waiting().filter(actor=writer)[: MAX_LATELY + 1]
     pending = [(one, review_services.title_of(one), reasons_of(one)[:1]) for one in waiting]
     active, ended = _tokens(user, agent)
     rules = _rules(user, agent)
@@ -130,8 +137,8 @@ def _shown(user: User, agent: Agent) -> dict[str, Any]:
         "week": week_of(user, writer),
         "activity_url": f"{reverse(place)}?{urlencode({'actor': writer})}",
         "inbox_url": f"{reverse('research:inbox')}?{urlencode({'show': 'proposal', 'by': writer})}",
-        "pending": pending[:MOST_LATELY],
-        "has_more_pending": len(pending) > MOST_LATELY,
+        "pending": pending[:MAX_LATELY],
+        "has_more_pending": len(pending) > MAX_LATELY,
         "written": _written(user, agent),
         "read": _read(user, agent),
         "rules": rules,
@@ -140,9 +147,9 @@ def _shown(user: User, agent: Agent) -> dict[str, Any]:
         "counted": {
             name: words
             for name, words in COUNTED.items()
-            if any(getattr(one["record"], name, 0) for one in rules)
+            if any(getattr(rule["record"], name, 0) for rule in rules)
         },
-        "has_record": any(one["record"] for one in rules),
+        "has_record": any(rule["record"] for rule in rules),
         "tokens": active,
         "ended": ended,
         "last_used": max((one.last_used_at for one in active if one.last_used_at), default=None),
@@ -162,9 +169,9 @@ def agent_page(request: BeaconRequest, pk: int) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            said = _("Settings for %(name)s saved.") if changed else _("Nothing changed.")
+            message = _("Settings for %(name)s saved.") if changed else _("Nothing changed.")
             undo = offer_settings(request, "agent", before, str(pk))
-            words = said % {"name": agent} if changed else said
+            words = message % {"name": agent} if changed else message
             messages.success(request, words, extra_tags=undo)
             if not request.htmx:
                 return redirect("memory:agent", pk)

@@ -50,9 +50,9 @@ from memory.pages.shared.undo import toast_with_undo
 from memory.services.content.items import checked_scope
 from memory.services.context.layers import (
     CHARACTERS,
-    MOST_CHARACTERS,
-    MOST_RULES,
-    MOST_SUMMARIES,
+    MAX_CHARACTERS,
+    MAX_RULES,
+    MAX_SUMMARIES,
     TOKENS,
     Context,
     ContextLine,
@@ -65,13 +65,13 @@ from memory.services.llm.asking import BudgetReached, check_month
 from memory.services.records import acts as record_acts
 from memory.services.topic_memory import KnownFact, TopicMemory
 
-MOST_MESSAGE = 10_000  # characters of a message in a URL
-MOST_BUDGET = 1_000_000  # tokens
-USUAL_BUDGET = MOST_CHARACTERS // 4  # agents get at most 60,000 characters, about so many tokens
-LEAST_SCALE = 16_000  # tokens that the bar shows at least
-MOST_WITHOUT = 50
-LONGEST_ADDRESS = 2_000  # characters in a header
-MOST_HELD = 20  # proposals that are listed as left out
+MAX_MESSAGE = 10_000  # characters of a message in a URL
+MAX_BUDGET = 1_000_000  # tokens
+USUAL_BUDGET = MAX_CHARACTERS // 4  # agents get at most 60,000 characters, about so many tokens
+MIN_SCALE = 16_000  # tokens that the bar shows at least
+MAX_WITHOUT = 50
+MAX_ADDRESS_LENGTH = 2_000  # characters in a header
+MAX_HELD = 20  # proposals that are listed as left out
 LONG = 280  # characters of a line that is shown unfolded
 WEEK = timedelta(days=7)
 _MARK = re.compile(r"^- \[note:[0-9a-f-]{36}\] ")  # the mark by which a model cites a note
@@ -100,22 +100,22 @@ class Options:
                 problems.append(why % {"agent": shorten(agent, 60), "used": agents[0][1]})
             agent = agents[0][0]
         message = clean(query.get("message", ""))[0].strip()
-        if len(message) > MOST_MESSAGE:
-            told = {"most": grouped(MOST_MESSAGE), "have": grouped(len(message))}
+        if len(message) > MAX_MESSAGE:
+            params = {"most": grouped(MAX_MESSAGE), "have": grouped(len(message))}
             why = _("Only the first %(most)s of %(have)s characters of the message are used.")
-            problems.append(why % told)
+            problems.append(why % params)
         typed = clean(query.get("budget", ""))[0].strip()[:20]
         most, unit = _budget(typed), TOKENS
         if typed and most is None:
             why = _(
                 "Enter a whole number from 1 to %(most)s as the budget, not “%(typed)s”. Beacon used %(used)s instead."
             )
-            told = {"typed": typed, "most": grouped(MOST_BUDGET), "used": grouped(USUAL_BUDGET)}
-            problems.append(why % told)
+            params = {"typed": typed, "most": grouped(MAX_BUDGET), "used": grouped(USUAL_BUDGET)}
+            problems.append(why % params)
         if most is None:
-            most, unit = MOST_CHARACTERS, CHARACTERS
+            most, unit = MAX_CHARACTERS, CHARACTERS
         topic = clean(query.get("topic", ""))[0].strip()[:100]
-        wanted = ContextQuery(agent, message[:MOST_MESSAGE], topic, most, unit, _without(query))
+        wanted = ContextQuery(agent, message[:MAX_MESSAGE], topic, most, unit, _without(query))
         asked = AskedAnswers.of(query.get("asked", "")[:60])
         return cls(wanted, typed, asked, tuple(problems), query.get("as_of", "")[:40])
 
@@ -142,7 +142,7 @@ def _budget(typed: str) -> int | None:
     """Return the typed number, or None if there is none or it is invalid."""
     digits = re.sub(r"[,.\s_](?=\d{3}(?!\d))", "", typed)
     number = number_of(digits) or 0
-    return number if 1 <= number <= MOST_BUDGET else None
+    return number if 1 <= number <= MAX_BUDGET else None
 
 
 def _without(query: QueryDict) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def _without(query: QueryDict) -> tuple[str, ...]:
         typed = [one for one in query.get("listed", "").split(",") if one not in kept]
     else:
         typed = query.get("without", "").split(",")
-    return tuple(map(str, uuids_of(typed)))[:MOST_WITHOUT]
+    return tuple(map(str, uuids_of(typed)))[:MAX_WITHOUT]
 
 
 # --- what the page shows ---
@@ -209,7 +209,7 @@ class Group:
         return sum(line.is_kept for line in self.lines)
 
 
-def preview(user: User, wanted: Options) -> dict[str, Any]:
+def preview(user: User, options: Options) -> dict[str, Any]:
     """Return what the agent would get; a person's preview doesn't count as a use.
 
     `used` are the tokens of the layers and of the list of files, `over` those over the budget
@@ -217,7 +217,7 @@ def preview(user: User, wanted: Options) -> dict[str, Any]:
     `limit` is the place of the budget on its bar, in percent. `listed` are the IDs that have
     checkboxes, so that the form can say which were cleared.
     """
-    query, problems = wanted.query, list(wanted.problems)
+    query, problems = options.query, list(options.problems)
     topic = query.topic_of(user)
     if query.topic and topic is None:
         why = _("There’s no topic “%(topic)s”. The context is shown without a topic.")
@@ -237,14 +237,14 @@ def preview(user: User, wanted: Options) -> dict[str, Any]:
         groups.append(_topic_group(topic, block, loaded.memory, observations))
         text += [block] if block else []
     left_out = [line for layer in whole.layers for line in _left_out(layer.left_out, query)]
-    left_out += [] if wanted.as_of else _held(user)
+    left_out += [] if options.as_of else _held(user)
     left_out += [
-        Line(one.path, _("sensitive, so even its name is left out"), one.get_absolute_url())
-        for one in built.files
-        if one.sensitivity == Sensitivity.SENSITIVE
+        Line(file.path, _("sensitive, so even its name is left out"), file.get_absolute_url())
+        for file in built.files
+        if file.sensitivity == Sensitivity.SENSITIVE
     ]
     used = counted(built.text).tokens
-    scale = max(LEAST_SCALE, wanted.most, used)
+    scale = max(MIN_SCALE, options.most, used)
     sizes = _sizes(built, used)
     if sizes["headings"]:
         words = _("Headings and markers around external text")
@@ -257,10 +257,10 @@ def preview(user: User, wanted: Options) -> dict[str, Any]:
         "listed": ",".join(line.pk for line in chosen),
         "segments": _segments(sizes, sum(sizes.values()) or 1),
         "used": used,
-        "over": max(0, counted(built.system).tokens - wanted.most),
-        "most": wanted.most,
+        "over": max(0, counted(built.system).tokens - options.most),
+        "most": options.most,
         "scale": scale,
-        "limit": f"{100 * wanted.most / scale:.2f}",
+        "limit": f"{100 * options.most / scale:.2f}",
         "saved": counted(whole.text).tokens - used,
         "text": "\n\n".join(text),
         "problems": problems,
@@ -284,8 +284,10 @@ def _sizes(built: Context, used: int) -> dict[str, int]:
     """Return the tokens of each layer's rows, of all external rows, and of the rest: `used` in sum."""
     sizes, outside = {}, 0
     for layer in built.layers:
-        outside += sum(counted(one.text).tokens for one in layer.lines if _is_outside(one.record))
-        own = [one.text for one in layer.lines if not _is_outside(one.record)]
+        outside += sum(
+            counted(line.text).tokens for line in layer.lines if _is_outside(line.record)
+        )
+        own = [line.text for line in layer.lines if not _is_outside(line.record)]
         own = ["\n".join(own)] if layer.name == "environment" else own  # one row
         sizes[layer.name] = sum(counted(text).tokens for text in own)
     sizes["outside"] = outside
@@ -337,7 +339,7 @@ def _always(whole: Context, query: ContextQuery) -> Group:
             shown = re.sub(r"^- ", "", text, flags=re.MULTILINE)
             group.lines.append(Line(shown, _("Environment"), tokens=counted(text).tokens))
     files = _listed(whole.files)
-    index = "\n".join(f"{one.path} ({size_in_words(one.size)}): {one.summary}" for one in files)
+    index = "\n".join(f"{file.path} ({size_in_words(file.size)}): {file.summary}" for file in files)
     if index:
         url = reverse("memory:files")
         tokens = counted(whole.index).tokens
@@ -347,7 +349,7 @@ def _always(whole: Context, query: ContextQuery) -> Group:
 
 
 def _listed(files: Iterable[MemoryFile]) -> list[MemoryFile]:
-    return [one for one in files if one.sensitivity != Sensitivity.SENSITIVE]
+    return [file for file in files if file.sensitivity != Sensitivity.SENSITIVE]
 
 
 def _line(text: str, why: str, record: Any, query: ContextQuery) -> Line:
@@ -379,10 +381,10 @@ def _left_out(gone: Iterable[ContextLine], query: ContextQuery) -> list[Line]:
 
 def _held(user: User) -> list[Line]:
     """Return the rules and summaries that wait in the Inbox."""
-    rows = Proposal.objects.of(user).waiting().filter(record_type="note")
+    rows = Proposal.objects.for_user(user).waiting().filter(record_type="note")
     rows = rows.filter(after__kind__in=[Note.Kind.RULE.value, Note.Kind.SUMMARY.value])
     why = _("waiting in your Inbox")
-    return [Line(one.label, why, one.get_absolute_url()) for one in rows[:MOST_HELD]]
+    return [Line(one.label, why, one.get_absolute_url()) for one in rows[:MAX_HELD]]
 
 
 def _addresses(record: Any) -> tuple[str, str]:
@@ -454,24 +456,26 @@ def agents_to_choose(user: User) -> list[tuple[str, str]]:
     """Return the agents whose context can be shown, the most recently used first, then Ask."""
     rows: list[Any] = [one for one in agents_of(user) if one.name not in (*BUILT_IN, ASK)]
     rows.sort(key=lambda one: one.used_at.timestamp() if one.used_at else 0, reverse=True)
-    return [*((one.name, one.name) for one in rows), (ASK, _("Ask, Beacon’s own agent"))]
+    return [*((row.name, row.name) for row in rows), (ASK, _("Ask, Beacon’s own agent"))]
 
 
-MOST_AGENTS = 6  # listed above the context
+MAX_AGENTS = 6  # listed above the context
 
 
 def _listed_agents(user: User) -> list[tuple[Agent, int]]:
     """Return the last used agents with their numbers of pending proposals: two queries."""
-    waiting = Proposal.objects.of(user).filter(state=Proposal.State.WAITING).values_list("actor")
+    waiting = (
+        Proposal.objects.for_user(user).filter(state=Proposal.State.WAITING).values_list("actor")
+    )
     pending = dict(waiting.annotate(n=Count("pk")).order_by())
     rows: list[Any] = list(agents_of(user))
     rows.sort(key=lambda one: one.used_at.timestamp() if one.used_at else 0, reverse=True)
-    return [(one, pending.get(str(one.writer), 0)) for one in rows[:MOST_AGENTS]]
+    return [(one, pending.get(str(one.writer), 0)) for one in rows[:MAX_AGENTS]]
 
 
 def topics_of(user: User) -> list[tuple[str, str]]:
     """Return the topics to choose from or to filter by: slug and title, newest first."""
-    rows = Topic.objects.of(user).live().order_by("-created")[:200]
+    rows = Topic.objects.for_user(user).live().order_by("-created")[:200]
     return list(rows.values_list("slug", "title"))
 
 
@@ -479,15 +483,17 @@ def uses_of(user: User, writer: str) -> QuerySet[Use]:
     """Return where a writer read memory: an agent's calls, the runs of `research`, or conversations."""
     runs = Q(place__startswith="run:") if writer == str(RESEARCH) else Q(place=writer)
     talks = Q(place__startswith="session:") if writer == f"agent:{ASK}" else Q()
-    return Use.objects.of(user).filter(runs | talks)
+    return Use.objects.for_user(user).filter(runs | talks)
 
 
 def week_of(user: User, writer: str) -> dict[str, int]:
     """Return what a writer did with memory in the last 7 days: three queries."""
     since, kind = timezone.now() - WEEK, writer.partition(":")[0]
     used = uses_of(user, writer).filter(used_at__gt=since)
-    written = Revision.objects.of(user).annotate(by=actor_kind()).filter(by=kind, actor=writer)
-    proposed = Proposal.objects.of(user).filter(actor=writer, created__gt=since)
+    written = (
+        Revision.objects.for_user(user).annotate(by=actor_kind()).filter(by=kind, actor=writer)
+    )
+    proposed = Proposal.objects.for_user(user).filter(actor=writer, created__gt=since)
     is_rejected = Q(state=Proposal.State.REJECTED)
     return {
         "used": used.values("record_id").distinct().count(),
@@ -508,58 +514,58 @@ def week_of(user: User, writer: str) -> dict[str, int]:
 def context(request: BeaconRequest) -> HttpResponse:
     """Show the context of an agent for a message; over htmx only the part below the form."""
     agents = agents_to_choose(request.user)
-    wanted = Options.of(request.GET, agents)
+    options = Options.of(request.GET, agents)
     if not request.htmx and "listed" in request.GET:
-        return redirect(f"{reverse('memory:agents')}?{wanted.address()}")
-    answers = _answers(request.user, wanted.asked) if wanted.asked else None
+        return redirect(f"{reverse('memory:agents')}?{options.address()}")
+    answers = _answers(request.user, options.asked) if options.asked else None
     is_polled = bool(request.htmx) and request.htmx.target == "context-answers"
     if is_polled and answers:
-        shown = {"answers": answers, "poll": _page_at(wanted)}
+        shown = {"answers": answers, "poll": _page_at(options)}
         return render(request, "memory/_agent_answers.html", shown)
-    response = _context_page(request, wanted, agents, answers)
-    return _with_address(response, wanted) if request.htmx else response
+    response = _context_page(request, options, agents, answers)
+    return _with_address(response, options) if request.htmx else response
 
 
-def _with_address(response: HttpResponse, wanted: Options) -> HttpResponse:
+def _with_address(response: HttpResponse, options: Options) -> HttpResponse:
     """Let the browser show the page's address, unless it's too long for a proxy's headers."""
-    address = _page_at(wanted)
-    if len(address) <= LONGEST_ADDRESS:
+    address = _page_at(options)
+    if len(address) <= MAX_ADDRESS_LENGTH:
         response["HX-Replace-Url"] = address
     return response
 
 
-def _page_at(wanted: Options) -> str:
-    query = wanted.address()
+def _page_at(options: Options) -> str:
+    query = options.address()
     return reverse("memory:agents") + (f"?{query}" if query else "")
 
 
 def _context_page(
     request: BeaconRequest,
-    wanted: Options,
+    options: Options,
     agents: list[tuple[str, str]],
     answers: dict[str, Any] | None = None,
 ) -> HttpResponse:
     shown: dict[str, Any] = {
-        "wanted": wanted,
-        "query": wanted.query,
-        "preview": preview(request.user, wanted),
+        "wanted": options,
+        "query": options.query,
+        "preview": preview(request.user, options),
         "counted": how_in_words(),
-        "address": wanted.address(asked=""),
-        "poll": _page_at(wanted),
+        "address": options.address(asked=""),
+        "poll": _page_at(options),
         "has_model": connections.llm_profile() is not None,
-        "agent_name": dict(agents)[wanted.query.agent],
-        "actor": f"agent:{wanted.query.agent}",
-        "agent_pk": Agent.objects.filter(owner=request.user, name=wanted.query.agent)
+        "agent_name": dict(agents)[options.query.agent],
+        "actor": f"agent:{options.query.agent}",
+        "agent_pk": Agent.objects.filter(owner=request.user, name=options.query.agent)
         .values_list("pk", flat=True)
         .first(),
         "is_alone": len(agents) == 1,
-        "week": week_of(request.user, f"agent:{wanted.query.agent}"),
+        "week": week_of(request.user, f"agent:{options.query.agent}"),
         "answers": answers,
     }
     if request.htmx and request.htmx.target == "context":
         return render(request, "memory/_agent_context.html", shown)
     shown |= {
-        "most_message": MOST_MESSAGE,
+        "most_message": MAX_MESSAGE,
         "topics": [(slug, clipped(title, 40)) for slug, title in topics_of(request.user)],
         "agents": agents,
         "listed_agents": [] if request.date.is_past else _listed_agents(request.user),
@@ -571,8 +577,8 @@ def _context_page(
 @at_a_date
 def context_text(request: BeaconRequest) -> HttpResponse:
     """Send the context as a text file."""
-    wanted = Options.of(request.GET, agents_to_choose(request.user))
-    text = preview(request.user, wanted)["text"] + "\n"
+    options = Options.of(request.GET, agents_to_choose(request.user))
+    text = preview(request.user, options)["text"] + "\n"
     answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="beacon-context.txt"'
     return answer
@@ -599,29 +605,29 @@ def context_answers(request: BeaconRequest) -> HttpResponse:
 def context_decide(request: BeaconRequest) -> HttpResponse:
     """Pin a rule or summary into every context, or keep it from one agent, with Undo."""
     agents = agents_to_choose(request.user)
-    wanted = Options.of(QueryDict(request.POST.get("query", "")), agents)
+    options = Options.of(QueryDict(request.POST.get("query", "")), agents)
     act, _colon, key = request.POST.get("do", "").partition(":")
-    chosen = Note.objects.of(request.user).live().filter(kind__in=["rule", "summary"])
+    chosen = Note.objects.for_user(request.user).live().filter(kind__in=["rule", "summary"])
     note = get_object_or_404(chosen, pk=uuid_of(key))
     try:
-        said = _decide(request, note, act, wanted.query.agent)
+        said = _decide(request, note, act, options.query.agent)
     except MemoryRefused as exc:
         messages.warning(request, str(exc))
     else:
         toast_with_undo(request, note, said)
     if not (request.htmx and request.htmx.target == "context"):
-        return redirect_to(request, _page_at(wanted))
-    return _context_page(request, wanted, agents)
+        return redirect_to(request, _page_at(options))
+    return _context_page(request, options, agents)
 
 
 def _decide(request: BeaconRequest, note: Note, act: str, agent: str) -> str:
     """Do it and return what to say. Raises MemoryRefused."""
-    told = {"name": dict(agents_to_choose(request.user)).get(agent, agent)}
+    params = {"name": dict(agents_to_choose(request.user)).get(agent, agent)}
     if act in ("pin", "unpin"):
         record_acts.perform(act, note, by=request.actor)
         if act == "pin":
-            most = MOST_RULES if note.kind == Note.Kind.RULE else MOST_SUMMARIES
-            same = Note.objects.of(request.user).active().filter(kind=note.kind, pinned=True)
+            most = MAX_RULES if note.kind == Note.Kind.RULE else MAX_SUMMARIES
+            same = Note.objects.for_user(request.user).active().filter(kind=note.kind, pinned=True)
             if same.count() > most:
                 words = _("Pinned. A context includes only your %(most)d newest pinned records.")
                 return words % {"most": most}
@@ -636,5 +642,5 @@ def _decide(request: BeaconRequest, note: Note, act: str, agent: str) -> str:
     scope = checked_scope(change(note.scope, agent))
     note.change(by=request.actor, why=_("changed which agents can see it"), scope=scope)
     if act == "never":
-        return _("%(name)s can no longer see this memory, here or anywhere else.") % told
-    return _("%(name)s can see this memory again.") % told
+        return _("%(name)s can no longer see this memory, here or anywhere else.") % params
+    return _("%(name)s can see this memory again.") % params

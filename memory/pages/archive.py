@@ -22,7 +22,7 @@ from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_to, signed_in, staff_only
 from memory.accounts.archive import jobs
-from memory.accounts.archive.app_exports import MOST_PAGES, App
+from memory.accounts.archive.app_exports import MAX_PAGES, App
 from memory.accounts.archive.foreign_formats import Shape
 from memory.accounts.archive.zips import ImportRejected
 from memory.models import (
@@ -136,9 +136,9 @@ class ReadingForm(forms.Form):
 
 
 def _pages_label(pages: int) -> str:
-    if pages > MOST_PAGES:
+    if pages > MAX_PAGES:
         words = _("Also fetch the first %(n)s of %(all)s web pages")
-        return words % {"n": grouped(MOST_PAGES), "all": grouped(pages)}
+        return words % {"n": grouped(MAX_PAGES), "all": grouped(pages)}
     words = ngettext("Also fetch %(n)s web page", "Also fetch %(n)s web pages", pages)
     return words % {"n": grouped(pages)}
 
@@ -229,7 +229,7 @@ def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = No
         context["app_name"] = App(name).label
     if row.way == Archive.Way.PAGES:
         failed = {one["document"]: one["why"] for one in row.result["failed"]}
-        documents = LibraryDocument.objects.of(request.user).filter(pk__in=failed)
+        documents = LibraryDocument.objects.for_user(request.user).filter(pk__in=failed)
         context["failed"] = [(one, failed[str(one.pk)]) for one in documents.defer("text")]
     if row.way == Archive.Way.IMPORT:
         context["reading"] = reading or _reading(row)

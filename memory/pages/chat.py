@@ -29,16 +29,16 @@ from beacon_site.text.dates import day_of
 from beacon_site.text.markdown import numbered
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
-    AsksAboutSecrets,
     CleanTextField,
-    TakesRefusals,
-    own_or_404,
+    RefusalErrorsMixin,
+    SecretConfirmationMixin,
+    get_owned_or_404,
     redirect_to,
     signed_in,
 )
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
-from memory.agents.chat.conversation import LONGEST_TITLE
+from memory.agents.chat.conversation import MAX_TITLE_LENGTH
 from memory.agents.chat.turn import RECALL
 from memory.agents.reflection import shown_of
 from memory.models import (
@@ -61,8 +61,8 @@ from memory.services.observations.consolidation import source_of
 from memory.services.search import ratings
 
 SIZE = 20  # sessions per page
-MOST_SHOWN = 60  # messages of a session; earlier ones are behind a link
-MOST_LEFT = 20  # records of each kind that were saved from a session
+MAX_SHOWN = 60  # messages of a session; earlier ones are behind a link
+MAX_LEFT = 20  # records of each kind that were saved from a session
 EXAMPLES = 3
 SHORT = 160  # characters of a passage that can be shown large
 
@@ -73,13 +73,13 @@ SHORT = 160  # characters of a passage that can be shown large
 def sessions(user: User, *, cursor: str = "") -> Page:
     """Return one page of the person's sessions, newest first, with the number of messages."""
     said = Q(messages__is_index=False, messages__role="user")
-    rows = Session.objects.of(user).live().annotate(asked=Count("messages", filter=said))
+    rows = Session.objects.for_user(user).live().annotate(asked=Count("messages", filter=said))
     return page_of(rows, by="created", falling=True, cursor=cursor, size=SIZE)
 
 
 def examples(user: User) -> list[str]:
     """Return example questions, about topics with something known."""
-    known = Topic.objects.of(user).live().filter(archived_at=None, run_count__gt=0)
+    known = Topic.objects.for_user(user).live().filter(archived_at=None, run_count__gt=0)
     topics = known.order_by("-last_run_at")
     titles = [shorten(topic.title, 60) for topic in topics[:EXAMPLES]]
     patterns = [
@@ -237,9 +237,9 @@ def messages_of(
     rows = session.messages.filter(is_index=False).order_by("-position")
     if before is not None:
         rows = rows.filter(position__lt=before)
-    found = list(rows[: MOST_SHOWN + 1])
-    shown = found[:MOST_SHOWN][::-1]
-    earlier = shown[0].position if len(found) > MOST_SHOWN else None
+    found = list(rows[: MAX_SHOWN + 1])
+    shown = found[:MAX_SHOWN][::-1]
+    earlier = shown[0].position if len(found) > MAX_SHOWN else None
     return with_details(session, [said(message) for message in shown]), earlier
 
 
@@ -257,8 +257,8 @@ def _with_facts(session: Session, rows: Sequence[MessageRow]) -> list[MessageRow
                 cited[cite["type"]].add(cite["id"])
     if not any(cited.values()):
         return list(rows)
-    facts = TopicFact.objects.of(session.owner)
-    findings = Observation.objects.of(session.owner).filter(pk__in=cited["observation"])
+    facts = TopicFact.objects.for_user(session.owner)
+    findings = Observation.objects.for_user(session.owner).filter(pk__in=cited["observation"])
     found: dict[Any, TopicFact] = {fact.pk: fact for fact in facts.filter(pk__in=cited["fact"])}
     found |= facts.behind(findings.only("content", "topic_id")) if cited["observation"] else {}
     by_id = {str(key): fact for key, fact in found.items()}
@@ -272,7 +272,7 @@ def _sides(conflict: Conflict) -> tuple[str, str]:
 def with_disputes(session: Session, rows: Sequence[MessageRow]) -> list[MessageRow]:
     """Return the messages with the open contradictions between records that one cites: one query."""
     cited = [{cite["id"] for cite in row.cites if cite.get("id")} for row in rows]
-    pairs = Conflict.objects.of(session.owner).standing().about(set().union(*cited))
+    pairs = Conflict.objects.for_user(session.owner).standing().about(set().union(*cited))
     open_pairs = list(pairs.filter(kind=Conflict.Kind.CONTRADICTION))
     return [
         replace(row, disputes=[one for one in open_pairs if ids.issuperset(_sides(one))])
@@ -315,11 +315,11 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:
     """Return a call in a few words: “read facts/user.md”, “recalled 3 memories for “tea””."""
     asked, tool, n = call["arguments"], call["tool"], len(call.get("records", []))
-    told = {"path": shorten(str(asked.get("path", "")), 60), "tool": tool, "n": n}
-    if call["is_error"] and told["path"] and "read" in tool:
-        return _("couldn’t read %(path)s") % told
+    params = {"path": shorten(str(asked.get("path", "")), 60), "tool": tool, "n": n}
+    if call["is_error"] and params["path"] and "read" in tool:
+        return _("couldn’t read %(path)s") % params
     if call["is_error"]:
-        return _("the agent’s call to %(tool)s was rejected") % told
+        return _("the agent’s call to %(tool)s was rejected") % params
     if held:
         return _("proposed a change for your review")
     if tool == "recall" and "records" not in call:
@@ -347,7 +347,7 @@ def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:
         "update_memory": _("replaced a note with a newer one"),
         "update_soul": _("changed the soul"),
     }
-    return plain.get(tool, _("called %(tool)s")) % told
+    return plain.get(tool, _("called %(tool)s")) % params
 
 
 # --- results of a session ---
@@ -361,13 +361,15 @@ def left_by(session: Session) -> dict[str, Any] | None:
     if session.ended_at is None:
         return None
     source, owner = source_of(session.pk), session.owner
-    waiting = Reflection.objects.of(owner).filter(source=source).unfinished()
-    notes = Note.objects.of(owner).live().filter(source=source).order_by("created")
-    observations = Observation.objects.of(owner).live().filter(source=source).order_by("created")
+    waiting = Reflection.objects.for_user(owner).filter(source=source).unfinished()
+    notes = Note.objects.for_user(owner).live().filter(source=source).order_by("created")
+    observations = (
+        Observation.objects.for_user(owner).live().filter(source=source).order_by("created")
+    )
     return {
         "is_pending": waiting.exists(),
-        "notes": list(notes[:MOST_LEFT]),
-        "observations": list(observations[:MOST_LEFT]),
+        "notes": list(notes[:MAX_LEFT]),
+        "observations": list(observations[:MAX_LEFT]),
         "reflection": shown_of(owner, source),
     }
 
@@ -375,7 +377,7 @@ def left_by(session: Session) -> dict[str, Any] | None:
 # --- forms ---
 
 
-class MessageForm(AsksAboutSecrets):
+class MessageForm(SecretConfirmationMixin):
     """A message, whose length is checked when it is stored.
 
     `key` is the ID of the session that a first message starts, so that the same form sent twice
@@ -401,13 +403,13 @@ class MessageForm(AsksAboutSecrets):
         super().__init__(data, initial={"key": uuid.uuid4(), **(initial or {})})
 
 
-class TitleForm(TakesRefusals, forms.Form):
+class TitleForm(RefusalErrorsMixin, forms.Form):
     """A session's title, for the version that was seen."""
 
     title = CleanTextField(
         label=gettext_lazy("Title"),
         required=False,
-        widget=forms.TextInput(attrs={"maxlength": LONGEST_TITLE, "dir": "auto"}),
+        widget=forms.TextInput(attrs={"maxlength": MAX_TITLE_LENGTH, "dir": "auto"}),
     )
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
@@ -416,7 +418,7 @@ class TitleForm(TakesRefusals, forms.Form):
 
 
 def _session(request: BeaconRequest, pk: UUID) -> Session:
-    found: Session = own_or_404(request, Session.objects.of(request.user).live(), pk)
+    found: Session = get_owned_or_404(request, Session.objects.for_user(request.user).live(), pk)
     return found
 
 

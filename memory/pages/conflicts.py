@@ -18,13 +18,13 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text import diff as text_diff
-from beacon_site.text.cleaning import choice_sent, number_of, shorten, uuid_of, uuids_of
+from beacon_site.text.cleaning import choice_param, number_of, shorten, uuid_of, uuids_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     KEEP_SECRETS,
+    get_owned_or_404,
     is_in_inbox,
     next_of,
-    own_or_404,
     question_about_secrets,
     redirect_back,
     redirect_to,
@@ -42,8 +42,8 @@ from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions, file_lines
 from memory.services.review.conflicts import MODELS
 
-MOST_LISTED = 1_000  # of one action for all
-MOST_TEXT, MOST_WHOLE = 1_500, 40_000  # characters of a side in the list, and on its own page
+MAX_LISTED = 1_000  # of one action for all
+MAX_TEXT, MAX_WHOLE = 1_500, 40_000  # characters of a side in the list, and on its own page
 KINDS = {
     Conflict.Kind.CONTRADICTION.value: _lazy("Contradictions"),
     Conflict.Kind.NEAR_DUPLICATE.value: _lazy("Near-duplicates"),
@@ -145,7 +145,7 @@ def in_words(
     owner: User,
     conflicts: Iterable[Conflict],
     *,
-    most: int = MOST_TEXT,
+    most: int = MAX_TEXT,
     topics: Mapping[Any, Any] | None = None,
 ) -> list[Row]:
     """Return the pairs as people read them: the records, their origins, and how often they were
@@ -157,7 +157,7 @@ def in_words(
     sources += [name for one in pairs for name in (one.source, one.settled_by)]
     named = origins.of(owner, sources)
     uses = dict(
-        Use.objects.of(owner)
+        Use.objects.for_user(owner)
         .filter(record_id__in=list(records))
         .order_by()
         .values_list("record_id")
@@ -184,7 +184,7 @@ def _records(owner: User, pairs: Sequence[Conflict]) -> dict[Any, Any]:
     for name, keys in sides_by_type(pairs).items():
         model = MODELS.get(name)
         if model is not None:
-            rows = model.objects.of(owner).filter(pk__in=keys)
+            rows = model.objects.for_user(owner).filter(pk__in=keys)
             if model is not MemoryFile:
                 rows = rows.select_related("topic")
             found |= {row.pk: row for row in rows}
@@ -236,9 +236,9 @@ def _mark(left: Side, right: Side, most: int) -> None:
 
 def whole(owner: User, conflict: Conflict) -> Row:
     """Return one pair with as much of its texts as a page can show."""
-    topics = Topic.objects.of(owner).filter(pk__in=conflict.topic_ids)
-    found = {one.pk: one for one in topics} if conflict.topic_ids else {}
-    return in_words(owner, [conflict], most=MOST_WHOLE, topics=found)[0]
+    topics = Topic.objects.for_user(owner).filter(pk__in=conflict.topic_ids)
+    found = {topic.pk: topic for topic in topics} if conflict.topic_ids else {}
+    return in_words(owner, [conflict], most=MAX_WHOLE, topics=found)[0]
 
 
 # --- pages ---
@@ -256,7 +256,7 @@ SAID = {
 
 
 def _conflict(request: BeaconRequest, pk: UUID) -> Conflict:
-    found: Conflict = own_or_404(request, Conflict.objects.of(request.user), pk)
+    found: Conflict = get_owned_or_404(request, Conflict.objects.for_user(request.user), pk)
     return found
 
 
@@ -268,7 +268,7 @@ def conflict(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 def _page(request: BeaconRequest, found: Conflict, **more: Any) -> HttpResponse:
     row = whole(request.user, found)
-    standing = Conflict.objects.of(request.user).standing().filter(pk=found.pk)
+    standing = Conflict.objects.for_user(request.user).standing().filter(pk=found.pk)
     context = {
         "row": row,
         "conflict": found,
@@ -362,7 +362,9 @@ def _next_address(request: BeaconRequest) -> str:
     """Return where to continue: where the form says, else to the next pair, else to the list."""
     if asked := next_of(request):
         return asked
-    rest = Conflict.objects.of(request.user).standing().order_by("kind", "created", "pk").first()
+    rest = (
+        Conflict.objects.for_user(request.user).standing().order_by("kind", "created", "pk").first()
+    )
     return f"{rest.get_absolute_url()}?on=1" if rest else reverse("research:inbox")
 
 
@@ -378,15 +380,15 @@ def _reopen(request: BeaconRequest, key: datetime) -> str:
 @signed_in("POST")
 def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
     """Keep both sides of the selected pairs, or of all near-duplicates that match the filters."""
-    rows = Conflict.objects.of(request.user).standing()
+    rows = Conflict.objects.for_user(request.user).standing()
     if request.POST.get("all"):
-        if kind := choice_sent(request.GET, "kind", KINDS):
+        if kind := choice_param(request.GET, "kind", KINDS):
             rows = rows.filter(kind=kind)
         if topic := uuid_of(request.GET.get("topic", "")):
             rows = rows.filter(topic_ids__contains=[str(topic)])
     else:
         rows = rows.filter(pk__in=uuids_of(request.POST.getlist("conflict")))
-    chosen = list(rows.select_related("owner")[:MOST_LISTED])
+    chosen = list(rows.select_related("owner")[:MAX_LISTED])
     if not chosen:
         messages.warning(request, _("Select at least one open pair."))
         return redirect_back(request, reverse("research:inbox") + "?show=conflict")
@@ -402,10 +404,10 @@ def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
 def conflicts_scan(request: BeaconRequest) -> HttpResponse:
     """Search for near-duplicates now, and close conflicts that have lost a side."""
     conflict_services.resolve_missing_sides(request.user)
-    before = Conflict.objects.of(request.user).count()
+    before = Conflict.objects.for_user(request.user).count()
     contradictions.report_since(request.user, conflict_services.day_ago())
     conflict_services.find(request.user)
-    number = Conflict.objects.of(request.user).count() - before
+    number = Conflict.objects.for_user(request.user).count() - before
     if number:
         words = ngettext("1 pair found.", "%(n)d pairs found.", number)
         messages.success(request, words % {"n": number})

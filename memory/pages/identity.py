@@ -15,21 +15,26 @@ from django.utils.translation import gettext_lazy
 from beacon_site.text.markdown import by_direction, without_title
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, TakesRefusals, signed_in
+from beacon_site.web.responses import (
+    CleanTextField,
+    RefusalErrorsMixin,
+    SecretConfirmationMixin,
+    signed_in,
+)
 from memory.models import Note
 from memory.models.errors import MemoryRefused, StaleWrite
 from memory.pages.shared.undo import offer, toast_with_undo, undoes
 from memory.services.context import identity
-from memory.services.context.identity import LONGEST_NAME, Persona
+from memory.services.context.identity import MAX_NAME_LENGTH, Persona
 
 
-class PersonaForm(AsksAboutSecrets, TakesRefusals):
+class PersonaForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """Name, personality and speaking style of the agent."""
 
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
     name = CleanTextField(
         label=gettext_lazy("Name"),
-        max_length=LONGEST_NAME,
+        max_length=MAX_NAME_LENGTH,
         error_messages={"required": gettext_lazy("Enter a name for the agent.")},
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
@@ -64,7 +69,7 @@ class PersonaForm(AsksAboutSecrets, TakesRefusals):
         return Persona(data["name"], data["personality"], data["style"])
 
 
-class SoulForm(AsksAboutSecrets, TakesRefusals):
+class SoulForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """A new soul, which replaces the current one."""
 
     SEEN = "standing", "pk"
@@ -114,8 +119,8 @@ def persona(request: BeaconRequest) -> HttpResponse:
         except MemoryRefused as exc:
             form.take(exc)
         else:
-            said = _("Persona saved. It applies from the next question.")
-            toast_with_undo(request, note, said, seen=version)
+            message = _("Persona saved. It applies from the next question.")
+            toast_with_undo(request, note, message, seen=version)
             if not request.htmx:
                 return redirect("memory:persona")
             form = PersonaForm(initial=PersonaForm.initial_of(note))
@@ -157,7 +162,7 @@ def soul(request: BeaconRequest) -> HttpResponse:
 @signed_in("POST")
 def soul_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Restore an older soul, as a new one with its text."""
-    souls = Note.objects.of(request.user).live().filter(kind=Note.Kind.SOUL)
+    souls = Note.objects.for_user(request.user).live().filter(kind=Note.Kind.SOUL)
     older = get_object_or_404(souls, pk=pk)
     note = identity.active(request.user, Note.Kind.SOUL)
     try:
@@ -175,8 +180,10 @@ def soul_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @undoes("soul-written")
 def _undo_soul(request: BeaconRequest, soul: str) -> HttpResponse:
     """Restore the soul before this one, unless it has changed since."""
-    new = get_object_or_404(Note.objects.of(request.user).filter(kind=Note.Kind.SOUL), pk=soul)
-    before = Note.objects.of(request.user).live().filter(superseded_by=new).first()
+    new = get_object_or_404(
+        Note.objects.for_user(request.user).filter(kind=Note.Kind.SOUL), pk=soul
+    )
+    before = Note.objects.for_user(request.user).live().filter(superseded_by=new).first()
     standing = identity.active(request.user, Note.Kind.SOUL)
     if before is None or standing is None or standing.pk != new.pk:
         raise MemoryRefused(

@@ -27,14 +27,14 @@ from django.views.decorators.http import require_safe
 
 from beacon_site.db.keyset import page_of
 from beacon_site.net import charsets as media_types
-from beacon_site.text.cleaning import one_line, plain, shorten, words_sent
-from beacon_site.text.markdown import LONGEST, by_direction, without_title
+from beacon_site.text.cleaning import one_line, plain, shorten, text_param
+from beacon_site.text.markdown import MAX_LENGTH, by_direction, without_title
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
-    AsksAboutSecrets,
     CleanTextField,
-    TakesRefusals,
+    RefusalErrorsMixin,
+    SecretConfirmationMixin,
     cleaned_of,
     redirect_back,
     redirect_to,
@@ -53,14 +53,14 @@ from memory.pages.shared.undo import toast_with_undo
 from memory.services.library import documents as library_services
 from memory.services.library import folder as library_folder
 from memory.services.library import reading as library_reading
-from memory.services.library.reading import LARGEST, LONGEST_TITLE
+from memory.services.library.reading import MAX_BYTES, MAX_TITLE_LENGTH
 from memory.services.search.snippets import marked
 
 ENDINGS = tuple(library_reading.MEDIA_TYPES)
-LONGEST_TEXT = 2_000_000  # characters accepted by a form
-LONGEST_URL = 2048
-MOST_FILES = 100  # in one upload
-MOST_SELECTED = 4000  # characters of a selection, since a URL has a limit
+MAX_TEXT_LENGTH = 2_000_000  # characters accepted by a form
+MAX_URL_LENGTH = 2048
+MAX_FILES = 100  # in one upload
+MAX_SELECTED = 4000  # characters of a selection, since a URL has a limit
 _NO_TEXT = gettext_lazy("Enter some text. To delete the document, move it to Trash.")
 
 
@@ -69,30 +69,30 @@ class ManyFilesInput(forms.FileInput):
 
 
 class ManyFilesField(forms.FileField):
-    """Up to `MOST_FILES` files. Each is checked like a single one."""
+    """Up to `MAX_FILES` files. Each is checked like a single one."""
 
     def clean(self, data: Any, initial: Any = None) -> list[UploadedFile[bytes]]:
         files = data if isinstance(data, list | tuple) else [data] if data else []
-        if len(files) > MOST_FILES:
+        if len(files) > MAX_FILES:
             raise forms.ValidationError(
-                _("Add at most %(most)d files at a time.") % {"most": MOST_FILES}
+                _("Add at most %(most)d files at a time.") % {"most": MAX_FILES}
             )
         return [super(ManyFilesField, self).clean(file, initial) for file in files]
 
 
-class AddDocumentForm(AsksAboutSecrets, TakesRefusals):
+class AddDocumentForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """New documents: pasted text, a web page, or files."""
 
     title = CleanTextField(
         label=gettext_lazy("Title"),
-        max_length=LONGEST_TITLE,
+        max_length=MAX_TITLE_LENGTH,
         required=False,
         help_text=gettext_lazy("Leave empty to use the document’s own title."),
     )
     text = CleanTextField(
         label=gettext_lazy("Text"),
         required=False,
-        max_length=LONGEST_TEXT,
+        max_length=MAX_TEXT_LENGTH,
         strip=False,
         # The placeholder lets CSS find out whether the field is empty.
         widget=forms.Textarea(attrs={"rows": 12, "placeholder": " "}),
@@ -101,7 +101,7 @@ class AddDocumentForm(AsksAboutSecrets, TakesRefusals):
     url = CleanTextField(
         label=gettext_lazy("URL"),
         required=False,
-        max_length=LONGEST_URL,
+        max_length=MAX_URL_LENGTH,
         widget=forms.URLInput(attrs={"placeholder": "https://…", "autocomplete": "off"}),
         help_text=gettext_lazy("Enter the URL of the page to save, or of the text’s source."),
     )
@@ -134,7 +134,7 @@ class AddDocumentForm(AsksAboutSecrets, TakesRefusals):
                 _("“%(name)s” isn’t supported. Use one of: %(endings)s.")
                 % {"name": file.name, "endings": ", ".join(ENDINGS)}
             )
-        if (file.size or 0) > LARGEST:
+        if (file.size or 0) > MAX_BYTES:
             raise forms.ValidationError(
                 _("“%(name)s” is %(size).1f MiB, but the limit is 5 MiB.")
                 % {"name": file.name, "size": (file.size or 0) / 1024 / 1024}
@@ -158,17 +158,17 @@ class AddDocumentForm(AsksAboutSecrets, TakesRefusals):
         return data
 
 
-class EditDocumentForm(AsksAboutSecrets, TakesRefusals):
+class EditDocumentForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """A document's title and text, and the version they are based on."""
 
     title = CleanTextField(
         label=gettext_lazy("Title"),
-        max_length=LONGEST_TITLE,
+        max_length=MAX_TITLE_LENGTH,
         error_messages={"required": gettext_lazy("Enter a title.")},
     )
     text = CleanTextField(
         label=gettext_lazy("Text"),
-        max_length=LONGEST_TEXT,
+        max_length=MAX_TEXT_LENGTH,
         strip=False,
         error_messages={"required": _NO_TEXT},
         widget=forms.Textarea(attrs={"rows": 24, "class": "mono"}),
@@ -187,11 +187,11 @@ class EditDocumentForm(AsksAboutSecrets, TakesRefusals):
 # --- pages ---
 
 PAGE = 50
-MOST_FOUND = 50
+MAX_FOUND = 50
 BEGINNING = 240  # characters of a document in the list
 _ONLY_LINK = re.compile(r"<?https?://\S+")
 CHECK_SECONDS = 8.0  # how long a person waits for a check of the folder; the task does the rest
-SHOWN = LONGEST  # characters of a document on its page
+SHOWN = MAX_LENGTH  # characters of a document on its page
 KINDS = {
     media_types.MARKDOWN: _lazy("Markdown"),
     media_types.PLAIN: _lazy("plain text"),
@@ -223,7 +223,7 @@ def library_list(request: BeaconRequest) -> HttpResponse:
     bar = saved_views.with_views(request.user, bar)
     context: dict[str, Any] = {"bar": bar, "query": query, "watched": settings.BEACON_LIBRARY_DIR}
     if query:
-        found = library_services.find(request.user, query, limit=MOST_FOUND, among=documents)
+        found = library_services.find(request.user, query, limit=MAX_FOUND, among=documents)
         context["found"] = [
             (_with_format(one), marked(passage, query)) for one, passage, _score in found
         ]
@@ -267,12 +267,12 @@ def _facets(request: BeaconRequest) -> tuple[list[Facet], int]:
     return facets, kinds.total()
 
 
-def _narrowed(documents: Any, asked: QueryDict) -> Any:
-    if kind := words_sent(asked, "kind"):
+def _narrowed(documents: Any, query: QueryDict) -> Any:
+    if kind := text_param(query, "kind"):
         documents = documents.filter(media_type=kind)
-    if (origin := asked.get("origin")) in ("added", "folder"):
+    if (origin := query.get("origin")) in ("added", "folder"):
         documents = documents.filter(path="") if origin == "added" else documents.exclude(path="")
-    if (mark := asked.get("sensitivity")) in Sensitivity.values:
+    if (mark := query.get("sensitivity")) in Sensitivity.values:
         documents = documents.filter(sensitivity=mark)
     return documents
 
@@ -353,10 +353,10 @@ def library_add(request: BeaconRequest) -> HttpResponse:
 
 def _shared(given: dict[str, str]) -> dict[str, str]:
     """Return the form's first values. Some phones share the address as the text."""
-    text, url = given["text"].strip()[:LONGEST_TEXT], given["url"].strip()
+    text, url = given["text"].strip()[:MAX_TEXT_LENGTH], given["url"].strip()
     if not url and re.fullmatch(r"https?://\S+", text):
         text, url = "", text
-    return {"title": given["title"][:LONGEST_TITLE], "text": text, "url": url[:LONGEST_URL]}
+    return {"title": given["title"][:MAX_TITLE_LENGTH], "text": text, "url": url[:MAX_URL_LENGTH]}
 
 
 def _bookmarklet(request: BeaconRequest) -> str:
@@ -364,7 +364,7 @@ def _bookmarklet(request: BeaconRequest) -> str:
     address = json.dumps(request.build_absolute_uri(reverse("memory:library-add")))
     return (
         "javascript:(()=>{const q=new URLSearchParams({url:location.href,title:document.title,"
-        f"text:String(getSelection()).slice(0,{MOST_SELECTED})}});open({address}+'?'+q)}})()"
+        f"text:String(getSelection()).slice(0,{MAX_SELECTED})}});open({address}+'?'+q)}})()"
     )
 
 
@@ -429,7 +429,7 @@ def _may_edit(request: BeaconRequest, document: LibraryDocument) -> bool:
 def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Edit a document; if someone else did too, show their version beside what was typed."""
     document = get_object_or_404(
-        LibraryDocument.objects.of(request.user).live().filter(path=""), pk=pk
+        LibraryDocument.objects.for_user(request.user).live().filter(path=""), pk=pk
     )
     first = {"title": document.title, "text": document.text, "version": document.version}
     posted = request.method == "POST"
@@ -467,21 +467,23 @@ def _saved(
 @signed_in("POST")
 def library_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Mark a document as sensitive, or remove the mark, with an Undo in the toast."""
-    own = LibraryDocument.objects.of(request.user).live().filter(path="")
+    own = LibraryDocument.objects.for_user(request.user).live().filter(path="")
     document = get_object_or_404(own, pk=pk)
     wanted = Sensitivity.SENSITIVE if request.POST.get("mark") else Sensitivity.NORMAL
-    said = _("Marked as sensitive. Runs and models can’t use it.")
+    message = _("Marked as sensitive. Runs and models can’t use it.")
     if wanted == Sensitivity.NORMAL:
-        said = _("No longer sensitive. Runs and models can use it.")
+        message = _("No longer sensitive. Runs and models can use it.")
     document.change(by=request.actor, sensitivity=wanted)
-    toast_with_undo(request, document, said)
+    toast_with_undo(request, document, message)
     return redirect_to(request, document.get_absolute_url())
 
 
 @signed_in("POST")
 def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Move a document to Trash, with an Undo in the toast."""
-    document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
+    document = get_object_or_404(
+        LibraryDocument.objects.for_user(request.user).filter(path=""), pk=pk
+    )
     document.trash(by=request.actor)
     toast_with_undo(
         request, document, _("“%(title)s” moved to Trash for 30 days.") % {"title": document}
@@ -491,7 +493,9 @@ def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 @signed_in("POST")
 def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
+    document = get_object_or_404(
+        LibraryDocument.objects.for_user(request.user).filter(path=""), pk=pk
+    )
     document.restore(by=request.actor)
     words = _("“%(title)s” restored.") % {"title": document}
     toast_with_undo(request, document, words)

@@ -27,9 +27,9 @@ from memory.services.search import names
 from memory.services.search.about import About, Reader, about
 from memory.services.search.kinds import KINDS
 
-MOST_SHOWN = 200  # names of the list
-MOST_MONTHS = 12
-MOST_UNFOLDED = 5  # rows of a run or writer
+MAX_SHOWN = 200  # names of the list
+MAX_MONTHS = 12
+MAX_UNFOLDED = 5  # rows of a run or writer
 TYPES: dict[str, str | Promise] = {
     "note": gettext_lazy("Notes"),
     "observation": gettext_lazy("Observations"),
@@ -55,11 +55,11 @@ def name_list(request: BeaconRequest) -> HttpResponse:
         label=_("Find a name"), placeholder=_("Find a name"), most=100,
     )  # fmt: skip
     text = bar.words
-    found = names.frequent(request.user, text=text, limit=MOST_SHOWN + 1)
+    found = names.frequent(request.user, text=text, limit=MAX_SHOWN + 1)
     context = {
-        "names": found[:MOST_SHOWN],
-        "has_more": len(found) > MOST_SHOWN,
-        "most": MOST_SHOWN,
+        "names": found[:MAX_SHOWN],
+        "has_more": len(found) > MAX_SHOWN,
+        "most": MAX_SHOWN,
         "asked": text,
         "bar": bar,
     }
@@ -73,7 +73,7 @@ def about_page(request: BeaconRequest) -> HttpResponse:
     name, wanted = request.GET.get("name", ""), request.GET.get("type", "")
     types = [wanted] if wanted in KINDS else []
     cursor = request.GET.get("cursor", "")
-    most_facts = 0 if types or cursor else MOST_UNFOLDED  # the page starts with them
+    most_facts = 0 if types or cursor else MAX_UNFOLDED  # the page starts with them
     try:
         found = about(Reader(request.user), name, types=types, cursor=cursor, facts=most_facts)
     except InvalidValue:
@@ -81,10 +81,10 @@ def about_page(request: BeaconRequest) -> HttpResponse:
     most = max((number for _month, number in found.months), default=1)
     months = [
         (day, number, max(1, round(100 * number / most)))  # the bar's width in percent
-        for day, number in found.months[::-1][:MOST_MONTHS]
+        for day, number in found.months[::-1][:MAX_MONTHS]
     ]
-    above = {one.id for one in found.facts}
-    shown = [*found.facts, *(one for one in found.mentions if one.id not in above)]
+    above = {fact.id for fact in found.facts}
+    shown = [*found.facts, *(mention for mention in found.mentions if mention.id not in above)]
     rows = rows_of(request.user, [(one.type, one.record) for one in shown], " ".join(found.names))
     facts, others = rows[: len(found.facts)], rows[len(found.facts) :]
     context = {
@@ -117,7 +117,7 @@ def _by_writer(rows: Iterable[MemoryRow]) -> list[dict[str, Any]]:
     return [
         {"day": day, "who": who, "rows": some[:most], "more": some[most:]}
         for (day, who), some in found.items()
-        for most in [MOST_UNFOLDED if len(some) > MOST_UNFOLDED + 1 else len(some)]
+        for most in [MAX_UNFOLDED if len(some) > MAX_UNFOLDED + 1 else len(some)]
     ]
 
 
@@ -139,8 +139,8 @@ def merge(request: BeaconRequest) -> HttpResponse:
     name, into = request.POST.get("name", ""), request.POST.get("into", "")
     target, was, now = names.merge(request.user, name, into, by=request.actor)
     undo = offer(request, "names-merged", was=was, now=now, name=into)
-    said = _("“%(name)s” was merged into “%(target)s”.") % {"name": name, "target": target}
-    messages.success(request, said, extra_tags=undo)
+    message = _("“%(name)s” was merged into “%(target)s”.") % {"name": name, "target": target}
+    messages.success(request, message, extra_tags=undo)
     return redirect_back(request, about_url(target))
 
 

@@ -21,17 +21,20 @@ from django.utils.translation import gettext as _
 from beacon_site.db.keyset import page_of
 from beacon_site.text.cleaning import one_line, shorten
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import next_of, own_or_404, redirect_back, signed_in
+from beacon_site.web.responses import get_owned_or_404, next_of, redirect_back, signed_in
 from memory.models import Message, Rating, User, as_of, origins
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.models.ratings import LONGEST_REASON, can_be_rated
+from memory.models.ratings import MAX_REASON_LENGTH, can_be_rated
 from memory.pages.shared.undo import act, offer, undoes
 from memory.services.search import ratings
 from memory.services.search.kinds import KINDS
 from memory.services.search.recall import RecallHit
 
 SIZE = 30  # ratings per page
-LONGEST_LABEL, LONGEST_SAID = 60, 200  # characters of what was rated: in a button, in the list
+MAX_LABEL_LENGTH, MAX_SHOWN_LENGTH = (
+    60,
+    200,
+)  # characters of what was rated: in a button, in the list
 NONE = "none"  # the value that clears a rating
 Value = Rating.Value
 
@@ -55,7 +58,7 @@ class RatingControl:
     problem: str = ""
     is_new: bool = False  # just rated: the field for the reason is open
 
-    LONGEST_REASON = LONGEST_REASON
+    MAX_REASON_LENGTH = MAX_REASON_LENGTH
 
     @classmethod
     def of(cls, question: str, record: Any, rating: Rating | None) -> RatingControl:
@@ -63,7 +66,7 @@ class RatingControl:
         name, key, position = ratings.named(record)
         anchor = f"message-{record.pk}" if isinstance(record, Message) else f"memory-{record.pk}"
         text = record.content if isinstance(record, Message) else str(record)
-        label = shorten(one_line(text), LONGEST_LABEL)
+        label = shorten(one_line(text), MAX_LABEL_LENGTH)
         made = cls(question, name, key, anchor, label, position)
         return made if rating is None else made.rated(rating)
 
@@ -263,7 +266,7 @@ def _rows(user: User, rated: Sequence[Rating]) -> list[dict[str, Any]]:
             {
                 "rating": one,
                 "ask_url": f"{reverse('memory:recall')}?{urlencode({'q': one.question})}",
-                "said": shorten(one_line(said), LONGEST_SAID),
+                "said": shorten(one_line(said), MAX_SHOWN_LENGTH),
                 "kind": kinds.get(one.record_type, one.record_type),
                 "url": _url(one, record),
                 "who": who.words if who else "",
@@ -284,7 +287,7 @@ def _url(rating: Rating, record: Any) -> str:
 def rated_list(request: BeaconRequest) -> HttpResponse:
     """List what was rated not useful, or with `?show=useful` what was rated useful, newest first."""
     show = Value.USEFUL if request.GET.get("show") == Value.USEFUL else Value.NOT_USEFUL
-    rated = Rating.objects.of(request.user)
+    rated = Rating.objects.for_user(request.user)
     counts = dict(rated.order_by().values_list("value").annotate(Count("pk")))
     found = rated.filter(value=show)
     cursor = request.GET.get("cursor", "")
@@ -304,7 +307,7 @@ def rated_list(request: BeaconRequest) -> HttpResponse:
 
 @act("rating-clear")
 def rating_clear(request: BeaconRequest, pk: UUID) -> str:
-    rating = own_or_404(request, Rating.objects.of(request.user), pk)
+    rating = get_owned_or_404(request, Rating.objects.for_user(request.user), pk)
     record = ratings.rated_record(rating)
     with transaction.atomic():
         ratings.clear(rating, by=request.actor)

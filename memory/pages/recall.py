@@ -28,11 +28,11 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import cursor_of, keyset
-from beacon_site.text.cleaning import cell, choice_sent, flat, number_of, one_line, words_sent
+from beacon_site.text.cleaning import cell, choice_param, flat, number_of, one_line, text_param
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import own_or_404, redirect_back, signed_in
+from beacon_site.web.responses import get_owned_or_404, redirect_back, signed_in
 from memory.models import Conflict, MemoryFile, Note, Revision, Trust, Use, User, origins
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import MOUNTED
@@ -51,16 +51,16 @@ from memory.services import topic_memory
 from memory.services.search import related
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.kinds import KINDS
-from memory.services.search.query import MOST_TEXT
+from memory.services.search.query import MAX_TEXT
 from memory.services.search.recall import MODES, RecallHit, RecallOptions, RecallPage, recall_page
 from memory.services.search.snippets import marked, opening, passage
 
-STEP, MOST = 30, 200  # results at first and per "more", and the limit
+STEP, MAX = 30, 200  # results at first and per "more", and the limit
 PAGE = 50  # rows of the list without a search
 WHOLE = 8_000  # characters in the panel; the page shows all
 LINE = 220  # characters of a row, which shows as much as fits in one line
-MOST_COUNTED = 10_000  # a tab with more says "10,000+", because counting them takes time
-MOST_DISPUTED = 6  # contradicting rows above the list; the Inbox has all
+MAX_COUNTED = 10_000  # a tab with more says "10,000+", because counting them takes time
+MAX_DISPUTED = 6  # contradicting rows above the list; the Inbox has all
 MODE_WORDS = {
     "auto": gettext_lazy("auto: words and meaning"),
     "lexical": gettext_lazy("lexical: words, authors, tags, topic"),
@@ -89,27 +89,27 @@ SHOWS: dict[str, tuple[str | Promise, RecallOptions]] = {
 
 def _words(query: Query) -> str:
     # One more than recall accepts, so that recall itself reports the cut.
-    return query.get("q", "").strip()[: MOST_TEXT + 1]
+    return query.get("q", "").strip()[: MAX_TEXT + 1]
 
 
 def _mode(query: Query) -> str:
-    return choice_sent(query, "mode", MODES, "auto")
+    return choice_param(query, "mode", MODES, "auto")
 
 
 def is_asked(query: Query) -> bool:
     """Whether the page's URL has words or a filter."""
     days = first_day(query), first_day(query, "to")
-    return bool(_words(query) or words_sent(query, "topic") or any(days)) or (
+    return bool(_words(query) or text_param(query, "topic") or any(days)) or (
         query.get("show") in SHOWS
     )
 
 
 def _how(query: Query, limit: int) -> RecallOptions:
     """Return the arguments of recall, including the number of results."""
-    show = choice_sent(query, "show", SHOWS)
+    show = choice_param(query, "show", SHOWS)
     how = RecallOptions(**SHOWS[show][1]) if show else RecallOptions()
     how["limit"] = limit
-    if topic := words_sent(query, "topic", 100):
+    if topic := text_param(query, "topic", 100):
         how["topic"] = topic
     zone = timezone.get_current_timezone()
     if first := first_day(query):
@@ -122,7 +122,7 @@ def _how(query: Query, limit: int) -> RecallOptions:
 def _limit(text: str) -> int:
     """Return the requested number of results."""
     number = number_of(text)
-    return STEP if number is None else min(max(number, 1), MOST)
+    return STEP if number is None else min(max(number, 1), MAX)
 
 
 @dataclass
@@ -220,11 +220,11 @@ def found(user: User, query: Query) -> SearchResults:
     """Return the results as rows; a rejected query becomes a notice, never an error."""
     mode, limit = _mode(query), _limit(query.get("limit", ""))
     try:
-        page = recall_page(user, _words(query), mode, **_how(query, min(limit + 1, MOST)))
+        page = recall_page(user, _words(query), mode, **_how(query, min(limit + 1, MAX)))
     except InvalidValue as exc:
         return SearchResults([], [str(exc)], 0, ())
     hits = page.hits[:limit]
-    more = min(limit + STEP, MOST) if len(page.hits) > limit else 0
+    more = min(limit + STEP, MAX) if len(page.hits) > limit else 0
     return SearchResults(
         _found_rows(user, hits, page, mode),
         page.notices,
@@ -266,10 +266,12 @@ def rows_of(
     """Return the records as rows: a fixed number of queries."""
     language = language or language_of(user)
     keys = [record.pk for _type, record in records if not isinstance(record, MemoryFile)]
-    first = Revision.objects.of(user).filter(record_id__in=keys, version=1).order_by("id")
+    first = Revision.objects.for_user(user).filter(record_id__in=keys, version=1).order_by("id")
     writers = dict(first.values_list("record_id", "actor"))
     if files := [record.pk for name, record in records if name == "file"]:
-        last = Revision.objects.of(user).filter(record_id__in=files).order_by("record_id", "-id")
+        last = (
+            Revision.objects.for_user(user).filter(record_id__in=files).order_by("record_id", "-id")
+        )
         writers |= dict(last.distinct("record_id").values_list("record_id", "actor"))
     sources = {record.source for _type, record in records}
     places = origins.of(user, sources | set(writers.values()))
@@ -318,36 +320,36 @@ _LISTED = {"note": "created", "observation": "created", "fact": "created", "file
 
 def _listed_rows(user: Any, name: str) -> Any:
     if name == "file":
-        return MemoryFile.objects.of(user).live().filter(version__gt=0)
+        return MemoryFile.objects.for_user(user).live().filter(version__gt=0)
     rows = KINDS[name].rows(user, timezone.now())
     return rows.filter(state="current") if name == "fact" else rows
 
 
 def everything(user: User, cursor: str = "") -> SearchResults:
     """Return a page of everything that is remembered, newest first: one query for each kind."""
-    found: list[tuple[datetime, Any, str, Any]] = []
+    results: list[tuple[datetime, Any, str, Any]] = []
     for name, by in _LISTED.items():
         behind = keyset(_listed_rows(user, name), by=by, falling=True, cursor=cursor)
         some = behind.order_by(f"-{by}", "-pk")[: PAGE + 1]
-        found += [(getattr(one, by), one.pk, name, one) for one in some]
-    found.sort(key=lambda one: one[:2], reverse=True)
-    shown = found[:PAGE]
-    after = cursor_of(*shown[-1][:2]) if len(found) > PAGE else None
+        results += [(getattr(one, by), one.pk, name, one) for one in some]
+    results.sort(key=lambda one: one[:2], reverse=True)
+    shown = results[:PAGE]
+    after = cursor_of(*shown[-1][:2]) if len(results) > PAGE else None
     rows = rows_of(user, [(name, record) for _at, _pk, name, record in shown])
     return SearchResults(rows, [], 0, (), next_cursor=after)
 
 
 def counts_of(user: User) -> dict[str, float]:
-    """Return the number of memories of each kind in the list, up to MOST_COUNTED + 1: one query."""
+    """Return the number of memories of each kind in the list, up to MAX_COUNTED + 1: one query."""
     return counted(_counting(), user.pk)
 
 
 @cache
 def _counting() -> Statement:
     # The list of files leaves out those of mounted folders, which are under Agents.
-    own = MemoryFile.objects.of(NO_USER).live().exclude(path__startswith=MOUNTED)
+    own = MemoryFile.objects.for_user(NO_USER).live().exclude(path__startswith=MOUNTED)
     parts = {name: _listed_rows(NO_USER, name) for name in _LISTED} | {"listed-file": own}
-    return counting((name, rows, MOST_COUNTED + 1) for name, rows in parts.items())
+    return counting((name, rows, MAX_COUNTED + 1) for name, rows in parts.items())
 
 
 # --- groups ---
@@ -360,12 +362,12 @@ def groups_of(
 
     Without a search, the latest contradictions are shown. With one, those among the results.
     """
-    pairs = Conflict.objects.of(user).standing().filter(kind=Conflict.Kind.CONTRADICTION)
+    pairs = Conflict.objects.for_user(user).standing().filter(kind=Conflict.Kind.CONTRADICTION)
     pairs = pairs.filter(lines=[])  # a file isn't a row of the list
     rows = {row.record.pk: row for row in found.rows}
     if is_searched:
         pairs = pairs.about(rows)
-    latest = list(pairs.order_by("-created", "pk")[: 2 * MOST_DISPUTED]) if is_first else []
+    latest = list(pairs.order_by("-created", "pk")[: 2 * MAX_DISPUTED]) if is_first else []
     disputed = _disputed(user, latest, rows)
     top = {row.record.pk for row in disputed["rows"]}
     days: dict[str, list[MemoryRow]] = {}
@@ -393,7 +395,7 @@ def _disputed(
         if not {one.left_id, one.right_id} & {*wanted}:
             pair_urls[one.left_id] = one.get_absolute_url()
         sides = [(one.left_id, one.left_type), (one.right_id, one.right_type)]
-        if len({*wanted, one.left_id, one.right_id}) <= MOST_DISPUTED:
+        if len({*wanted, one.left_id, one.right_id}) <= MAX_DISPUTED:
             wanted |= {
                 key: (names[kind], one.get_reason_display())
                 for key, kind in sides
@@ -497,7 +499,7 @@ FILES = {
 
 def hits_of(user: User, query: Query) -> list[RecallHit]:
     """Return all results that a file contains.  Raises InvalidValue if recall rejects the query."""
-    return recall_page(user, _words(query), _mode(query), **_how(query, MOST)).hits
+    return recall_page(user, _words(query), _mode(query), **_how(query, MAX)).hits
 
 
 # --- pages ---
@@ -505,7 +507,7 @@ def hits_of(user: User, query: Query) -> list[RecallHit]:
 
 def _facets(user: User) -> list[Facet]:
     """Return what memory can be filtered by. Trust and state are operators of the search."""
-    trust = [Choice(*one) for one in Trust.choices]
+    trust = [Choice(*choice) for choice in Trust.choices]
     states = {
         "pinned": _("pinned"), "edited": _("edited by a person"), "unused": _("never used"),
         "expiring": _("expiring"), "expired": _("expired"), "superseded": _("replaced"),
@@ -544,7 +546,7 @@ def recall(request: BeaconRequest) -> HttpResponse:
     bar = FilterBar(
         reverse("memory:recall"), "recall", query,
         label=_("Search memory"), placeholder=_("Search memory"),
-        facets=facets, sorts={}, views_page="recall", has_operators=True, most=MOST_TEXT,
+        facets=facets, sorts={}, views_page="recall", has_operators=True, most=MAX_TEXT,
         views=saved_views.views_of(request.user, "recall", query.urlencode()),
         count=_counted(results) if is_search else "",
     )  # fmt: skip
@@ -586,18 +588,18 @@ def memory_panel(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         context = {"page": page, "record": row, "in_panel": True, "here": list_of(request)}
         return render(request, "memory/_record_panel.html", context)
     uses = (
-        Use.objects.of(request.user)
+        Use.objects.for_user(request.user)
         .filter(record_id=pk)
         .order_by("-used_at", "-id")[: record_page.FEW_USES]
     )
-    places = origins.of(request.user, [one.place for one in uses])
+    places = origins.of(request.user, [use.place for use in uses])
     text = row.content if type == "file" else KINDS[type].content(row)
     context = {
         "row": shown,
         "record": row,
         "html": by_direction(render_markdown(text[:WHOLE])),
         "is_cut": len(text) > WHOLE,
-        "uses": [(places[one.place], one.used_at) for one in uses],
+        "uses": [(places[use.place], use.used_at) for use in uses],
         "pairs": record_page.pairs_of(row) if type == "fact" else [],
         "here": list_of(request),
     }
@@ -611,7 +613,7 @@ def memory_bulk(request: BeaconRequest) -> HttpResponse:
     act = request.POST.get("act", "")
     done = False
     for listed in PAGES.values():
-        mine = listed.model.objects.of(request.user).filter(pk__in=ids)
+        mine = listed.model.objects.for_user(request.user).filter(pk__in=ids)
         keys = [str(key) for key in mine.values_list("pk", flat=True)]
         if not keys:
             continue
@@ -633,8 +635,8 @@ def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
     """Send the results of a search as a file, at most 200."""
     if kind not in FILES:
         why = _("This file format isn’t supported. Use one of: %(kinds)s.")
-        said = why % {"kinds": ", ".join(FILES)}
-        return render(request, "404.html", {"why": said}, status=404)
+        message = why % {"kinds": ", ".join(FILES)}
+        return render(request, "404.html", {"why": message}, status=404)
     media_type, write = FILES[kind]
     hits = hits_of(request.user, request.GET)
     answer = HttpResponse(write(hits), content_type=media_type)
@@ -644,9 +646,9 @@ def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
 
 # --- related memories ---
 
-MOST_RELATED = 30
+MAX_RELATED = 30
 _AUTOLINK = re.compile(r"<(https?://[^\s>]+)>")
-LONGEST_SHOWN = 2000  # characters of the record that the others are related to
+MAX_SHOWN_LENGTH = 2000  # characters of the record that the others are related to
 
 
 def related_rows(record: Any, limit: int = related.USUAL) -> list[MemoryRow]:
@@ -669,7 +671,7 @@ def related_rows(record: Any, limit: int = related.USUAL) -> list[MemoryRow]:
 def record_of(owner: Any, type: str, pk: UUID) -> Any:
     """Return the owner's record that recall can return, or a file.  Raises Http404."""
     if type == "file":
-        rows: Any = MemoryFile.objects.of(owner).live()
+        rows: Any = MemoryFile.objects.for_user(owner).live()
     elif type in KINDS:
         rows = KINDS[type].rows(owner, timezone.now())
     else:
@@ -687,17 +689,19 @@ def related_page(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     A record's page gets the first few after itself, since ranking takes most of its time.
     """
     if request.htmx.target == "record-related" and type in record_page.TYPES:
-        record = own_or_404(request, record_page.TYPES[type].objects.of(request.user), pk)
+        record = get_owned_or_404(
+            request, record_page.TYPES[type].objects.for_user(request.user), pk
+        )
         context = {"related": related_rows(record), "related_url": request.path}
         return render(request, "memory/_record_related.html", context)
     record = record_of(request.user, type, pk)
-    words = "" if type == "file" else flat(KINDS[type].content(record)[:LONGEST_SHOWN])
+    words = "" if type == "file" else flat(KINDS[type].content(record)[:MAX_SHOWN_LENGTH])
     context = {
         "record": record,
         "type": type,
         "title": record.path if type == "file" else KINDS[type].title(record),
         "text": _AUTOLINK.sub(r"\1", words),
         "url": record.get_absolute_url() if type == "file" else KINDS[type].url(record),
-        "related": related_rows(record, MOST_RELATED),
+        "related": related_rows(record, MAX_RELATED),
     }
     return render(request, "memory/related.html", context)

@@ -24,7 +24,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from beacon_site.text.cleaning import choice_sent, uuid_of
+from beacon_site.text.cleaning import choice_param, uuid_of
 from beacon_site.text.dates import until_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
@@ -36,14 +36,14 @@ from beacon_site.web.responses import (
 )
 from memory.models import Conflict, MemoryFile, Note, Observation, Topic, User, origins
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.models.notes import MOST_CONTENT
+from memory.models.notes import MAX_CONTENT
 from memory.pages.agents import topics_of
 from memory.pages.records.record import TYPES
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import offer, toast_with_undo, undoes
 from memory.services.llm.asking import MonthMeter
 from memory.services.notes.saving import write_note
-from memory.services.observations.extraction import LEAST, LONGEST_LINE, MODEL, MOST, MOST_LINES
+from memory.services.observations.extraction import MAX, MAX_LINE_LENGTH, MAX_LINES, MIN, MODEL
 from memory.services.observations.extraction import extract as extract_observations
 from memory.services.observations.saving import Line, nearest, remember_lines, write_observation
 from memory.services.records.acts import BulkResult
@@ -115,7 +115,7 @@ def remember(user: User, text: str, kind: str, until: date | None) -> Note | Obs
 def remember_page(request: BeaconRequest) -> HttpResponse:
     """Remember what a person typed, as the kind that they chose or that was guessed."""
     data = request.POST if request.method == "POST" else request.GET
-    text, kind = data.get("text", "").replace("\r\n", "\n"), choice_sent(data, "kind", KINDS)
+    text, kind = data.get("text", "").replace("\r\n", "\n"), choice_param(data, "kind", KINDS)
     context = _context(text, kind) | {"next": next_of(request), "keep": "keep" in data}
     if request.method == "POST":
         guessed, until = guess(text)
@@ -144,16 +144,16 @@ def _context(text: str, kind: str) -> dict[str, Any]:
         "kinds": list(KINDS.items()),
         "guessed": KINDS.get(guessed, ""),
         "until": until,
-        "most": MOST_CONTENT,
+        "most": MAX_CONTENT,
         "more": more | {"back": reverse("memory:recall")},
     }
 
 
 def _remembered(request: BeaconRequest, record: Any) -> HttpResponse:
     """Report the new record, and decide what the person chose about each contradiction."""
-    said = _("Remembered.")
+    message = _("Remembered.")
     problems = _decide(request, record)
-    toast_with_undo(request, record, said)
+    toast_with_undo(request, record, message)
     for problem in problems:
         messages.warning(request, problem)
     if open_pairs_of(record):
@@ -187,9 +187,9 @@ def _decide(request: BeaconRequest, record: Any) -> list[str]:
 
 def open_pairs_of(record: Any) -> list[Conflict]:
     """Return the record's open contradictions, at most fifty."""
-    rows = Conflict.objects.of(record.owner).standing().about([record.pk])
+    rows = Conflict.objects.for_user(record.owner).standing().about([record.pk])
     rows = rows.filter(kind=Conflict.Kind.CONTRADICTION)
-    return list(rows[: contradictions.MOST_KNOWN])
+    return list(rows[: contradictions.MAX_KNOWN])
 
 
 # --- Already in memory ---
@@ -203,10 +203,10 @@ def also_known(request: BeaconRequest) -> HttpResponse:
     note or observation that has it.
     """
     text = request.POST.get("text") or request.POST.get("content") or request.POST.get("body") or ""
-    text = text.replace("\r\n", "\n")[: 4 * MOST_CONTENT]
+    text = text.replace("\r\n", "\n")[: 4 * MAX_CONTENT]
     but, asked = _without_own(request, text)
     found = contradictions.also_known(request.user, asked, but=but) if asked.strip() else []
-    kind = choice_sent(request.POST, "kind", KINDS)
+    kind = choice_param(request.POST, "kind", KINDS)
     is_form = "for" in request.POST
     context = _known_rows(request.user, found, request.POST) | {"is_form": is_form}
     if not is_form:
@@ -218,14 +218,14 @@ def _without_own(request: BeaconRequest, text: str) -> tuple[Any, str]:
     """Return the record that has the text, and what is new in it."""
     path, name = request.POST.get("path", ""), request.POST.get("record", "")
     if path:
-        file = MemoryFile.objects.of(request.user).live().filter(path=path).first()
+        file = MemoryFile.objects.for_user(request.user).live().filter(path=path).first()
         return file, new_lines(file.content if file else "", text)
     record_type, _colon, key = name.partition(":")
     model = TYPES.get(record_type)
     pk = uuid_of(key)
     if model is None or pk is None:
         return None, text
-    return model.objects.of(request.user).filter(pk=pk).first(), text
+    return model.objects.for_user(request.user).filter(pk=pk).first(), text
 
 
 def new_lines(before: str, after: str) -> str:
@@ -265,7 +265,7 @@ def warn_of(request: BeaconRequest, text: str, *, but: Any = None) -> None:
 # --- trying extraction ---
 
 
-MOST_FOUND = 3 * MOST_LINES  # of all categories
+MAX_FOUND = 3 * MAX_LINES  # of all categories
 Items = list[dict[str, Any]]
 
 
@@ -293,7 +293,7 @@ def items_of(data: Mapping[str, Any]) -> Items:
             "category": data.get(f"category-{n}", ""),
             "is_kept": f"keep-{n}" in data,
         }
-        for n in range(MOST_FOUND)
+        for n in range(MAX_FOUND)
         if f"content-{n}" in data
     ]
 
@@ -303,7 +303,7 @@ def save(user: User, items: Items, topic: Topic | None) -> tuple[int, list[Obser
 
     Raises InvalidValue with the reason, and then stores nothing.
     """
-    kept = [one for one in items if one["is_kept"]]
+    kept = [item for item in items if item["is_kept"]]
     if not kept:
         raise InvalidValue(_("Nothing was saved. Select at least one observation."))
     lines = [Line(one["category"], one["content"]) for one in kept]
@@ -317,19 +317,19 @@ def extract_page(request: BeaconRequest) -> HttpResponse:
     """Show what would be stored from a text, and store what the person selected."""
     data = request.POST
     text = data.get("text", "").replace("\r\n", "\n")
-    topic = Topic.objects.of(request.user).live().filter(slug=data.get("topic", "")).first()
+    topic = Topic.objects.for_user(request.user).live().filter(slug=data.get("topic", "")).first()
     context: dict[str, Any] = {
         "text": text,
         "topic": topic,
         "topics": topics_of(request.user),
         "categories": Observation.Category.choices,
-        "most": MOST,
-        "longest": LONGEST_LINE,
+        "most": MAX,
+        "longest": MAX_LINE_LENGTH,
         "items": items_of(data),
     }
     if data.get("do") == "save":
         items: Items = context["items"]
-        kept = "\n".join(one["content"] for one in items if one["is_kept"])
+        kept = "\n".join(item["content"] for item in items if item["is_kept"])
         question = "" if data.get(KEEP_SECRETS) else question_about_secrets(kept)
         try:
             if not question:
@@ -346,26 +346,26 @@ def extract_page(request: BeaconRequest) -> HttpResponse:
 
 
 def _found(user: User, text: str, topic: Topic | None) -> dict[str, Any]:
-    if len(text.strip()) < LEAST:
+    if len(text.strip()) < MIN:
         least = _("Enter at least %(least)d characters.")
-        return {"errors": [least % {"least": LEAST}]}
+        return {"errors": [least % {"least": MIN}]}
     items, by, warning = found_in(user, text, topic)
     return {
         "items": items,
         "is_searched": True,
         "by_model": by == MODEL,
         "warning": warning[:1].upper() + warning[1:],
-        "is_cut": len(text) > MOST,
+        "is_cut": len(text) > MAX,
     }
 
 
 def _saved(request: BeaconRequest, selected: int, new: Sequence[Observation]) -> HttpResponse:
-    said = ngettext("Saved %(n)d observation.", "Saved %(n)d observations.", len(new))
-    said %= {"n": len(new)}
+    message = ngettext("Saved %(n)d observation.", "Saved %(n)d observations.", len(new))
+    message %= {"n": len(new)}
     if len(new) < selected:
-        said += " " + _("The other observations were already stored.")
+        message += " " + _("The other observations were already stored.")
     undo = offer(request, "observations-new", ids=[str(one.pk) for one in new]) if new else ""
-    messages.success(request, said, extra_tags=undo)
+    messages.success(request, message, extra_tags=undo)
     return redirect_to(request, reverse("memory:observations"))
 
 
@@ -375,7 +375,9 @@ def _trash(request: BeaconRequest, ids: list[str]) -> str:
 
     Raises MemoryRefused if none is left.
     """
-    rows = Observation.objects.of(request.user).live().filter(pk__in=[UUID(key) for key in ids])
+    rows = (
+        Observation.objects.for_user(request.user).live().filter(pk__in=[UUID(key) for key in ids])
+    )
     with transaction.atomic():
         unchanged = list(rows.filter(version=1))
         if not unchanged:

@@ -20,12 +20,12 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
-from beacon_site.text.cleaning import words_sent
+from beacon_site.text.cleaning import text_param
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
-    AsksAboutSecrets,
     CleanTextField,
-    TakesRefusals,
+    RefusalErrorsMixin,
+    SecretConfirmationMixin,
     cleaned_of,
     next_of,
     redirect_to,
@@ -33,7 +33,7 @@ from beacon_site.web.responses import (
     signed_in,
 )
 from memory.models import Agent, Revision, ScratchpadEntry, User, origins
-from memory.models.content import MOST_KEY
+from memory.models.content import MAX_KEY
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.remembered import OWNER_SCOPE
 from memory.pages.shared import filter_bar
@@ -42,7 +42,7 @@ from memory.pages.shared.undo import toast_with_undo
 from memory.services import scratchpad
 
 
-class EntryForm(AsksAboutSecrets, TakesRefusals):
+class EntryForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """A key with its value in a scope; both are validated when stored."""
 
     key = CleanTextField(
@@ -81,7 +81,7 @@ class EntryForm(AsksAboutSecrets, TakesRefusals):
     def offer(self, user: User) -> None:
         """Offer the scopes that have entries, and the agents."""
         asked = str(self["scope"].value() or OWNER_SCOPE)
-        agents = Agent.objects.of(user).order_by("name").values_list("name", flat=True)
+        agents = Agent.objects.for_user(user).order_by("name").values_list("name", flat=True)
         names = dict.fromkeys([*scopes(user, asked), *(f"agent:{name}" for name in agents[:200])])
         told = origins.of(user, list(names))
         self.fields["scope"].widget.choices = [
@@ -90,7 +90,7 @@ class EntryForm(AsksAboutSecrets, TakesRefusals):
         self.fields["scope"].widget.choices[0] = (OWNER_SCOPE, _("You and all agents"))
 
 
-class EditEntryForm(AsksAboutSecrets, TakesRefusals):
+class EditEntryForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """The key and value of an existing entry, for the version that was seen."""
 
     key = EntryForm.base_fields["key"]
@@ -99,14 +99,14 @@ class EditEntryForm(AsksAboutSecrets, TakesRefusals):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["key"].widget.attrs["maxlength"] = MOST_KEY * 2
+        self.fields["key"].widget.attrs["maxlength"] = MAX_KEY * 2
 
 
 # --- list ---
 
 PAGE = 50
 BEGINNING = 1_200  # characters of a value in the list
-MOST_CHIPS = 40
+MAX_CHIPS = 40
 
 
 def _prefix_of(query: Query) -> str:
@@ -152,7 +152,7 @@ def entries_wanted(user: User, query: Query) -> QuerySet[Any]:
     """Return the matching entries, unordered."""
     scope = _scope_of(query)
     rows = scratchpad.entries(user, _prefix_of(query), scope=scope)
-    if words := words_sent(query):
+    if words := text_param(query):
         found = scratchpad.search(user, words, scope=scope)
         rows = rows.filter(pk__in=found.order_by().values("pk"))
     return rows.order_by()
@@ -222,13 +222,13 @@ def chips(user: User, scope: str, prefix: str) -> list[dict[str, Any]]:
     rows = scratchpad.entries(user, prefix, scope=scope).order_by()
     parted = rows.annotate(part=part).exclude(part=None).values("part")
     several = parted.annotate(number=Count("pk")).filter(number__gt=1)  # one is in the list anyway
-    found = several.order_by("part")[:MOST_CHIPS]
+    found = several.order_by("part")[:MAX_CHIPS]
     return [one | {"address": _query_of(scope, prefix + one["part"])} for one in found]
 
 
 def scopes(user: User, scope: str) -> list[str]:
     """Return the scopes with entries, the owner's own first: one query."""
-    used = ScratchpadEntry.objects.of(user).live().order_by()
+    used = ScratchpadEntry.objects.for_user(user).live().order_by()
     names = set(used.values_list("scope", flat=True).distinct()[:200]) | {scope}
     return [OWNER_SCOPE, *sorted(names - {OWNER_SCOPE})]
 
@@ -298,7 +298,13 @@ def scratchpad_new(request: BeaconRequest) -> HttpResponse:
 def _refuse_taken(request: BeaconRequest, key: str, scope: str) -> None:
     """Raise InvalidValue if the key exists: a new entry must not replace another."""
     key, scope = scratchpad.checked_key(key), scratchpad.checked_scope(scope)
-    if ScratchpadEntry.objects.of(request.user).live().in_scope(scope).filter(key=key).exists():
+    if (
+        ScratchpadEntry.objects.for_user(request.user)
+        .live()
+        .in_scope(scope)
+        .filter(key=key)
+        .exists()
+    ):
         problem = _("The key “%(key)s” already exists. Edit that entry, or use another key.")
         raise InvalidValue(problem % {"key": key}, errors={"key": [problem % {"key": key}]})
 
@@ -314,7 +320,7 @@ def _saved(request: BeaconRequest, entry: ScratchpadEntry, form: Any) -> HttpRes
 @signed_in("GET", "POST")
 def scratchpad_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Edit an entry; if someone else did too, show their version beside what was typed."""
-    entry = get_object_or_404(ScratchpadEntry.objects.of(request.user).live(), pk=pk)
+    entry = get_object_or_404(ScratchpadEntry.objects.for_user(request.user).live(), pk=pk)
     first = {"key": entry.key, "value": entry.value, "version": entry.version}
     form = EditEntryForm(request.POST if request.method == "POST" else None, initial=first)
     context: dict[str, Any] = {"entry": entry, "form": form, "next": next_of(request)}

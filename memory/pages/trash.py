@@ -57,7 +57,7 @@ from memory.services.records.kinds import kind_of
 from memory.services.records.trash import PAGE, selected, trashed
 from memory.services.review import acts as review_acts
 
-FEW, LATEST, MOST_RECENT = 5, 200, 8  # records per type; records searched for sources; sources
+FEW, LATEST, MAX_RECENT = 5, 200, 8  # records per type; records searched for sources; sources
 
 
 @signed_in("GET", "POST")
@@ -72,13 +72,13 @@ def forget(request: BeaconRequest) -> HttpResponse:
         except MemoryRefused as exc:
             context["problem"] = str(exc)
         else:
-            said = ngettext(
+            message = ngettext(
                 "1 record moved to Trash for 30 days.",
                 "%(count)d records moved to Trash for 30 days.",
                 count,
             ) % {"count": count}
             undo = offer(request, "source-deleted", key=key)
-            messages.success(request, said, extra_tags=undo)
+            messages.success(request, message, extra_tags=undo)
             return redirect_to(request, context["next"] or reverse("memory:notes"))
     if asked:
         context |= _going(request, asked)
@@ -116,20 +116,20 @@ def _act(request: BeaconRequest) -> dict[str, Any]:
 def _restore_source(request: BeaconRequest, key: UUID) -> str:
     came, problems = undo_change(request.user, key, by=request.actor)
     if came or not problems:
-        said = ngettext(
+        message = ngettext(
             "%(count)d record restored.",
             "%(count)d records restored.",
             came,
         )
-        messages.success(request, said % {"count": came})
+        messages.success(request, message % {"count": came})
     if problems:
-        told = {"count": len(problems), "why": " ".join(problems[:3])}
-        said = ngettext(
+        params = {"count": len(problems), "why": " ".join(problems[:3])}
+        message = ngettext(
             "%(count)d record is still in Trash. %(why)s",
             "%(count)d records are still in Trash. %(why)s",
             len(problems),
         )
-        messages.error(request, said % told)
+        messages.error(request, message % params)
     return reverse("memory:notes")
 
 
@@ -291,8 +291,8 @@ def _say(request: BeaconRequest, done: Counter[str]) -> None:
 # --- deleting everything from one source ---
 
 
-MOST = 5_000  # records in one action; more would take too long for one request
-LONGEST = 200  # characters of a source
+MAX = 5_000  # records in one action; more would take too long for one request
+MAX_LENGTH = 200  # characters of a source
 BATCH = 500
 _DOMAIN = re.compile(r"(?!.*\.\.)[\w-]+(?:\.[\w-]+)+", re.UNICODE)
 _TYPES: tuple[type[Remembered], ...] = (
@@ -305,26 +305,26 @@ def checked_source(text: str) -> str:
     source = one_line(clean(text)[0]).removesuffix(HEURISTIC)
     if not source:
         raise InvalidValue(_("Enter a source, such as run:12, session:…, import:… or example.org."))
-    if len(source) > LONGEST:
-        told = {"most": LONGEST, "have": len(source)}
+    if len(source) > MAX_LENGTH:
+        params = {"most": MAX_LENGTH, "have": len(source)}
         problem = _("A source can have at most %(most)d characters, but this one has %(have)d.")
-        raise InvalidValue(problem % told)
+        raise InvalidValue(problem % params)
     return source
 
 
 def from_source(owner: User, source: str) -> list[QuerySet[Any]]:
     """Return the records from `source` outside Trash, one queryset per type."""
-    found: list[QuerySet[Any]] = []
+    results: list[QuerySet[Any]] = []
     for model in _TYPES:
-        rows = model.objects.of(owner).live().filter(_came_from(model, source))
+        rows = model.objects.for_user(owner).live().filter(_came_from(model, source))
         if model is Note:
-            rows = rows.exclude(pk__in=Note.objects.of(owner).current_identity().values("pk"))
+            rows = rows.exclude(pk__in=Note.objects.for_user(owner).current_identity().values("pk"))
         if model is LibraryDocument:
             rows = rows.filter(path="")  # the files of the watched folder are on disk
         if model is TopicFact:
             rows = rows.exclude(state=TopicFact.State.STRUCK).filter(topic__trashed_at=None)
-        found.append(rows)
-    return found
+        results.append(rows)
+    return results
 
 
 def _came_from(model: type[Remembered], source: str) -> Q:
@@ -380,9 +380,14 @@ def recent_sources(owner: User) -> list[tuple[str, str]]:
     """Return the latest sources of observations and notes, with their names: three queries."""
     found: dict[str, None] = {}
     for model in (Observation, Note):
-        rows = model.objects.of(owner).live().order_by("-created").values_list("source", flat=True)
+        rows = (
+            model.objects.for_user(owner)
+            .live()
+            .order_by("-created")
+            .values_list("source", flat=True)
+        )
         found |= dict.fromkeys(text.removesuffix(HEURISTIC) for text in rows[:LATEST])
-    names = [text for text in found if text and not text.startswith("human:")][:MOST_RECENT]
+    names = [text for text in found if text and not text.startswith("human:")][:MAX_RECENT]
     told = origins.of(owner, names)
     return [(text, told[text].words if text in told else text) for text in names]
 
@@ -401,7 +406,7 @@ def _touched(model: type[Remembered]) -> Q:
 def forget_source(owner: User, source: str, *, by: Actor) -> tuple[uuid.UUID, int]:
     """Move everything from `source` to Trash; return the action's key and the number of records.
 
-    One transaction. Raises InvalidValue if there is nothing, LimitReached beyond MOST.
+    One transaction. Raises InvalidValue if there is nothing, LimitReached beyond MAX.
     """
     source, key, count = checked_source(source), uuid.uuid4(), 0
     why = _("everything from %(source)s was deleted") % {"source": source}
@@ -423,12 +428,12 @@ def forget_source(owner: User, source: str, *, by: Actor) -> tuple[uuid.UUID, in
 
 
 def _check_count(count: int, source: str) -> None:
-    if count > MOST:
+    if count > MAX:
         raise LimitReached(
             _(
                 "“%(source)s” has more than %(most)s records, which is too many to delete at once. Nothing was changed. Instead, search Notes and Observations for source:%(source)s, select all matches and move them to Trash."
             )
-            % {"most": grouped(MOST), "source": source}
+            % {"most": grouped(MAX), "source": source}
         )
 
 
@@ -436,7 +441,7 @@ def _batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:
     """Yield the records in batches, with their rows locked; one more than the limit is enough to
     know.
     """
-    ids = list(rows.order_by("pk").values_list("pk", flat=True)[: MOST + 1])
+    ids = list(rows.order_by("pk").values_list("pk", flat=True)[: MAX + 1])
     for at in range(0, len(ids), BATCH):
         yield _held(rows.model, ids[at : at + BATCH], trashed_at=None)
 
@@ -458,18 +463,18 @@ def _update_topic_copies(batch: Sequence[Any]) -> None:
 
 def count_in_trash(owner: User, key: uuid.UUID) -> int:
     """Return how many records of the action `key` are still in Trash, or rejected."""
-    told = Revision.objects.of(owner).filter(source=f"forget:{key}")
+    rows = Revision.objects.for_user(owner).filter(source=f"forget:{key}")
     rejected: int = review_acts.rejected_for(owner, f"forget:{key}").count()
     return rejected + sum(
-        model.objects.of(owner).in_trash().filter(pk__in=ids).count()
+        model.objects.for_user(owner).in_trash().filter(pk__in=ids).count()
         for model in _TYPES
-        if (ids := _ids(told, model))
+        if (ids := _ids(rows, model))
     )
 
 
 def _ids(told: Any, model: type[Remembered]) -> list[Any]:
     of_type = told.filter(record_type=model.record_type())
-    return list(of_type.order_by().values_list("record_id", flat=True)[: MOST + 1])
+    return list(of_type.order_by().values_list("record_id", flat=True)[: MAX + 1])
 
 
 def undo_change(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[str]]:
@@ -480,11 +485,11 @@ def undo_change(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[st
     source = f"forget:{key}"
     came, refused = 0, []
     with transaction.atomic():
-        told = Revision.objects.of(owner).filter(source=source)
+        told = Revision.objects.for_user(owner).filter(source=source)
         for model in _TYPES:
             of_type = told.filter(record_type=model.record_type())
             versions = dict(of_type.values_list("record_id", "version"))
-            rows = model.objects.of(owner).in_trash().filter(pk__in=list(versions))
+            rows = model.objects.for_user(owner).in_trash().filter(pk__in=list(versions))
             held = _held(model, list(rows.values_list("pk", flat=True)), trashed_at__isnull=False)
             untouched = [one for one in held if one.version == versions[one.pk]]
             back, problems = _restored(model, untouched, by=by)
@@ -557,7 +562,11 @@ def remember_url(topic: Topic, line_id: int, *, by: Actor) -> str:
     """
     with transaction.atomic():
         Topic.objects.select_for_update().get(pk=topic.pk)
-        line = Activity.objects.of(topic.owner).filter(pk=line_id, kind=KIND, topic=topic).first()
+        line = (
+            Activity.objects.for_user(topic.owner)
+            .filter(pk=line_id, kind=KIND, topic=topic)
+            .first()
+        )
         if line is None or not line.detail.get("rows"):
             raise InvalidValue(_("This can no longer be undone."))
         url = str(line.detail["url"])

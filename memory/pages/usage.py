@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:
     _OfUser = forms.ModelForm
 
-MOST_TOKENS = 2_000_000_000  # what the column can store
+MAX_TOKENS = 2_000_000_000  # what the column can store
 _NEGATIVE = gettext_lazy(
     "A limit can’t be negative. Enter 0 to block all calls, or leave it empty for no limit."
 )
@@ -41,7 +41,7 @@ class LimitsForm(_OfUser):
         label=gettext_lazy("Tokens per month"),
         required=False,
         min_value=0,
-        max_value=MOST_TOKENS,
+        max_value=MAX_TOKENS,
         help_text=gettext_lazy("Counts input and output. Leave empty for no limit."),
         error_messages={
             "invalid": gettext_lazy("Enter a whole number of tokens, such as 2000000."),
@@ -91,7 +91,7 @@ class OwnKeyForm(forms.Form):
 
 # --- chart ---
 
-MOST_MONTHS = 12
+MAX_MONTHS = 12
 STEP, WIDE, FOOT, HIGH = (
     58,
     34,
@@ -153,9 +153,9 @@ def _tokens_short(spent: UsageTotals) -> str:
 
 
 def _without_a_gap(last: date, first: date) -> list[date]:
-    """Return the first days of the months up to `last`, at most MOST_MONTHS, oldest first."""
+    """Return the first days of the months up to `last`, at most MAX_MONTHS, oldest first."""
     found = [last]
-    while found[-1] > first and len(found) < MOST_MONTHS:
+    while found[-1] > first and len(found) < MAX_MONTHS:
         day = found[-1]
         found.append(date(day.year - (day.month == 1), (day.month - 2) % 12 + 1, 1))
     return found[::-1]
@@ -290,12 +290,12 @@ def own_key(request: BeaconRequest) -> HttpResponse:
     is_removed = "remove" in request.POST
     if is_removed or (form.is_valid() and connections.model_origin()):
         connections.save_own_key(request.user, "" if is_removed else form.cleaned_data["secret"])
-        told = (
+        message = (
             _("Key removed.")
             if is_removed
             else _("Key saved. It will be used starting with the next call.")
         )
-        messages.success(request, told)
+        messages.success(request, message)
         if not request.htmx:
             return redirect("memory:spending")
         form = OwnKeyForm()

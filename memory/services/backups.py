@@ -142,14 +142,14 @@ def _make(row: BackupFile, file: Path, *, tests_restore: bool) -> tuple[str, str
 
 
 def _delete_old(keep: int) -> None:
-    made = BackupFile.objects.filter(asked_by=None)
-    for row in made.filter(state=BackupFile.State.DONE)[keep:]:
+    rows = BackupFile.objects.filter(asked_by=None)
+    for row in rows.filter(state=BackupFile.State.DONE)[keep:]:
         try:
             row.discard()
         except OSError as exc:  # the next backup tries again
             logger.warning("old backup not deleted", name=row.name, error=str(exc))
     forgotten = datetime.now(UTC) - KEPT_FAILURES
-    for row in made.filter(state=BackupFile.State.FAILED, created__lt=forgotten):
+    for row in rows.filter(state=BackupFile.State.FAILED, created__lt=forgotten):
         with contextlib.suppress(OSError):
             row.discard()
 

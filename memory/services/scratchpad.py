@@ -17,11 +17,11 @@ from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped
 from memory.models import Revision, ScratchpadEntry, Trust
 from memory.models.actors import Actor
-from memory.models.content import MOST_KEY, MOST_VALUE, ScratchpadQuerySet
+from memory.models.content import MAX_KEY, MAX_VALUE, ScratchpadQuerySet
 from memory.models.errors import InvalidValue, Locked, NoSuchKey
 from memory.models.remembered import OWNER_SCOPE
 
-MOST_TRIES = 5  # attempts at a key that others create and trash at the same time
+MAX_TRIES = 5  # attempts at a key that others create and trash at the same time
 _SCOPES = ("session:", "run:", "agent:")
 
 
@@ -33,9 +33,9 @@ def checked_key(key: str) -> str:
         problem = _("A key needs at least one visible character.")
     elif len(key.splitlines()) > 1:
         problem = _("A key must be a single line.")
-    elif len(key) > MOST_KEY:
+    elif len(key) > MAX_KEY:
         problem = _("A key can have at most %(most)d characters, but this one has %(have)d.") % {
-            "most": MOST_KEY,
+            "most": MAX_KEY,
             "have": len(key),
         }
     if problem:
@@ -52,9 +52,9 @@ def checked_value(value: str) -> str:
     """Return the value as stored. Raises InvalidValue if it is too large."""
     value = clean(value)[0]
     size = len(value.encode())
-    if size > MOST_VALUE:
+    if size > MAX_VALUE:
         problem = _("A value can be at most %(most)s bytes (64 KiB), but this one is %(have)s.") % {
-            "most": grouped(MOST_VALUE),
+            "most": grouped(MAX_VALUE),
             "have": grouped(size),
         }
         raise InvalidValue(problem, errors={"value": [problem]})
@@ -91,7 +91,7 @@ def entries(owner: Any, prefix: str = "", *, scope: str | None = OWNER_SCOPE) ->
 
     With `scope` None, all scopes are included, for pages. Keys are case sensitive.
     """
-    found: ScratchpadQuerySet = ScratchpadEntry.objects.of(owner).live()
+    found: ScratchpadQuerySet = ScratchpadEntry.objects.for_user(owner).live()
     if scope is not None:
         found = found.in_scope(checked_scope(scope))
     return found.filter(key__startswith=checked_prefix(prefix)).order_by("key", "scope")
@@ -208,7 +208,7 @@ def _lookup_key(key: str) -> str:
 
 
 def _find(owner: Any, key: str, scope: str, *, hold: bool = False) -> ScratchpadEntry | None:
-    found = ScratchpadEntry.objects.of(owner).live().in_scope(scope).filter(key=key)
+    found = ScratchpadEntry.objects.for_user(owner).live().in_scope(scope).filter(key=key)
     if hold:
         found = found.select_for_update()
     return found.first()
@@ -220,7 +220,7 @@ def _insert(
     """Return the new entry, or one that another writer created first, locked, and whether it is
     new.
     """
-    for left in reversed(range(MOST_TRIES)):
+    for left in reversed(range(MAX_TRIES)):
         entry = ScratchpadEntry(
             owner=owner,
             key=key,

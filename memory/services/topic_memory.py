@@ -45,7 +45,7 @@ from memory.models.errors import InvalidValue
 def agent_memory(topic: Topic) -> dict[str, Any]:
     """Return the topic's memory as seed 000's AgentMemory: six camelCase fields (R237)."""
     seen = SeenUrl.objects.filter(topic=topic).order_by("-returned_in", "place")
-    facts = TopicFact.objects.filter(topic=topic).current()[: TopicFact.MOST_CURRENT]
+    facts = TopicFact.objects.filter(topic=topic).current()[: TopicFact.MAX_CURRENT]
     last = topic.last_run_at
     return {
         "topic": topic.title,
@@ -59,7 +59,7 @@ def agent_memory(topic: Topic) -> dict[str, Any]:
 
 # --- stale facts ---
 
-LEAST_DAYS = 30
+MIN_DAYS = 30
 # Each gets topic IDs and returns the number of days after which unchecked facts are stale.
 STALE_AFTER: list[Callable[[Iterable[Any]], dict[Any, int]]] = []
 
@@ -87,9 +87,7 @@ def stale_days(facts: Sequence[TopicFact]) -> dict[Any, int]:
     for ask in STALE_AFTER:
         allowed |= ask(set(topics.values()))
     return {
-        key: ages[key]
-        for key, topic in topics.items()
-        if ages[key] >= allowed.get(topic, LEAST_DAYS)
+        key: ages[key] for key, topic in topics.items() if ages[key] >= allowed.get(topic, MIN_DAYS)
     }
 
 
@@ -395,7 +393,7 @@ def replace_facts(
     struck = set(map(identity, texts_struck))
     by_key = {identity(fact.text): fact for fact in current}
     changes.kept = [fact for fact in current if fact.is_kept]
-    room = TopicFact.MOST_CURRENT - len(changes.kept)
+    room = TopicFact.MAX_CURRENT - len(changes.kept)
     place = max((fact.position for fact in changes.kept), default=0)
     staying: set[Any] = {fact.pk for fact in changes.kept}
     made: set[Any] = set()
@@ -405,7 +403,7 @@ def replace_facts(
         known = by_key.get(key)
         if item.known_id and (known is None or str(known.pk) != item.known_id):
             continue
-        if key in struck or key in made or texts.width(item.text) < TopicFact.LEAST_WIDTH:
+        if key in struck or key in made or texts.width(item.text) < TopicFact.MIN_WIDTH:
             continue
         made.add(key)
         if known is not None and known.is_kept:
@@ -580,7 +578,7 @@ def renew_all() -> None:
     owner = User.objects.filter(username=settings.BEACON_PUBLISH_OWNER).first()
     if owner is None:
         return
-    slugs = set(Topic.objects.of(owner).live().values_list("slug", flat=True))
+    slugs = set(Topic.objects.for_user(owner).live().values_list("slug", flat=True))
     try:
         with _server() as server:
             slugs |= {key.decode().removeprefix(KEY.format(slug="")) for key in _copies(server)}
@@ -632,7 +630,7 @@ def delete_copies(owner: User) -> None:
     """
     if not _is_published(owner.pk):
         return
-    slugs = set(Topic.objects.of(owner).values_list("slug", flat=True))
+    slugs = set(Topic.objects.for_user(owner).values_list("slug", flat=True))
     slugs |= set(PublishDue.objects.filter(owner=owner).values_list("slug", flat=True))
     try:
         with _server() as server:

@@ -17,10 +17,10 @@ from memory.api.auth import ADMIN, ApiRequest
 from memory.api.frame import Body, located, router
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.api.shown import Textless
+from memory.api.shown import NoStoredText
 from memory.models.errors import InvalidValue
 from research.models import Channel
-from research.models.notifications import LONGEST_NAME, Reports
+from research.models.notifications import MAX_NAME_LENGTH, Reports
 from research.services.notifications import channels
 
 api = router("notifications")
@@ -39,10 +39,10 @@ class HookIn(Body):
         max_length=5,
         description="report.changed: only reports with changes.",
     )
-    name: str = Field("", max_length=LONGEST_NAME, description="Shown in Settings.")
+    name: str = Field("", max_length=MAX_NAME_LENGTH, description="Shown in Settings.")
 
 
-class HookOut(Textless):
+class HookOut(NoStoredText):
     """A subscription. Its URL is shown without its path, because a path often contains a token."""
 
     id: UUID
@@ -84,7 +84,7 @@ def _fields(channel: Channel) -> dict[str, Any]:
 @api.get("", auth=ADMIN, response=Listing[HookOut])
 def list_hooks(request: ApiRequest, wanted: Query[PageParams]) -> Listing[HookOut]:
     """List your webhooks, including those created in Settings."""
-    rows = Channel.objects.of(request.auth.owner).kept().filter(kind=Channel.Kind.WEBHOOK)
+    rows = Channel.objects.for_user(request.auth.owner).kept().filter(kind=Channel.Kind.WEBHOOK)
     return listing(rows, wanted, name="hooks", out=HookOut.about)
 
 
@@ -121,7 +121,9 @@ def unsubscribe_hook(request: ApiRequest, hook_id: UUID) -> Status[None]:
     Nothing more is sent to it. Its owner can restore it in Settings for a month.
     """
     caller = request.auth
-    mine = Channel.objects.of(caller.owner).kept().filter(kind=Channel.Kind.WEBHOOK, pk=hook_id)
+    mine = (
+        Channel.objects.for_user(caller.owner).kept().filter(kind=Channel.Kind.WEBHOOK, pk=hook_id)
+    )
     found = mine.select_related("owner").first()
     if found is None or not channels.remove(found, by=caller.by):
         raise not_found()

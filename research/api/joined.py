@@ -21,7 +21,7 @@ from memory.api import settings as api_settings
 from memory.api.frame import BeaconAPI
 from research.api import hooks, reports, runs, shared, topics
 from research.models import RunAlreadyActive
-from research.services.runs.execution.starting import NotNow
+from research.services.runs.execution.starting import RunNotAllowed
 
 api = BeaconAPI(
     title="Beacon",
@@ -33,7 +33,7 @@ api = BeaconAPI(
         )
     ),
 )
-for _kind in (RunAlreadyActive, NotNow):
+for _kind in (RunAlreadyActive, RunNotAllowed):
     api.add_exception_handler(_kind, lambda _request, exc: runs.refusal(exc).answer())
 
 api.add_router("/notes", notes.api)

@@ -14,7 +14,7 @@ from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.api.shown import RowOut, Textless, shows
+from memory.api.shown import NoStoredText, RowOut, shows
 from memory.models import Topic
 from memory.models.errors import InvalidValue, MemoryRefused
 from research.api.schemas import DeltaSourceOut, cited_first
@@ -46,8 +46,8 @@ class CorrectionIn(Body):
     sentence: str = Field(
         max_length=4000, description="The sentence as in the report, without citations."
     )
-    wrong: str = Field(max_length=correcting.MOST_WORDS)
-    right: str = Field("", max_length=correcting.MOST_WORDS)
+    wrong: str = Field(max_length=correcting.MAX_WORDS)
+    right: str = Field("", max_length=correcting.MAX_WORDS)
     facts: list[FactSeenIn] | None = Field(
         None,
         max_length=40,
@@ -92,7 +92,7 @@ class CorrectionOut(RowOut):
 
 
 def _mine(caller: Caller) -> Any:
-    rows = Correction.objects.of(caller.owner).readable()
+    rows = Correction.objects.for_user(caller.owner).readable()
     return rows.select_related("report__run__topic").prefetch_related("facts")
 
 
@@ -124,7 +124,7 @@ def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[Correctio
     if a fact has changed since `version`.
     """
     caller = request.auth
-    reports = Report.objects.of(caller.owner).live().filter(run__topic__trashed_at=None)
+    reports = Report.objects.for_user(caller.owner).live().filter(run__topic__trashed_at=None)
     report = reports.select_related("run__topic__owner", "owner").filter(run=told.run).first()
     if report is None:
         raise not_found(_("This run has no report, or it isn’t yours."))
@@ -181,7 +181,7 @@ def undo_correction(request: ApiRequest, key: UUID) -> CorrectionOut:
 
 since_read_api = router("topics")
 _ONE = "/{slug:slug}"
-MOST_NUMBER = 2_147_483_647
+MAX_NUMBER = 2_147_483_647
 
 
 class ReadRunOut(RowOut):
@@ -247,18 +247,18 @@ class SinceReadOut(BaseModel):
             words=news.words,
             counts=news.counts,
             withheld=news.withheld,
-            items=[MergedItemOut.of(one, runs) for one in news.changes],
+            items=[MergedItemOut.of(change, runs) for change in news.changes],
         )
 
 
 class MarkIn(Body):
     """Which reports: from Run #first to Run #last."""
 
-    first: int | None = Field(None, ge=1, le=MOST_NUMBER, description="Default: the oldest.")
-    last: int | None = Field(None, ge=1, le=MOST_NUMBER, description="Default: the newest.")
+    first: int | None = Field(None, ge=1, le=MAX_NUMBER, description="Default: the oldest.")
+    last: int | None = Field(None, ge=1, le=MAX_NUMBER, description="Default: the newest.")
 
 
-class MarkedOut(Textless):
+class MarkedOut(NoStoredText):
     """How many reports were changed."""
 
     marked: int
@@ -279,8 +279,8 @@ def read_since(request: ApiRequest, slug: str) -> SinceReadOut:
 
 def _check_may_read(caller: Caller, news: UnreadNews) -> None:
     """Respond with 404 to agents if one of the reports is visible only to people."""
-    told = Report.objects.filter(run__in=[run.pk for run in news.window.merged])
-    reports = list(told.only("id", "owner", "trust", "sensitivity", "run"))
+    rows = Report.objects.filter(run__in=[run.pk for run in news.window.merged])
+    reports = list(rows.only("id", "owner", "trust", "sensitivity", "run"))
     shows(*reports)
     if not caller.by.is_person and not all(caller.may_read(report) for report in reports):
         raise not_found(_("One of these reports is visible only to people."))

@@ -18,7 +18,7 @@ from research.models import Report, Run
 from research.models.reports import ReportQuerySet
 from research.models.runs import StepNotFinished
 from research.services.runs.execution import starting
-from research.services.runs.execution.starting import NotNow, start_recheck
+from research.services.runs.execution.starting import RunNotAllowed, start_recheck
 
 MARKDOWN_TYPE = "text/markdown"
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
@@ -27,7 +27,7 @@ MARKDOWN: dict[str, Any] = {"responses": {200: {"content": {MARKDOWN_TYPE: _TEXT
 
 
 def start(caller: Caller, topic: Topic, *, depth: str) -> Run:
-    """Queue a run for the caller. Raises RunAlreadyActive and NotNow."""
+    """Queue a run for the caller. Raises RunAlreadyActive and RunNotAllowed."""
     trigger = Run.Trigger.PERSON if caller.by.is_person else Run.Trigger.AGENT
     return starting.start_run(
         topic,
@@ -44,8 +44,8 @@ def recheck(caller: Caller, topic: Topic) -> Run:
 
 
 def refusal(exc: Any) -> Problem:
-    """Return the problem for RunAlreadyActive and NotNow, with the reason and how long to wait."""
-    if isinstance(exc, NotNow):
+    """Return the problem for RunAlreadyActive and RunNotAllowed, with the reason and how long to wait."""
+    if isinstance(exc, RunNotAllowed):
         if not exc.retry_after:
             return Problem(409, str(exc))
         return Problem(429, str(exc), headers={"Retry-After": str(exc.retry_after)})
@@ -60,7 +60,7 @@ def refusal(exc: Any) -> Problem:
 
 def reports_of(caller: Caller) -> ReportQuerySet:
     """Return the owner's reports that aren't in Trash, with the related rows their text needs."""
-    rows = Report.objects.of(caller.owner).live().filter(run__topic__trashed_at=None)
+    rows = Report.objects.for_user(caller.owner).live().filter(run__topic__trashed_at=None)
     return rows.select_related("run__topic").prefetch_related("run__delta_items")
 
 
@@ -106,7 +106,7 @@ def read_run_report(request: ApiRequest, run_id: int) -> Any:
 def cancel_run(request: ApiRequest, run_id: int) -> RunWithSteps:
     """Cancel a run without saving anything. Returns 409 if it has ended."""
     run = _own_run(request.auth, run_id)
-    if not run.ask_to_cancel(by=request.auth.by):
+    if not run.request_cancel(by=request.auth.by):
         raise _over(run)
     return _anew(request.auth, run)
 
@@ -118,7 +118,7 @@ def stop_run(request: ApiRequest, run_id: int) -> RunWithSteps:
     Returns 409 if it has ended or hasn't started.
     """
     run = _own_run(request.auth, run_id)
-    if run.ask_to_stop(by=request.auth.by):
+    if run.request_stop(by=request.auth.by):
         return _anew(request.auth, run)
     if Run.objects.waiting_for_a_person().filter(pk=run.pk).exists():
         words = _(
@@ -154,7 +154,7 @@ def retry_run(
 
 
 def _run(caller: Caller, run_id: int) -> Run:
-    rows = Run.objects.of(caller.owner).kept().filter(topic__trashed_at=None)
+    rows = Run.objects.for_user(caller.owner).kept().filter(topic__trashed_at=None)
     if not caller.by.is_person:
         hidden = {"topic__sensitivity": "sensitive"}, {"topic__trust": Trust.QUARANTINED}
         rows = rows.exclude(**hidden[0]).exclude(**hidden[1])

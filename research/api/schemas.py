@@ -31,7 +31,7 @@ OverLimit = Annotated[TopicSettings.OverLimit, Field(strict=False)]
 Preset = Annotated[Schedule.Preset, Field(strict=False)]
 Missed = Annotated[Schedule.Missed, Field(strict=False)]
 Whole = Annotated[int, Field(ge=1, le=2_000_000_000)]
-LONGEST = 10_000
+MAX_LENGTH = 10_000
 
 
 class ScheduleIn(Body):
@@ -66,8 +66,8 @@ class TopicFields(Body):
     """The settings of a topic."""
 
     title: str | None = Field(None, min_length=1, max_length=TITLE_LENGTH)
-    objective: str | None = Field(None, max_length=LONGEST)
-    focus: str | None = Field(None, max_length=LONGEST)
+    objective: str | None = Field(None, max_length=MAX_LENGTH)
+    focus: str | None = Field(None, max_length=MAX_LENGTH)
     depth: Depth | None = None
     time_frame: TimeFrame | None = None
     languages: list[Word] | None = Field(
@@ -84,7 +84,7 @@ class TopicFields(Body):
     report_style: Style | None = None
     report_template: str | None = Field(
         None,
-        max_length=LONGEST,
+        max_length=MAX_LENGTH,
         description="Markdown with placeholders such as {{ new }}. Leave empty to use the report style.",
     )
     report_most: Annotated[int, Field(ge=1, le=200)] | None = Field(
@@ -97,7 +97,7 @@ class TopicFields(Body):
     plan_review: PlanReview | None = None
     intent: str | None = Field(
         None,
-        max_length=LONGEST,
+        max_length=MAX_LENGTH,
         description="Which changes to notify about. Leave empty for all changes. Only a person can set this.",
     )
     tell_also: list[Line] | None = Field(

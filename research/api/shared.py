@@ -21,13 +21,13 @@ from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, located, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.api.shown import RowOut, Textless, shows
+from memory.api.shown import NoStoredText, RowOut, shows
 from memory.models import Membership, Topic, Trust, User
 from memory.models.errors import InvalidValue
-from research.api.schemas import LONGEST, DeltaSourceOut, Line, cited_first
+from research.api.schemas import MAX_LENGTH, DeltaSourceOut, Line, cited_first
 from research.api.topics import topic_of
 from research.models import Comment, DeltaItem, Report, RunAlreadyActive
-from research.services.runs.reporting.sentences import own_words
+from research.services.runs.reporting.sentences import body_without_sources
 from research.services.topics import sharing
 from research.services.topics.topic_form import EditorForm
 
@@ -55,7 +55,7 @@ class RoleIn(Body):
     role: Membership.Role = Field(strict=False)
 
 
-class MemberOut(Textless):
+class MemberOut(NoStoredText):
     """A person with access to a topic. It doesn't say whether there's an account with this name."""
 
     id: int
@@ -213,7 +213,7 @@ class SharedReportOut(SharedReportLine):
         return cls.of(
             report,
             summary=without_citations(report.summary),
-            body=own_words(report),
+            body=body_without_sources(report),
             changes=[SharedChangeOut.of(item, report) for item in told.order_by("position")],
             sources=[
                 SharedSourceOut(
@@ -355,12 +355,12 @@ class SharedSettingsOut(BaseModel):
 class SharedSettingsPatch(Body):
     """Changes to what the topic's runs look for. Omitted fields stay the same."""
 
-    objective: str | None = Field(None, max_length=LONGEST)
-    focus: str | None = Field(None, max_length=LONGEST)
+    objective: str | None = Field(None, max_length=MAX_LENGTH)
+    focus: str | None = Field(None, max_length=MAX_LENGTH)
     always_check: list[Line] | None = Field(None, max_length=5)
 
 
-class StartedOut(Textless):
+class StartedOut(NoStoredText):
     """A run that was started. Its report appears under the topic's reports."""
 
     run: int
@@ -425,7 +425,7 @@ _COMMENT = _COMMENTS + "/{uuid:comment_id}"
 class CommentIn(Body):
     """A comment on a report."""
 
-    text: str = Field(min_length=1, max_length=Comment.LONGEST, description="Markdown.")
+    text: str = Field(min_length=1, max_length=Comment.MAX_LENGTH, description="Markdown.")
 
 
 class CommentOut(RowOut):

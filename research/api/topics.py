@@ -18,7 +18,7 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, located, router
 from memory.api.paging import PAGE, Listing, PageParams, closed, listing, opened
 from memory.api.problems import Problem, not_found
-from memory.api.shown import AS_OF, RowOut, Textless, item, shows
+from memory.api.shown import AS_OF, NoStoredText, RowOut, item, shows
 from memory.api.versions import IF_MATCH, expected_version, held, tagged
 from memory.models import Topic, Trust, User
 from memory.models.actors import Actor
@@ -68,7 +68,7 @@ class MoneyOut(BaseModel):
     high: str
 
 
-class ForecastOut(Textless):
+class ForecastOut(NoStoredText):
     """An estimate for a run, and whether a scheduled run would fit within the monthly limit."""
 
     depth: TopicSettings.Depth
@@ -255,8 +255,8 @@ def read_report(request: ApiRequest, slug: str, number: int) -> Any:
     topic = topic_of(caller, slug)
     found = reports_of(caller).filter(run__topic=topic, run__number=number).first()
     if found is None:
-        told = {"number": number}
-        raise not_found(_("This topic has no report for Run #%(number)d.") % told)
+        params = {"number": number}
+        raise not_found(_("This topic has no report for Run #%(number)d.") % params)
     return report_answer(request, found)
 
 
@@ -284,7 +284,9 @@ def _check_title(caller: Caller, title: str | None) -> None:
 
 def _topics(caller: Caller) -> TopicQuerySet:
     """Return the owner's topics outside the trash, without those hidden from agents if one asks."""
-    rows = Topic.objects.of(caller.owner).live().select_related("settings", "schedule", "owner")
+    rows = (
+        Topic.objects.for_user(caller.owner).live().select_related("settings", "schedule", "owner")
+    )
     if caller.token.topic_ids:
         rows = rows.filter(pk__in=caller.token.topic_ids)
     return rows if caller.by.is_person else rows.for_agents()
@@ -367,7 +369,7 @@ class SourceRuleIn(Body):
     )
 
 
-class SourceRuleOut(Textless):
+class SourceRuleOut(NoStoredText):
     """A rule as stored, and the one it replaced."""
 
     place: str
@@ -381,9 +383,9 @@ def list_sources(
 ) -> Listing[TopicSourceOut]:
     """List a topic's domains or pages, and what each has contributed."""
     topic, name = topic_of(request.auth, slug), f"sources of {slug}"
-    asked = SourcesFilter.of(wanted.model_dump())
+    filters = SourcesFilter.of(wanted.model_dump())
     rules, start = Rules.of(topic), sources_figures.offset_of(opened(wanted, name))
-    found = sources_figures.page_of(topic, asked, rules, offset=start, size=wanted.limit + 1)
+    found = sources_figures.page_of(topic, filters, rules, offset=start, size=wanted.limit + 1)
     more = str(start + wanted.limit) if len(found) > wanted.limit else None
     rows = [sources_figures.row_of(one, rules) for one in found[: wanted.limit]]
     shows()
@@ -430,7 +432,7 @@ def create_checked(
 
     An existing one isn't changed (R3). `trust` limits the trust in an agent's text (default: the
     agent's own). Raises InvalidValue with errors by field. For an agent, also raises Locked if the
-    topic would need approval, and NotNow beyond the hourly limit.
+    topic would need approval, and RunNotAllowed beyond the hourly limit.
     """
     title = clean(str(asked.get("title", "")))[0]
     found = Topic.objects.titled(owner, title)

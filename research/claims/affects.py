@@ -16,8 +16,8 @@ from beacon_site.text.cleaning import one_line, without_citations
 from beacon_site.text.values import is_same_release
 from research.claims.terms import terms
 
-LONGEST_LINE = 400  # characters
-LONGEST_SENTENCE = (
+MAX_LINE_LENGTH = 400  # characters
+MAX_SENTENCE_LENGTH = (
     1_000  # of a change that are read, since a page can have a sentence of any length
 )
 # How surely a change meets a line. A change that matters to its users counts one more.
@@ -81,7 +81,7 @@ class _Parsed:
 
 @lru_cache(maxsize=4_096)
 def _parsed(text: str) -> _Parsed:
-    text = one_line(without_citations(text[:LONGEST_SENTENCE]))
+    text = one_line(without_citations(text[:MAX_SENTENCE_LENGTH]))
     names: dict[str, bool] = {}
     head = ""
     for found in _NAMES.finditer(text):
@@ -120,7 +120,7 @@ def _plain(name: str) -> str:
 
 def affects(change: str, line: str, before: str = "") -> int:
     """Return how surely a change meets a line, or 0. `before` is what the sentence said until now."""
-    if not 0 < len(line) <= LONGEST_LINE:
+    if not 0 < len(line) <= MAX_LINE_LENGTH:
         return 0
     new, mine = _parsed(change), _parsed(line)
     has_impact = _IMPACT.search(new.text) is not None

@@ -28,12 +28,12 @@ from beacon_site.text.cleaning import (
 from beacon_site.text.sentences import language_of, split, word_count
 from research.claims import latex, restructured_text, structured
 
-MOST_ENTRIES = 20_000  # per page; enough for a table of 10,000 rows
-MOST_ADDED_CELLS = 30_000  # per page, for cells that span several columns or rows
-LONGEST_QUOTE = 1_500
-LONGEST_CELL = 400
-LONGEST_SIGN = 8  # characters of a cell such as ✅
-LONGEST_KEY_WORDS = 8
+MAX_ENTRIES = 20_000  # per page; enough for a table of 10,000 rows
+MAX_ADDED_CELLS = 30_000  # per page, for cells that span several columns or rows
+MAX_QUOTE_LENGTH = 1_500
+MAX_CELL_LENGTH = 400
+MAX_SIGN_LENGTH = 8  # characters of a cell such as ✅
+MAX_KEY_WORDS = 8
 FEW_DATA = 1_500  # characters of front matter that only describes its page
 GROUPED = 0.7  # share of different names in a column from which it doesn't name groups
 FEW_BARE = 3  # headings beside each other with nothing below them that are a list
@@ -184,7 +184,7 @@ class Entry:
             for name, value in (("", self.subject), *self.fields)
             for sign in (
                 (value,)
-                if len(value) <= LONGEST_SIGN and values.is_sign(value)
+                if len(value) <= MAX_SIGN_LENGTH and values.is_sign(value)
                 else values.marks(value)
             )
         )
@@ -259,15 +259,17 @@ class _Reader:
         quote: str,
         under: Sequence[str] = (),
     ) -> None:
-        if len(self.entries) >= MOST_ENTRIES:
+        if len(self.entries) >= MAX_ENTRIES:
             return
-        kept = tuple((name, value[:LONGEST_CELL]) for name, value in fields)
+        kept = tuple((name, value[:MAX_CELL_LENGTH]) for name, value in fields)
         if not subject and not any(value for _name, value in kept):
             return
         headings = (*self.headings, *under)
         place = len(self.entries)
         self.entries.append(
-            Entry(kind, headings, subject, kept, one_line(quote)[:LONGEST_QUOTE], place, self.group)
+            Entry(
+                kind, headings, subject, kept, one_line(quote)[:MAX_QUOTE_LENGTH], place, self.group
+            )
         )
 
 
@@ -350,17 +352,17 @@ def _prose(text: str, language: str, keep_paragraphs: bool) -> list[Entry]:
 def code_of(text: str) -> list[Entry]:
     """Return the lines of code blocks in order, each as a value without a name."""
     reader, lines, place = _Reader(""), text.split("\n"), 0
-    found: list[Entry] = []
-    while place < len(lines) and len(found) < MOST_ENTRIES:
+    results: list[Entry] = []
+    while place < len(lines) and len(results) < MAX_ENTRIES:
         if fence := _FENCE.match(lines[place]):
             begins, place = place + 1, _behind_fence(lines, place, fence.group(1))
             for number, line in enumerate(lines[begins : place - 1], begins):
-                if said := one_line(line)[:LONGEST_CELL]:
-                    order = MOST_ENTRIES + number  # after the statements of the page
-                    found.append(Entry(PAIR, reader.headings, "", (("", said),), said, order))
+                if said := one_line(line)[:MAX_CELL_LENGTH]:
+                    order = MAX_ENTRIES + number  # after the statements of the page
+                    results.append(Entry(PAIR, reader.headings, "", (("", said),), said, order))
         else:
             place = _read_heading(reader, lines, place) or place + 1
-    return found
+    return results
 
 
 def without_front_matter(text: str) -> str:
@@ -449,8 +451,8 @@ def _read_lines(reader: _Reader, lines: list[str]) -> None:
             place = _behind_fence(lines, place, fence.group(1))
         elif _UNDERLINE.match(line) or _DIRECTIVE.match(line) or _MODULE.match(line):
             place += 1
-        elif (found := _FIELD.match(line)) and not found[2].startswith("**"):
-            reader.add(PAIR, plain_words(found.group(1)), [("", plain_words(found.group(2)))], line)
+        elif (match := _FIELD.match(line)) and not match[2].startswith("**"):
+            reader.add(PAIR, plain_words(match.group(1)), [("", plain_words(match.group(2)))], line)
             place += 1
         elif _ITEM.match(line):
             place = _read_item(reader, lines, place)
@@ -530,9 +532,9 @@ def _is_underlined(lines: list[str], place: int) -> bool:
 
 
 def _read_item(reader: _Reader, lines: list[str], place: int) -> int:
-    found = _ITEM.match(lines[place])
-    assert found is not None  # noqa: S101 (the caller looked)  # nosec B101
-    indent, text = len(found.group(1)), found.group(2)
+    match = _ITEM.match(lines[place])
+    assert match is not None  # noqa: S101 (the caller looked)  # nosec B101
+    indent, text = len(match.group(1)), match.group(2)
     whole = [lines[place].strip()]
     place += 1
     while place < len(lines) and lines[place].strip() and not _starts(lines, place):
@@ -544,7 +546,7 @@ def _read_item(reader: _Reader, lines: list[str], place: int) -> int:
     under = [*filter(None, [reader.lead]), *(name for _indent, name in reader.items)]
     quote = one_line(" ".join(whole))
     # The list marker isn't part of a quote.
-    quote = quote[quote.index(found.group(2)[:1]) :] if found.group(2)[:1] in quote else quote
+    quote = quote[quote.index(match.group(2)[:1]) :] if match.group(2)[:1] in quote else quote
     _add_item(reader, text, quote, under)
     name = plain_words(text).rstrip(":")
     if len(name.split()) <= 12:
@@ -589,7 +591,7 @@ def key_and_value(text: str) -> tuple[str, str]:
         pair = _PAIR.match(bare)  # the colon is in the text of a link
     if pair:
         name = plain_words(pair.group(2))
-        if 0 < len(name.split()) <= LONGEST_KEY_WORDS and not name.endswith((".", "?", "!")):
+        if 0 < len(name.split()) <= MAX_KEY_WORDS and not name.endswith((".", "?", "!")):
             return name, plain_words(pair.group(3))
     if lead := _LEAD.match(text):
         name = plain_words(lead.group(1) or lead.group(3))
@@ -598,7 +600,7 @@ def key_and_value(text: str) -> tuple[str, str]:
             return name, rest
     if version := _VERSION_LEAD.match(bare):
         return version.group(), bare[version.end() :].lstrip(":-–— ,.")
-    if (dashed := _DASHED.match(bare)) and len(dashed.group(1).split()) <= LONGEST_KEY_WORDS:
+    if (dashed := _DASHED.match(bare)) and len(dashed.group(1).split()) <= MAX_KEY_WORDS:
         return dashed.group(1), dashed.group(2)
     return "", bare
 
@@ -660,14 +662,14 @@ def _has_content(words: str) -> bool:
 
 def sentences_of(paragraph: Entry, language: str) -> list[Entry]:
     """Return the sentences of a paragraph that `parse` kept whole."""
-    found = []
+    results = []
     for part, quote in enumerate(split(paragraph.fields[0][1], language)):
         words = plain_words(quote)
         if _has_content(words):
             said = (("", words),)
-            quote = quote[:LONGEST_QUOTE]
-            found.append(replace(paragraph, kind=SENTENCE, fields=said, quote=quote, part=part))
-    return found
+            quote = quote[:MAX_QUOTE_LENGTH]
+            results.append(replace(paragraph, kind=SENTENCE, fields=said, quote=quote, part=part))
+    return results
 
 
 # --- tables ---
@@ -712,8 +714,8 @@ def _read_table(reader: _Reader, lines: list[str], place: int) -> int:
 
 def _spread(reader: _Reader, rows: Sequence[tables.Row]) -> list[tuple[list[str], str]]:
     """Return rows with the text of each cell in all places it spans, within the limit of the page."""
-    left = max(MOST_ADDED_CELLS - reader.added_cells, 0)
-    found = tables.spread(rows, min(left, tables.MOST_ADDED_CELLS))
+    left = max(MAX_ADDED_CELLS - reader.added_cells, 0)
+    found = tables.spread(rows, min(left, tables.MAX_ADDED_CELLS))
     written = sum(len(cells) for cells, _line in rows)
     reader.added_cells += max(sum(len(cells) for cells, _line in found) - written, 0)
     return found
@@ -849,7 +851,7 @@ def _read_wiki_table(reader: _Reader, lines: list[str], place: int) -> int:
             cells += [_wiki_cell(cell) for cell in line[1:].split("||")]
             raw.append(line)
         elif cells and line:
-            text = f"{cells[-1].text} {line}"[:LONGEST_CELL]
+            text = f"{cells[-1].text} {line}"[:MAX_CELL_LENGTH]
             cells[-1] = replace(cells[-1], text=text)
             raw.append(line)
     _add_rows(reader, head, _spread(reader, rows))
@@ -877,7 +879,7 @@ def _read_asciidoc_table(reader: _Reader, lines: list[str], place: int) -> int:
         elif not found or found[0].start():  # the rest of the last cell
             if cells:
                 last, quote = cells[-1]
-                text = f"{last.text} {line}"[:LONGEST_CELL]
+                text = f"{last.text} {line}"[:MAX_CELL_LENGTH]
                 cells[-1] = replace(last, text=text), quote
                 quote.append(line)
         else:
@@ -982,7 +984,7 @@ def _read_data(reader: _Reader, text: str) -> bool:
 
 def _add_records(reader: _Reader, root: structured.Node, lines: Sequence[str]) -> None:
     for record in structured.records(root, reader.naming):
-        if len(reader.entries) >= MOST_ENTRIES:
+        if len(reader.entries) >= MAX_ENTRIES:
             return
         quote = " ".join(line.strip() for line in lines[record.first : record.last + 1])
         if record.first < 0:

@@ -22,7 +22,7 @@ ALIKE = 0.6
 # A short notice inside a long article isn't a copy of it.
 SMALLEST_SHARE = 0.5
 FEWEST_SHINGLES = 8
-LONGEST = 60_000
+MAX_LENGTH = 60_000
 _WORD = re.compile(r"\w+")
 
 
@@ -90,7 +90,7 @@ def _original(
 
 def shingles(text: str) -> set[int]:
     """Return a checksum of each run of words (or of wide characters) of a text."""
-    words = _WORD.findall(text[:LONGEST].casefold())
+    words = _WORD.findall(text[:MAX_LENGTH].casefold())
     if is_wide_text(text[:2_000]):
         run = "".join(words)
         return {_checksum(run[n : n + WIDE_SHINGLE]) for n in range(len(run) - WIDE_SHINGLE + 1)}

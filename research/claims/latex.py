@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from beacon_site.text.cleaning import one_line
 
 DEEPEST = 60  # nested groups; deeper ones are left out
-LONGEST = 2_000_000  # characters that macros may be expanded to
+MAX_LENGTH = 2_000_000  # characters that macros may be expanded to
 
 _LEVELS = {
     "part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5,
@@ -155,20 +155,20 @@ class _Reader:
 
     def _option(self) -> str | None:
         """Read an argument in brackets, if one follows."""
-        found = _OPTION.match(self.text, self.place)
-        if found is None:
+        match = _OPTION.match(self.text, self.place)
+        if match is None:
             return None
-        self.place = found.end()
-        return one_line(_CONTROL.sub(" ", found[1]))
+        self.place = match.end()
+        return one_line(_CONTROL.sub(" ", match[1]))
 
     def _arguments(self) -> list[str]:
         """Read all groups that follow."""
-        found: list[str] = []
+        results: list[str] = []
         self._option()
         while self.text.startswith("{", self.place):
-            found.append(self._group())
+            results.append(self._group())
             self._option()
-        return found
+        return results
 
     def _sign(self, sign: str) -> str:
         if sign == "\\":
@@ -270,7 +270,7 @@ class _Reader:
         """Return the text of a macro with its arguments, or nothing if that is too long."""
         values = {f"{n}": value for n, value in enumerate(said, start=1)}
         size = len(text) + sum(len(values.get(n, "")) for n in _PLACEHOLDER.findall(text))
-        if self.expanded + size > LONGEST:
+        if self.expanded + size > MAX_LENGTH:
             return ""
         self.expanded += size
         return _PLACEHOLDER.sub(lambda found: values.get(found[1], ""), text)

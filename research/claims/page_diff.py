@@ -2,7 +2,7 @@
 
 Statements are matched by their headings and words, then by subject, then by similarity. Their order
 on the page doesn't matter. The rest was added or removed. The cost is linear, except for the
-similarity of unmatched statements under one heading, which MOST_ALIKE limits.
+similarity of unmatched statements under one heading, which MAX_ALIKE limits.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ REPLACED_SHARE = 0.3  # the same for two in the same place
 # Two in the order of the page are compared with more care, as many can be between two neighbors.
 IN_PLACE = ((3, 0.5), (5, REWRITTEN_SHARE))
 LONGER_SHARE = 0.25  # share of the longer one's words that two of them have
-MOST_IN_PLACE = 40  # statements between two neighbors, in each version, that are compared
+MAX_IN_PLACE = 40  # statements between two neighbors, in each version, that are compared
 SAME_START = 3  # words at the beginning that two sentences about the same have
 LONG_WORD = 4  # letters from which an added or removed word isn't just a particle
 SHARED = 0.5  # share of the weight of two rows' cells from which they are one edited row
 FEW_SENTENCES = 3  # below a heading, which can be an answer that was replaced
-MOST_WORDS_OF_VALUE, LONGEST_VALUE = 4, 40  # words and characters of what a heading says: "20 €"
+MAX_WORDS_OF_VALUE, MAX_VALUE_LENGTH = 4, 40  # words and characters of what a heading says: "20 €"
 FEW_NUMBERS = 5  # different ones in a row, by which it is recognized if it was split
 KEPT_IN_SPREAD = 0.8  # share of its long words that the new statements have
 FEW_GAINED = 3  # more rows than this that gain a column are a change of the table
-MOST_ROWS = 2_000  # rows of a table, in each version, that are compared by their cells
-MOST_CODE = 3  # edited lines of code in a row
-MOST_HOLDING = 50  # rows with a cell that are compared with another row that has it
-MOST_ALIKE = 300  # statements under a heading, in each version, that are compared for similarity
+MAX_ROWS = 2_000  # rows of a table, in each version, that are compared by their cells
+MAX_CODE = 3  # edited lines of code in a row
+MAX_HOLDING = 50  # rows with a cell that are compared with another row that has it
+MAX_ALIKE = 300  # statements under a heading, in each version, that are compared for similarity
 # A page that keeps less than this of a version with at least this many statements is another page.
-LEAST_KEPT = 0.1
+MIN_KEPT = 0.1
 # But one with at least this many long words, of which the last version had this share, was shortened.
 FEW_LONG_WORDS, KEPT_IF_SHORTENED = 12, 0.7
 KEPT_WORDS = 0.6  # share of a version's long words with which a page is still the same
@@ -184,7 +184,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     kept += len(result.unchanged[kept:]) + len(moved)
     compared = kept + len(left.old)  # paragraphs without sentences are dropped
     result.kept = kept / compared if compared else 1.0
-    is_little = len(old) >= FEW and result.kept < LEAST_KEPT and not _shares_subjects(left)
+    is_little = len(old) >= FEW and result.kept < MIN_KEPT and not _shares_subjects(left)
     is_little = is_little and not result.words.are_fewer()
     if is_little and not (_is_same_page(old, new) or result.words.are_mostly_kept()):
         result.is_replaced = True
@@ -238,11 +238,11 @@ def edited_code(old: Sequence[Entry], new: Sequence[Entry]) -> list[Difference]:
             found[entry.path].append(entry)
     pairs: list[tuple[Entry, Entry]] = []
     for path in before.keys() & after.keys():
-        ours, theirs = before[path][:MOST_ALIKE], after[path][:MOST_ALIKE]
+        ours, theirs = before[path][:MAX_ALIKE], after[path][:MAX_ALIKE]
         old_lines, new_lines = [one.quote for one in ours], [one.quote for one in theirs]
         edits = SequenceMatcher(None, old_lines, new_lines, autojunk=False).get_opcodes()
         for kind, a, b, c, d in edits:
-            if kind == "replace" and b - a == d - c <= MOST_CODE:
+            if kind == "replace" and b - a == d - c <= MAX_CODE:
                 pairs += zip(ours[a:b], theirs[c:d], strict=True)
     return [
         Difference(CHANGED, a, b, (("", a.quote, b.quote),))
@@ -305,20 +305,20 @@ class _Unmatched:
 
 
 def _split(entries: Iterable[Entry], language: str, said: Set[int]) -> list[Entry]:
-    found: list[Entry] = []
+    results: list[Entry] = []
     for entry in entries:
         if id(entry) in said:
             *above, name = entry.headings
             text = entry.fields[0][1]
-            found.append(
+            results.append(
                 replace(
                     entry, kind=PAIR, headings=tuple(above), subject=name,
                     fields=(("", plain_words(text)),), quote=text,
                 )
             )  # fmt: skip
         else:
-            found += sentences_of(entry, language) if entry.kind == PARAGRAPH else [entry]
-    return found
+            results += sentences_of(entry, language) if entry.kind == PARAGRAPH else [entry]
+    return results
 
 
 def _values_of_headings(entries: Sequence[Entry]) -> set[int]:
@@ -330,8 +330,8 @@ def _values_of_headings(entries: Sequence[Entry]) -> set[int]:
         if entry.kind == PARAGRAPH
         and len(entry.path) > 1
         and counts[entry.path] == 1
-        and len(entry.match.split()) <= MOST_WORDS_OF_VALUE
-        and len(entry.text) <= LONGEST_VALUE
+        and len(entry.match.split()) <= MAX_WORDS_OF_VALUE
+        and len(entry.text) <= MAX_VALUE_LENGTH
     }
 
 
@@ -476,7 +476,7 @@ def versions_of(entries: Sequence[Entry]) -> set[tuple[int, ...]]:
 
 def _are_clauses_numbered(entries: Sequence[Entry]) -> bool:
     """Whether many statements begin with numbers such as "5.3.1" that rise down the page."""
-    numbered = [found[1] for entry in entries if (found := _CLAUSE.match(entry.text))]
+    numbered = [match[1] for entry in entries if (match := _CLAUSE.match(entry.text))]
     keys = list(map(values.version_key, numbered))
     rising = sum(before < after for before, after in pairwise(keys))
     return len(keys) >= FEW and 2 * rising > len(keys) - 1
@@ -657,9 +657,7 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
         rest = [[e for e in each if id(e) not in taken and _is_named(e)] for each in (old, new)]
-        for a, b in _alike(
-            rest[0][:MOST_ALIKE], rest[1][:MOST_ALIKE], lambda e: e.key, NAMED_ALIKE
-        ):
+        for a, b in _alike(rest[0][:MAX_ALIKE], rest[1][:MAX_ALIKE], lambda e: e.key, NAMED_ALIKE):
             if _has_same_numbers(a, b):
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
@@ -691,8 +689,8 @@ def _with_same_code(old: Sequence[Entry], new: Sequence[Entry]) -> list[tuple[En
     named: defaultdict[str, tuple[list[Entry], list[Entry]]] = defaultdict(lambda: ([], []))
     for side, entries in enumerate((old, new)):
         for entry in entries:
-            if found := _CODE.match(entry.subject):
-                named[found[1]][side].append(entry)
+            if match := _CODE.match(entry.subject):
+                named[match[1]][side].append(entry)
     return [(a[0], b[0]) for a, b in named.values() if len(a) == len(b) == 1]
 
 
@@ -731,7 +729,7 @@ def _leave_out_merged_rows(left: _Unmatched) -> None:
     """
     come: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in left.new:
-        if entry.kind == ROW and entry.key and len(come[entry.key]) < MOST_HOLDING:
+        if entry.kind == ROW and entry.key and len(come[entry.key]) < MAX_HOLDING:
             come[entry.key].append(entry)
     left.old = [
         entry
@@ -784,7 +782,7 @@ def _alike_rows(
     more. Rows that share no rare cell, or only check marks, aren't compared. `matched` are the other
     rows of both tables.
     """
-    old, new = old[:MOST_ROWS], new[:MOST_ROWS]
+    old, new = old[:MAX_ROWS], new[:MAX_ROWS]
     cells = {id(entry): _row_cells(entry) for entry in (*old, *new)}
     links = {id(entry): _links_of(entry) for entry in (*old, *new)}
     columns = {id(entry): {"", *(n for n, v in entry.fields if v)} for entry in (*old, *new)}
@@ -804,7 +802,7 @@ def _alike_rows(
         beside: dict[int, Entry] = {}
         for cell in ours:
             weight = weights[cell]
-            for a in holding.get(cell, ())[:MOST_HOLDING]:
+            for a in holding.get(cell, ())[:MAX_HOLDING]:
                 shared[id(a)] += weight
                 beside[id(a)] = a
         for name, weight in shared.items():
@@ -1001,7 +999,7 @@ def _take_alike(left: _Unmatched, result: PageDiff) -> None:
             new[entry.path].append(entry)
     matched: set[int] = set()
     for path, ours in new.items():
-        for a, b in _alike(old.get(path, [])[:MOST_ALIKE], ours[:MOST_ALIKE]):
+        for a, b in _alike(old.get(path, [])[:MAX_ALIKE], ours[:MAX_ALIKE]):
             matched |= {id(a), id(b)}
             _add_edited(result, a, b)
     left.old = [entry for entry in left.old if id(entry) not in matched]
@@ -1017,7 +1015,7 @@ def _take_moved(
         for entries in (left.old, left.new)
     )
     taken: set[int] = set()
-    for a, b in _alike(old[:MOST_ALIKE], new[:MOST_ALIKE], least=MOVED_ALIKE):
+    for a, b in _alike(old[:MAX_ALIKE], new[:MAX_ALIKE], least=MOVED_ALIKE):
         # Each release has its own statements.
         if a.kind == b.kind and version(a.headings) == version(b.headings):
             taken |= {id(a), id(b)}
@@ -1047,7 +1045,7 @@ def _take_rewritten(left: _Unmatched, result: PageDiff) -> None:
     for entries, found, renamed in ((left.old, old, result.renamed), (left.new, new, {})):
         for entry in entries:
             below = found[renamed.get(entry.path, entry.path), entry.kind]
-            if entry.kind in (SENTENCE, ITEM) and len(below) < MOST_ALIKE:
+            if entry.kind in (SENTENCE, ITEM) and len(below) < MAX_ALIKE:
                 below.append((entry, _words_that_tell(entry)))
     pairs = [
         (-share, a.order, b.order, a, b)
@@ -1140,8 +1138,8 @@ def _take_in_place(
     for gap in _gaps(left, result.pairs):
         pairs = [
             (-score, _place(a), _place(b), a, b)
-            for a in gap.old[:MOST_IN_PLACE]
-            for b in gap.new[:MOST_IN_PLACE]
+            for a in gap.old[:MAX_IN_PLACE]
+            for b in gap.new[:MAX_IN_PLACE]
             if (score := _likeness_in_place(a, b, result, version, only_rows))
         ]
         for _score, _i, _j, a, b in sorted(pairs, key=lambda each: each[:3]):
@@ -1181,12 +1179,12 @@ def _in_order(pairs: Sequence[tuple[Entry, Entry]]) -> list[tuple[Entry, Entry]]
         at = bisect_left(lasts, _place(b))
         before.append(numbers[at - 1] if at else -1)
         lasts[at : at + 1], numbers[at : at + 1] = [_place(b)], [number]
-    found: list[tuple[Entry, Entry]] = []
+    results: list[tuple[Entry, Entry]] = []
     number = numbers[-1] if numbers else -1
     while number >= 0:
-        found.append(pairs[number])
+        results.append(pairs[number])
         number = before[number]
-    return found[::-1]
+    return results[::-1]
 
 
 def _place(entry: Entry) -> tuple[int, int]:
@@ -1272,14 +1270,14 @@ def _is_as_long(a: Entry, b: Entry) -> bool:
 
 def _statements_of(entries: Sequence[Entry]) -> list[list[Entry]]:
     """Return the items and short paragraphs among statements of one place."""
-    found: list[list[Entry]] = []
+    results: list[list[Entry]] = []
     for entry in entries:
-        is_next = bool(found) and found[-1][-1].kind == entry.kind == SENTENCE
-        if is_next and found[-1][-1].order == entry.order:
-            found[-1].append(entry)
+        is_next = bool(results) and results[-1][-1].kind == entry.kind == SENTENCE
+        if is_next and results[-1][-1].order == entry.order:
+            results[-1].append(entry)
         elif entry.kind in (ITEM, SENTENCE):
-            found.append([entry])
-    return [some for some in found if len(some) <= FEW_SENTENCES]
+            results.append([entry])
+    return [some for some in results if len(some) <= FEW_SENTENCES]
 
 
 def _by_place(

@@ -27,7 +27,7 @@ from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
 from research.claims.blocks import (
     ITEM,
-    LONGEST_QUOTE,
+    MAX_QUOTE_LENGTH,
     PAIR,
     PARAGRAPH,
     ROW,
@@ -55,10 +55,10 @@ from research.claims.terms import is_wide_text, terms
 NEW, GONE = "new", "gone"  # in addition to CHANGED: what a difference means to a reader
 
 LONG_CLAUSE_WORD = 5
-MOST_WORDS_COMPARED = 400  # of a sentence
-LEAST_CLAUSE = 3  # new words in a row that say something more
+MAX_WORDS_COMPARED = 400  # of a sentence
+MIN_CLAUSE = 3  # new words in a row that say something more
 _CLAUSE = re.compile(r"\A\W{0,2}(?:§ ?)?(?=\w{0,6}\d)[\w.]{1,8}[.)]\s")
-MOST_NARROWED = 6  # words that a rule can gain or lose without being another sentence
+MAX_NARROWED = 6  # words that a rule can gain or lose without being another sentence
 _RULE = re.compile(
     r"\b(?:must|shall|may|can|cannot|will|should|required|muss|müssen|darf|dürfen|kann|können|sollen?|doit|doivent"
     r"|peut|peuvent|debe|deben|puede|pueden|deve|devono)\b",
@@ -79,46 +79,49 @@ ENOUGH = 0.5  # the least weight that is announced
 LEAD_WORDS_OF_SENTENCE = 16
 LEAD_WORDS = 8  # of a line that only introduces what is below it
 LINKS = 0.1  # the weight of a changed URL
-MOST_FIELDS = 6
+MAX_FIELDS = 6
 REPEATED = 4  # words of a statement that isn't new if one of the last version has them all
-LEAST_CELLS = 2  # of a column that a table gained
-MOST_REPLACED = 1  # times by which a page has a replaced word less, if it wasn't renamed
-MOST_HOLDING = 50  # statements searched per word
-LONGEST_IN_LIST = 120  # characters of a row in a list of several
-MOST_LISTS = 6  # of other rows of an entirely new section
-MOST_IN_SECTION = 12  # entries below each heading of an entirely new section
-MOST_OF_HEADING = {SENTENCE: 9, ITEM: 12}  # per heading and kind, by weight
+MIN_CELLS = 2  # of a column that a table gained
+MAX_REPLACED = 1  # times by which a page has a replaced word less, if it wasn't renamed
+MAX_HOLDING = 50  # statements searched per word
+MAX_IN_LIST_LENGTH = 120  # characters of a row in a list of several
+MAX_LISTS = 6  # of other rows of an entirely new section
+MAX_IN_SECTION = 12  # entries below each heading of an entirely new section
+MAX_PER_HEADING = {SENTENCE: 9, ITEM: 12}  # per heading and kind, by weight
 MORE_WITHOUT_HEADING = 3  # times as many: most of a web page's text has no marked heading
 MORE_FOR_SECTION = 0.1  # weight of a removed section with several statements
-FEW_RENAMED, LONGEST_RENAMED = 3, 8  # statements in which the same was replaced, and its characters
-MOST_EDITS = 500  # edited statements searched for that
-MOST_LATE_VERSIONS = 3  # earlier versions of a changelog that gain news at once
-MOST_JOINED = 12  # rows changed in the same way that are merged into one line
+FEW_RENAMED, MAX_RENAMED_LENGTH = (
+    3,
+    8,
+)  # statements in which the same was replaced, and its characters
+MAX_EDITS = 500  # edited statements searched for that
+MAX_LATE_VERSIONS = 3  # earlier versions of a changelog that gain news at once
+MAX_JOINED = 12  # rows changed in the same way that are merged into one line
 # rows of one table changed in the same columns before they are merged into one line
-MOST_OF_FRAME = 8
+MAX_OF_FRAME = 8
 REWRITTEN = 64  # token_sort_ratio from which an added sentence may replace a removed one
 SAME_OPENING = 8  # words with which a removed sentence and a new one begin if they were merged
 SAME_WORDS = 4  # with which a removed and an added item begin if one has replaced the other
-MOST_ADDED = 1_000  # added statements searched for a replacement
-MOST_LEFT_OUT = 4  # words of a part that an enumeration lost
+MAX_ADDED = 1_000  # added statements searched for a replacement
+MAX_LEFT_OUT = 4  # words of a part that an enumeration lost
 FEW_TELLING_WORDS = 18  # a single removed sentence with fewer words can be an edit
 FEW_EDITED = 7  # edited statements of a page, from which it can be reworded as a whole
 MOSTLY_REWORDED = 0.6  # their share from which other words say little
 SLIGHT = 0.06  # share of long words from which an edit is more than a touch
 FEW_ALONE = 12  # with fewer words, a single removed sentence isn't reported
 FEW_WORDS = 6  # removed sentences with fewer words aren't reported
-LEAST_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two forms of a word share
-LEAST_ROWS, LONGEST_CHOICE = 4, 60  # rows of a column of choices, and characters of a choice
-LEAST_TRANSLATED = 8  # changes of a part in another language
-LEAST_PROSE, MOST_PROSE = 400, 3_000  # characters by which a language is guessed
+MIN_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two forms of a word share
+MIN_ROWS, MAX_CHOICE_LENGTH = 4, 60  # rows of a column of choices, and characters of a choice
+MIN_TRANSLATED = 8  # changes of a part in another language
+MIN_PROSE, MAX_PROSE = 400, 3_000  # characters by which a language is guessed
 SAME_SUBJECTS = 0.8  # share of a table's subjects that another one has if it is a copy
-LEAST_WORD, LEAST_PAIRS = 4, 3  # letters of a new word; new character pairs in Chinese and Japanese
-LONGEST = 420
-FEW_NAMES, MOST_NAMES = 3, 0.7  # names in a list of people, and their share of its parts
-LONGEST_COLUMN = 6  # words of a column's name
-LONGEST_TITLE = 4  # words of the heading of a list of people
+MIN_WORD, MIN_PAIRS = 4, 3  # letters of a new word; new character pairs in Chinese and Japanese
+MAX_LENGTH = 420
+FEW_NAMES, MAX_NAMES = 3, 0.7  # names in a list of people, and their share of its parts
+MAX_COLUMN_WORDS = 6  # words of a column's name
+MAX_TITLE_WORDS = 4  # words of the heading of a list of people
 WEIGHT_OF_REST = 0.6  # of what follows the first statement below a new heading
-LONGEST_LEAD = 300  # characters of what a new part begins with
+MAX_LEAD_LENGTH = 300  # characters of what a new part begins with
 
 # A list of people. A table of them, and rules for them, are news.
 _PEOPLE = re.compile(
@@ -336,7 +339,7 @@ def _entries_now(diff: PageDiff) -> list[Entry]:
 def words_of(entry: Entry, title: str) -> str:
     """Return an entry as a plain statement that says what it is about."""
     said = _in_context(entry) if entry.kind == SENTENCE else _named(entry, title, _fields(entry))
-    return shorten(said, LONGEST)
+    return shorten(said, MAX_LENGTH)
 
 
 def is_stated(heading: str) -> bool:
@@ -376,14 +379,14 @@ def _release(entry: Entry, above: int = 0) -> str:
     numbers are those of sections. It must be at least `above` levels above the nearest heading.
     """
     for below, heading in enumerate(reversed(entry.headings)):
-        if not (found := _RELEASE.match(heading)):
+        if not (match := _RELEASE.match(heading)):
             continue
-        rest = heading[found.end() :]
+        rest = heading[match.end() :]
         dated = any(kind == values.DATE for kind, _value in values.typed_values(rest))
         listed = below and _KIND_OF_CHANGE.fullmatch(entry.headings[-1].strip(" :"))
         if not (dated or (listed and not any(map(str.isalpha, rest)))):
             continue
-        return found[1] if below >= above and found[1] not in entry.subject else ""
+        return match[1] if below >= above and match[1] not in entry.subject else ""
     return ""
 
 
@@ -407,7 +410,7 @@ def _fields(entry: Entry, changed: Sequence[tuple[str, str, str]] = ()) -> list[
         if not value or not (is_changed or _is_worth_saying(entry, name, value)):
             continue
         said.append((is_changed, f"{attribute(name)} {value}" if name else value))
-    room = MOST_FIELDS - sum(is_changed for is_changed, _text in said)
+    room = MAX_FIELDS - sum(is_changed for is_changed, _text in said)
     kept = []
     for is_changed, text in said:
         if is_changed or room > 0:
@@ -428,7 +431,7 @@ def _is_aside_column(name: str) -> bool:
     A column "Team" doesn't list people: its teams play or own something.
     """
     patterns = (_TECHNICAL, _PEOPLE, _APPENDIX)
-    is_short = len(name.split()) <= LONGEST_COLUMN and name.casefold() not in ("team", "teams")
+    is_short = len(name.split()) <= MAX_COLUMN_WORDS and name.casefold() not in ("team", "teams")
     return is_short and any(each.search(attribute(name)) for each in patterns)
 
 
@@ -572,11 +575,11 @@ def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
     """Whether a removed sentence was only reworded or merged into another one, somewhere on the page."""
     words = entry.match.split()
     opening = " ".join(words[:SAME_OPENING])
-    merged = any(text.startswith(f"{opening} ") for text in come[:MOST_ADDED])
+    merged = any(text.startswith(f"{opening} ") for text in come[:MAX_ADDED])
     if len(words) > SAME_OPENING and merged:
         return True
     best = process.extractOne(
-        entry.match, come[:MOST_ADDED], scorer=fuzz.token_sort_ratio, score_cutoff=REWRITTEN
+        entry.match, come[:MAX_ADDED], scorer=fuzz.token_sort_ratio, score_cutoff=REWRITTEN
     )
     return best is not None
 
@@ -586,7 +589,7 @@ def _is_named_again(entry: Entry, come: Sequence[str]) -> bool:
     named, words = _NAME.match(entry.text), entry.match.split()
     start = words[:SAME_WORDS] if len(words) > SAME_WORDS else []
     name = match_key(named[1]) if named else " ".join(start)
-    return bool(name) and any(f"{text} ".startswith(f"{name} ") for text in come[:MOST_ADDED])
+    return bool(name) and any(f"{text} ".startswith(f"{name} ") for text in come[:MAX_ADDED])
 
 
 def _moved(
@@ -650,7 +653,7 @@ def _name_of(row: Entry, cells: Sequence[tuple[str, str, str]]) -> str:
         return ""
     name, said = row.fields[0]
     is_text = values.kind_of(said) in (values.STATUS, values.TEXT) and len(said.split()) > 1
-    return shorten(said, LONGEST_CHOICE) if is_text and name not in {c[0] for c in cells} else ""
+    return shorten(said, MAX_CHOICE_LENGTH) if is_text and name not in {c[0] for c in cells} else ""
 
 
 def _row_before_and_after(
@@ -662,7 +665,7 @@ def _row_before_and_after(
     """
     sentence = _named(new, title, _fields(new, cells))
     before = _named(old, title, _fields(old, cells))
-    if max(len(sentence), len(before)) <= LONGEST:
+    if max(len(sentence), len(before)) <= MAX_LENGTH:
         return sentence, before
     return (
         _line(_subject(new, title), _values_now(cells)),
@@ -671,39 +674,37 @@ def _row_before_and_after(
 
 
 def _line(subject: str, said: Sequence[str]) -> str:
-    return shorten(f"{subject}: {'; '.join(said)}" if said else subject, LONGEST)
+    return shorten(f"{subject}: {'; '.join(said)}" if said else subject, MAX_LENGTH)
 
 
 def _values_now(cells: Sequence[tuple[str, str, str]]) -> list[str]:
     """Return the new values of fields, as a record states them."""
     return [
-        f"{attribute(name)} {after}".strip()
-        for name, _before, after in cells[:MOST_FIELDS]
-        if after
+        f"{attribute(name)} {after}".strip() for name, _before, after in cells[:MAX_FIELDS] if after
     ]
 
 
 def _values_before(cells: Sequence[tuple[str, str, str]]) -> list[str]:
     """Return the old values of the fields that had one."""
-    had = [(name, before) for name, before, _after in cells[:MOST_FIELDS] if before]
+    had = [(name, before) for name, before, _after in cells[:MAX_FIELDS] if before]
     return [f"{attribute(name)} {before}".strip() for name, before in had]
 
 
 def _cells(cells: Sequence[tuple[str, str, str]], subject: str = "") -> list[str]:
     """Return the new values, each followed by the old one."""
     said = []
-    for name, before, after in cells[:MOST_FIELDS]:
+    for name, before, after in cells[:MAX_FIELDS]:
         if before and after and after == subject:
             said.append(_("was %(was)s") % {"was": before})
             continue
-        told = {"name": attribute(name), "now": after, "was": before}
+        params = {"name": attribute(name), "now": after, "was": before}
         if not after:
             words = _("%(name)s removed (was %(was)s)") if name else _("removed (was %(was)s)")
         elif not before:
             words = "%(name)s %(now)s" if name else "%(now)s"
         else:
             words = _("%(name)s %(now)s (was %(was)s)") if name else _("%(now)s (was %(was)s)")
-        said.append((words % told).strip())
+        said.append((words % params).strip())
     return said
 
 
@@ -778,7 +779,7 @@ def _is_another_character(before: str, after: str) -> bool:
 
     For example, another day (月曜日, 火曜日), number (三楼, 四楼) or state (無料, 有料). Kana are particles.
     """
-    if not is_wide_text(after) or max(len(before), len(after)) > LONGEST_CHOICE:
+    if not is_wide_text(after) or max(len(before), len(after)) > MAX_CHOICE_LENGTH:
         return False
     start = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), -1)
     if start < 0:
@@ -805,7 +806,7 @@ def _is_slight_edit(before: str, after: str) -> bool:
 def _words_that_count(text: str) -> list[str]:
     if is_wide_text(text):
         return list(terms(text))
-    return [word for word in match_key(text).split() if len(word) >= LEAST_WORD]
+    return [word for word in match_key(text).split() if len(word) >= MIN_WORD]
 
 
 def _is_another_rule(before: str, after: str) -> bool:
@@ -822,7 +823,7 @@ def _is_another_rule(before: str, after: str) -> bool:
             return False
         longer, shorter = (new, old) if len(new) > len(old) else (old, new)
         left = iter(longer)
-        if len(longer) - len(shorter) > MOST_NARROWED or not all(word in left for word in shorter):
+        if len(longer) - len(shorter) > MAX_NARROWED or not all(word in left for word in shorter):
             return False
         old, new = shorter, longer
     return any(len(word) >= LONG_CLAUSE_WORD and word not in old for word in new)
@@ -831,11 +832,11 @@ def _is_another_rule(before: str, after: str) -> bool:
 def _has_new_clause(before: str, after: str, said: _Statements) -> bool:
     """Whether a sentence gained several words in a row that the last version didn't have together."""
     old, new = _words_that_count(before), _words_that_count(after)
-    if max(len(old), len(new)) > MOST_WORDS_COMPARED:  # comparing them takes quadratic time
+    if max(len(old), len(new)) > MAX_WORDS_COMPARED:  # comparing them takes quadratic time
         return False
     parts = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     for tag, _i, _j, start, end in parts:
-        least = LEAST_CLAUSE - (tag == "insert" and len(parts) <= LEAST_CLAUSE)
+        least = MIN_CLAUSE - (tag == "insert" and len(parts) <= MIN_CLAUSE)
         if tag == "equal" or end - start < least:
             continue
         come = [w for w in new[start:end] if not any(_is_form(w, other) for other in old)]
@@ -863,7 +864,7 @@ def _left_out(before: str, after: str) -> str:
     new = [w.rstrip(",;、") for w in after.split() if w.casefold() not in _CONJUNCTIONS]
     size = len(old) - len(new)
     start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), len(new))
-    if not 0 < size <= MOST_LEFT_OUT or old[start + size :] != new[start:]:
+    if not 0 < size <= MAX_LEFT_OUT or old[start + size :] != new[start:]:
         return ""
     first, last = places[start], places[start + size - 1]
     # A single word after a comma isn't a part: "tools, various ropes".
@@ -874,7 +875,7 @@ def _left_out(before: str, after: str) -> str:
 
 def _is_new_beside(part: str, text: str) -> bool:
     """Whether an added part of an enumeration isn't another form of a word of the text."""
-    words = [word for word in match_key(part).split() if len(word) >= LEAST_WORD - 1]
+    words = [word for word in match_key(part).split() if len(word) >= MIN_WORD - 1]
     known = match_key(text).split()
     return bool(words) and not any(_is_form(word, other) for word in words for other in known)
 
@@ -930,7 +931,7 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
         return 1.0
     if said.have_replaced(before, after):
         return 0.3
-    is_short = len(before) + len(after) <= 2 * LONGEST_CHOICE
+    is_short = len(before) + len(after) <= 2 * MAX_CHOICE_LENGTH
     if is_short and values.states(before) != values.states(after):
         return 0.9
     if kinds <= {values.STATUS} or name in said.choices:
@@ -957,9 +958,9 @@ def _is_another_choice(before: str, after: str) -> bool:
     """
     parts = [set(map(match_key, _ENUMERATION.split(text))) for text in (before, after)]
     if parts[0] < parts[1] or (parts[1] < parts[0] and parts[1]):
-        return max(len(part) for part in parts[0] | parts[1]) <= LONGEST_CHOICE
+        return max(len(part) for part in parts[0] | parts[1]) <= MAX_CHOICE_LENGTH
     old, new = _long_words(before), _long_words(after)
-    if max(len(before), len(after)) > LONGEST_CHOICE or old == new:
+    if max(len(before), len(after)) > MAX_CHOICE_LENGTH or old == new:
         return False
     return bool(old - new) or not _is_told_otherwise(before, after)
 
@@ -1036,14 +1037,14 @@ def _is_byline(text: str) -> bool:
     parts = _ENUMERATION.split(text)
     names = sum(_FULL_NAME.fullmatch(part) is not None for part in parts)
     return len(_INITIALS.findall(text)) >= FEW_NAMES or (
-        len(parts) >= FEW_NAMES and names >= MOST_NAMES * len(parts)
+        len(parts) >= FEW_NAMES and names >= MAX_NAMES * len(parts)
     )
 
 
 def _is_aside(heading: str, entries: Sequence[Entry]) -> bool:
     """Whether a section has references and thanks, or only a list of people."""
     is_list = all(entry.kind in (ITEM, PAIR) for entry in entries)
-    is_of_people = is_list and _PEOPLE.search(heading) and word_count(heading) <= LONGEST_TITLE
+    is_of_people = is_list and _PEOPLE.search(heading) and word_count(heading) <= MAX_TITLE_WORDS
     is_credits = bool(_CREDITS.fullmatch(heading)) and not any(
         values.numbers(entry.text) for entry in entries
     )
@@ -1129,7 +1130,7 @@ class _Statements:
     def note_renamed(self, edits: Sequence[tuple[str, str]]) -> None:
         """Find what was replaced by the same throughout a text without spaces: 帐号 by 账号."""
         replaced: Counter[tuple[str, str]] = Counter()
-        for before, after in edits[:MOST_EDITS]:
+        for before, after in edits[:MAX_EDITS]:
             replaced.update(set(_replaced_parts(before, after)))
         self._renamed = [pair for pair, times in replaced.items() if times >= FEW_RENAMED]
 
@@ -1149,13 +1150,13 @@ class _Statements:
     def lack(self, text: str) -> bool:
         """Whether they don't have one of a text's longer words, in any form."""
         if is_wide_text(text):
-            return len(set(terms(text)) - self._pairs) >= LEAST_PAIRS
+            return len(set(terms(text)) - self._pairs) >= MIN_PAIRS
         return any(not self._has_form_of(word) for word in _long_words(text))
 
     def have_together(self, words: Collection[str]) -> bool:
         """Whether one of them has all of these words."""
         rarest = min(words, key=lambda word: len(self._holding.get(word, ())))
-        holding = self._holding.get(rarest, ())[:MOST_HOLDING]
+        holding = self._holding.get(rarest, ())[:MAX_HOLDING]
         return any(self._words[place].issuperset(words) for place in holding)
 
     def have_replaced(self, before: str, after: str) -> bool:
@@ -1184,7 +1185,7 @@ class _Statements:
             return False
         old, new = (Counter(_words_that_count(text)) for text in (before, after))
         gone, come = _others(old - new, new - old), _others(new - old, old - new)
-        return bool(gone and come) and all(self._fewer[word] <= MOST_REPLACED for word in old - new)
+        return bool(gone and come) and all(self._fewer[word] <= MAX_REPLACED for word in old - new)
 
     def add(self, text: str) -> None:
         """Add the words of a text to those that they have."""
@@ -1206,7 +1207,7 @@ class _Statements:
         if len(words) < REPEATED:
             return False
         rarest = min(words, key=lambda word: len(self._holding.get(word, ())))
-        holding = (self._words[n] for n in self._holding.get(rarest, ())[:MOST_HOLDING])
+        holding = (self._words[n] for n in self._holding.get(rarest, ())[:MAX_HOLDING])
         if any(words <= said and len(said) <= 2 * len(words) for said in holding):
             return True
         of_headings = {n for heading in change.headings for n in _NUMBERED.findall(heading)}
@@ -1214,7 +1215,7 @@ class _Statements:
         return any(
             len(self._words[n] & words) >= 0.6 * len(self._words[n]) >= 0.6 * REPEATED
             for number in numbers
-            for n in self._holding.get(number, ())[:MOST_HOLDING]
+            for n in self._holding.get(number, ())[:MAX_HOLDING]
         )
 
 
@@ -1225,13 +1226,13 @@ def _squeezed(text: str) -> str:
 
 def _replaced_parts(before: str, after: str) -> Iterator[tuple[str, str]]:
     old, new = _squeezed(before), _squeezed(after)
-    if max(len(old), len(new)) > MOST_WORDS_COMPARED:
+    if max(len(old), len(new)) > MAX_WORDS_COMPARED:
         return
     for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         was, now = old[a:b], new[c:d]
         if (
             tag == "replace"
-            and max(len(was), len(now)) <= LONGEST_RENAMED
+            and max(len(was), len(now)) <= MAX_RENAMED_LENGTH
             and not (_DIGIT.search(was) or _DIGIT.search(now))
         ):
             yield was, now
@@ -1243,20 +1244,18 @@ def _columns_of_choices(entries: Sequence[Entry]) -> set[str]:
     for entry in entries:
         if entry.kind == ROW:
             for name, value in entry.fields:
-                if name and value and len(value) <= LONGEST_CHOICE:
+                if name and value and len(value) <= MAX_CHOICE_LENGTH:
                     cells[name][match_key(value)] += 1
     return {
         name
         for name, found in cells.items()
-        if found.total() >= LEAST_ROWS
+        if found.total() >= MIN_ROWS
         and 2 * sum(count for count in found.values() if count > 1) >= found.total()
     }
 
 
 def _long_words(text: str) -> set[str]:
-    return {
-        word for word in match_key(values.without_links(text)).split() if len(word) >= LEAST_WORD
-    }
+    return {word for word in match_key(values.without_links(text)).split() if len(word) >= MIN_WORD}
 
 
 def _others(words: Iterable[str], others: Collection[str]) -> list[str]:
@@ -1277,7 +1276,7 @@ def _is_form(word: str, other: str) -> bool:
     """Whether two words begin alike for most of the shorter one."""
     shorter = min(len(word), len(other))
     same = Prefix.similarity(word, other)
-    return word == other or same >= max(LEAST_FORM, FORM * shorter)
+    return word == other or same >= max(MIN_FORM, FORM * shorter)
 
 
 def _new_root(difference: Difference, known: _KnownHeadings, diff: PageDiff) -> tuple[str, ...]:
@@ -1309,7 +1308,7 @@ def _section(
     A part is an entry, or everything below a heading that is itself a statement, such as the title
     of a change in a changelog.
     """
-    entries = [one.new for one in members if one.new is not None]
+    entries = [member.new for member in members if member.new is not None]
     first = entries[0]
     depth = _depth_of(root, entries)
     heading = first.headings[depth]
@@ -1332,27 +1331,27 @@ def _section(
     name = heading if match_key(above) in match_key(heading) else f"{above}, {heading}"
     weight = 0.9 * (0.5 if _is_aside(heading, entries) else 1.0)
     head = PageChange(
-        NEW, shorten(f"{name}: {lead}", LONGEST), first.quote, weight=weight,
+        NEW, shorten(f"{name}: {lead}", MAX_LENGTH), first.quote, weight=weight,
         key="/".join(root), order=first.order, is_typed=bool(values.typed_values(heading)),
         headings=first.headings[: depth + 1],
     )  # fmt: skip
     ranked: defaultdict[tuple[str, ...], list[PageChange]] = defaultdict(list)
     for one in sorted(changes, key=lambda one: (-one.weight, one.order)):
         ranked[() if known.latest else one.path[: depth + 2]].append(one)
-    best = [one for some in ranked.values() for one in some[:MOST_IN_SECTION]]
+    best = [one for some in ranked.values() for one in some[:MAX_IN_SECTION]]
     kept = [one for one in best if one.key != first.match or lead == number]
     kept.sort(key=lambda one: one.order)
-    left = {one.key for some in ranked.values() for one in some[MOST_IN_SECTION:]}
-    in_short = _in_short([one for one in entries if one.match in left], heading)
+    left = {one.key for some in ranked.values() for one in some[MAX_IN_SECTION:]}
+    in_short = _in_short([entry for entry in entries if entry.match in left], heading)
     heads: list[PageChange] = []
     if head.is_typed and lead == number and all(one.kind == ITEM for one in kept):
         # If the entries of a version name it, it needs no line for itself.
-        release = found[1] if (found := _RELEASE.match(heading)) else heading
+        release = match[1] if (match := _RELEASE.match(heading)) else heading
         said = (
             one.sentence.removeprefix(f"{heading}, ").removeprefix(f"{release}: ") for one in kept
         )
         kept = [
-            replace(one, sentence=shorten(f"{name}: {text}", LONGEST))
+            replace(one, sentence=shorten(f"{name}: {text}", MAX_LENGTH))
             for one, text in zip(kept, said, strict=True)
         ]
     elif lead == number and kept and len(kept) == len(changes) and not _is_release(heading):
@@ -1383,8 +1382,8 @@ def _in_short(entries: Sequence[Entry], heading: str) -> list[PageChange]:
         kind, comma, name = one.subject.partition(", ")
         kind, name = (kind, name) if comma else ("", one.subject)
         said = (value for _name, value in one.fields if value and value not in one.subject)
-        lists[kind].append((one, shorten(" ".join([name, *said]), LONGEST_IN_LIST)))
-    found: list[PageChange] = []
+        lists[kind].append((one, shorten(" ".join([name, *said]), MAX_IN_LIST_LENGTH)))
+    results: list[PageChange] = []
     for kind, rows in lists.items():
         above = ", ".join(filter(None, [shorten(heading, 80), kind]))
         for some in _chunked(rows):
@@ -1394,15 +1393,15 @@ def _in_short(entries: Sequence[Entry], heading: str) -> list[PageChange]:
                 NEW, sentence, _joint_quote([one for one, _said in some]), weight=WEIGHT_OF_REST,
                 key=match_key(sentence), order=first.order,
             )  # fmt: skip
-            found.append(_placed(made, first))
-    return found[:MOST_LISTS]
+            results.append(_placed(made, first))
+    return results[:MAX_LISTS]
 
 
 def _chunked(rows: Sequence[tuple[Entry, str]]) -> Iterator[list[tuple[Entry, str]]]:
     """Yield as many rows at a time as fit in a sentence."""
     some: list[tuple[Entry, str]] = []
     for row in rows:
-        if some and sum(len(said) + 2 for _one, said in [*some, row]) > LONGEST - 100:
+        if some and sum(len(said) + 2 for _one, said in [*some, row]) > MAX_LENGTH - 100:
             yield some
             some = []
         some.append(row)
@@ -1411,9 +1410,13 @@ def _chunked(rows: Sequence[tuple[Entry, str]]) -> Iterator[list[tuple[Entry, st
 
 def _joint_quote(entries: Sequence[Entry]) -> str:
     """Return the quotes of entries that follow each other on the page, or else the first."""
-    orders = [one.order for one in entries]
+    orders = [entry.order for entry in entries]
     is_run = orders == list(range(orders[0], orders[0] + len(orders)))
-    return " ".join(one.quote for one in entries)[:LONGEST_QUOTE] if is_run else entries[0].quote
+    return (
+        " ".join(entry.quote for entry in entries)[:MAX_QUOTE_LENGTH]
+        if is_run
+        else entries[0].quote
+    )
 
 
 def _gained_columns(diff: PageDiff, title: str) -> list[PageChange]:
@@ -1424,7 +1427,7 @@ def _gained_columns(diff: PageDiff, title: str) -> list[PageChange]:
         if old.kind == new.kind == ROW:
             had[new.path].update(name for name, _value in old.fields)
             rows[new.path].append(new)
-    found: list[PageChange] = []
+    results: list[PageChange] = []
     for path, of_table in rows.items():
         gained: dict[str, list[Entry]] = {}
         for row in of_table:
@@ -1432,15 +1435,15 @@ def _gained_columns(diff: PageDiff, title: str) -> list[PageChange]:
                 if value and name and name not in had[path] and name not in diff.columns:
                     gained.setdefault(name, []).append(row)
         for name, having in gained.items():
-            if len(having) >= LEAST_CELLS and not _is_aside_column(name):
+            if len(having) >= MIN_CELLS and not _is_aside_column(name):
                 cells = [f"{row.subject} {dict(row.fields)[name]}" for row in having]
                 subject = f"{shorten(_context(having[0], title), 80)}, {name}"
                 made = PageChange(
                     NEW, _line(subject, cells), having[0].quote, weight=0.7, key=match_key(subject),
                     order=having[0].order, subject=subject,
                 )  # fmt: skip
-                found.append(_placed(made, having[0]))
-    return found
+                results.append(_placed(made, having[0]))
+    return results
 
 
 def _below(heading: str, change: PageChange) -> PageChange:
@@ -1448,7 +1451,7 @@ def _below(heading: str, change: PageChange) -> PageChange:
     if match_key(heading) in match_key(change.sentence):
         return change
     named = shorten(heading, 80).rstrip(":：")
-    return replace(change, sentence=shorten(f"{named}: {change.sentence}", LONGEST))
+    return replace(change, sentence=shorten(f"{named}: {change.sentence}", MAX_LENGTH))
 
 
 def _chunks(entries: Sequence[Entry]) -> list[list[Entry]]:
@@ -1460,7 +1463,7 @@ def _chunks(entries: Sequence[Entry]) -> list[list[Entry]]:
         is_same = bool(last) and entry.kind == last[-1].kind and entry.kind in (ITEM, SENTENCE)
         is_next = is_same and (entry.kind == ITEM or entry.order == last[0].order)
         is_led = bool(last) and entry.kind == ITEM and last[-1].text.endswith((":", "："))
-        if last and (is_led or (is_next and size <= LONGEST_LEAD)):
+        if last and (is_led or (is_next and size <= MAX_LEAD_LENGTH)):
             last.append(entry)
         else:
             chunks.append([entry])
@@ -1476,11 +1479,11 @@ def _parts(
     for entry in entries:
         place = _stated_heading(entry, depth, known) or (str(entry.order), entry.match)
         parts[place].append(entry)
-        is_short = entry.kind == ITEM and len(entry.text) <= LONGEST_CHOICE
+        is_short = entry.kind == ITEM and len(entry.text) <= MAX_CHOICE_LENGTH
         listed[entry.path if is_short and place != entry.path[: len(place)] else place].append(
             entry
         )
-    return listed if len(parts) > MOST_IN_SECTION else parts
+    return listed if len(parts) > MAX_IN_SECTION else parts
 
 
 def _is_release(heading: str) -> bool:
@@ -1506,15 +1509,15 @@ def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> l
     tables = _tables_that_stayed(diff.pairs, removed)
     left = {(row.path, row.key): row for row in removed if row.kind == ROW and row.key in tables}
     for path, members in gone.items():
-        rows = {match_key(one.subject) for one in members if one.kind == ROW}
+        rows = {match_key(member.subject) for member in members if member.kind == ROW}
         lost = [left[path, row] for row in rows if (path, row) in left]
-        if len(rows) >= LEAST_ROWS and _is_copy(lost, len(rows), tables):
-            dropped |= {id(one) for one in members}
+        if len(rows) >= MIN_ROWS and _is_copy(lost, len(rows), tables):
+            dropped |= {id(member) for member in members}
             continue
-        rest = members[MOST_OF_FRAME:]
+        rest = members[MAX_OF_FRAME:]
         if rest:
             dropped |= {id(one) for one in rest}
-            last[id(members[MOST_OF_FRAME - 1])] = _with_more(members[MOST_OF_FRAME - 1], len(rest))
+            last[id(members[MAX_OF_FRAME - 1])] = _with_more(members[MAX_OF_FRAME - 1], len(rest))
     return [last.get(id(one), one) for one in found if id(one) not in dropped]
 
 
@@ -1532,8 +1535,8 @@ def _without_translations(found: Sequence[PageChange], diff: PageDiff) -> list[P
     first: dict[int, PageChange] = {}
     languages: dict[int, set[str]] = {}
     for root, members in parts.items():
-        prose = " ".join(one.before_quote for one in members if one.kind == SENTENCE)
-        if len(members) < LEAST_TRANSLATED or len(prose) < LEAST_PROSE:
+        prose = " ".join(member.before_quote for member in members if member.kind == SENTENCE)
+        if len(members) < MIN_TRANSLATED or len(prose) < MIN_PROSE:
             continue
         if (depth := len(root)) not in languages:
             languages[depth] = _languages_of(now, depth)
@@ -1542,7 +1545,7 @@ def _without_translations(found: Sequence[PageChange], diff: PageDiff) -> list[P
             heading = lead.headings[len(root) - 1]
             told = lead.sentence.removeprefix(f"{heading}, ").removeprefix(f"{heading}: ")
             dropped |= {id(one) for one in members[1:]}
-            lead_now = replace(lead, sentence=shorten(f"{heading}: {told}", LONGEST), weight=0.8)
+            lead_now = replace(lead, sentence=shorten(f"{heading}: {told}", MAX_LENGTH), weight=0.8)
             first[id(lead)] = _with_more(lead_now, len(members) - 1)
     return [first.get(id(one), one) for one in found if id(one) not in dropped]
 
@@ -1557,11 +1560,11 @@ def _languages_of(entries: Sequence[Entry], depth: int) -> set[str]:
         if entry.kind in (SENTENCE, PARAGRAPH):
             sections[entry.path[:depth]].append(entry.text)
     texts = [" ".join(section) for section in sections.values()]
-    whole, third = " ".join(texts), MOST_PROSE // 3
+    whole, third = " ".join(texts), MAX_PROSE // 3
     middle = max(third, (len(whole) - third) // 2)
     last = max(middle + third, len(whole) - third)
     sample = whole[:third] + whole[middle : middle + third] + whole[last:]
-    return {language_of(text) for text in (sample, *texts) if len(text) >= LEAST_PROSE}
+    return {language_of(text) for text in (sample, *texts) if len(text) >= MIN_PROSE}
 
 
 def _tables_that_stayed(
@@ -1575,7 +1578,7 @@ def _tables_that_stayed(
     stayed = {old.path for old, _new in pairs if old.kind == ROW}
     lost = [(row, row) for row in removed if row.kind == ROW and row.path in stayed]
     for old, new in (*pairs, *lost):
-        if old.kind == new.kind == ROW and len(tables[old.key]) < MOST_HOLDING:
+        if old.kind == new.kind == ROW and len(tables[old.key]) < MAX_HOLDING:
             tables[old.key] += [(old.path, old), (old.path, new)]
     return tables
 
@@ -1672,17 +1675,17 @@ def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageCh
     text = space.join(one.text for one in lead)
     below = entries[len(lead) :]
     if text.endswith(":"):  # it only introduces what is below it
-        text = f"{text} {'; '.join(entry.text for entry in below[:MOST_IN_SECTION])}"
+        text = f"{text} {'; '.join(entry.text for entry in below[:MAX_IN_SECTION])}"
     elif first.kind == ITEM:
         listed = [text, *(entry.text for entry in below if entry.kind == ITEM)]
         text = "; ".join([*(one.rstrip(".;") for one in listed[:-1]), listed[-1]])
-    text = shorten(text.rstrip(": "), LONGEST)
+    text = shorten(text.rstrip(": "), MAX_LENGTH)
     release = _release(first, above=1) if len(path) == len(first.headings) else ""
     named = f"{release}, {heading}" if release else heading
     sentence = heading if match_key(text) in match_key(heading) else f"{named}: {text}"
     weight = 0.8 * (0.5 if _is_aside(heading, entries) else 1.0)
     return replace(
-        made, sentence=shorten(sentence, LONGEST), quote=space.join(one.quote for one in lead),
+        made, sentence=shorten(sentence, MAX_LENGTH), quote=space.join(one.quote for one in lead),
         weight=weight, path=path,
         headings=first.headings[: len(path)], kind=ROW,
     )  # fmt: skip
@@ -1694,7 +1697,7 @@ def _begun_paragraph(entries: Sequence[Entry]) -> list[Entry]:
     for entry in entries[1:]:
         is_next = entry.kind == SENTENCE and entry.part == lead[-1].part + 1
         length = sum(len(one.text) for one in (*lead, entry))
-        if not is_next or entry.order != lead[0].order or length > LONGEST_LEAD:
+        if not is_next or entry.order != lead[0].order or length > MAX_LEAD_LENGTH:
             break
         lead.append(entry)
     return lead
@@ -1713,7 +1716,7 @@ def _with_less_past(found: Sequence[PageChange], known: _KnownHeadings) -> list[
         is_late = one.status == NEW and version and version < known.latest
         if is_late and (known.is_latest_of_branch(version) or _is_late_part(one, known)):
             late[version].append(one)
-    is_history = len(late) > MOST_LATE_VERSIONS
+    is_history = len(late) > MAX_LATE_VERSIONS
     kept = set() if is_history else {id(one) for some in late.values() for one in some}
     return [one if id(one) in kept else _past(one, known.latest) for one in found]
 
@@ -1744,7 +1747,7 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
     for members in paragraphs.values():
         run: list[PageChange] = []
         for member in sorted(members, key=lambda one: one.part):
-            is_long = sum(len(one.sentence) for one in (*run, member)) > LONGEST
+            is_long = sum(len(one.sentence) for one in (*run, member)) > MAX_LENGTH
             if run and is_long and member.status != GONE:
                 kept.append(_as_one(run))
                 run = []
@@ -1768,7 +1771,7 @@ def _joined_sections(
         is_text = change.kind in (SENTENCE, ITEM) and change.path not in remain
         is_part = bool(change.path) and change.status == GONE and is_text
         run = runs.get((change.path, change.kind), []) if is_part else []
-        if run and sum(len(one.sentence) for one in (*run, change)) <= LONGEST:
+        if run and sum(len(one.sentence) for one in (*run, change)) <= MAX_LENGTH:
             run.append(change)
         else:
             joined.append([change])
@@ -1824,16 +1827,16 @@ def _as_one(members: Sequence[PageChange]) -> PageChange:
         return first
     row = [one for n, one in enumerate(members) if one.part == first.part + n]
     space = "" if is_wide_text(first.quote) else " "
-    said = space.join(one.sentence for one in members)
+    said = space.join(member.sentence for member in members)
     return replace(
         first,
         # The beginning of a removed paragraph tells what it was about.
-        sentence=shorten(said, LONGEST) if first.status == GONE else said,
+        sentence=shorten(said, MAX_LENGTH) if first.status == GONE else said,
         quote=space.join(one.quote for one in row),
-        before=space.join(one.before for one in members),
+        before=space.join(member.before for member in members),
         before_quote=space.join(one.before_quote for one in row),
-        weight=max(one.weight for one in members),
-        is_typed=any(one.is_typed for one in members),
+        weight=max(member.weight for member in members),
+        is_typed=any(member.is_typed for member in members),
         members=tuple(members),
     )
 
@@ -1847,8 +1850,8 @@ def _joined_rows(changes: Sequence[PageChange]) -> list[PageChange]:
     dropped: set[int] = set()
     joined: dict[int, PageChange] = {}
     for members in alike.values():
-        for start in range(0, len(members), MOST_JOINED):
-            some = members[start : start + MOST_JOINED]
+        for start in range(0, len(members), MAX_JOINED):
+            some = members[start : start + MAX_JOINED]
             if len(some) > 1:
                 dropped |= {id(one) for one in some[1:]}
                 joined[id(some[0])] = _as_one_row(some)
@@ -1867,7 +1870,7 @@ def _as_one_row(members: Sequence[PageChange]) -> PageChange:
         before=subjects + first.before.removeprefix(first.subject)
         if first.before.startswith(first.subject)
         else first.before,
-        told=f"{subjects}: {first.frame}", weight=max(one.weight for one in members),
+        told=f"{subjects}: {first.frame}", weight=max(member.weight for member in members),
         members=tuple(members),
     )  # fmt: skip
 
@@ -1876,13 +1879,13 @@ def _capped(changes: Sequence[PageChange]) -> list[PageChange]:
     """Keep the heaviest sentences and items of each heading. A rewritten section is one story."""
     groups: defaultdict[tuple[str, tuple[str, ...]], list[PageChange]] = defaultdict(list)
     for change in changes:
-        if change.kind in MOST_OF_HEADING and not change.is_typed:
+        if change.kind in MAX_PER_HEADING and not change.is_typed:
             groups[change.kind, change.path].append(change)
     dropped = {
         id(change)
         for (kind, path), members in groups.items()
         for change in sorted(members, key=lambda one: (-one.weight, one.order))[
-            MOST_OF_HEADING[kind] * (1 if path else MORE_WITHOUT_HEADING) :
+            MAX_PER_HEADING[kind] * (1 if path else MORE_WITHOUT_HEADING) :
         ]
     }
     return [change for change in changes if id(change) not in dropped]
@@ -1909,14 +1912,14 @@ def _first_word(text: str) -> str:
 
 
 def _framed(changes: list[PageChange]) -> list[PageChange]:
-    """Merge rows that changed alike, beyond MOST_OF_FRAME, into the last one."""
+    """Merge rows that changed alike, beyond MAX_OF_FRAME, into the last one."""
     frames: defaultdict[tuple[str, str], list[PageChange]] = defaultdict(list)
     for change in changes:
         frames[change.status, values.frame_of(change.sentence)].append(change)
     kept: list[PageChange] = []
     for members in frames.values():
-        kept += members[:MOST_OF_FRAME]
-        rest = members[MOST_OF_FRAME:]
+        kept += members[:MAX_OF_FRAME]
+        rest = members[MAX_OF_FRAME:]
         if rest:
             kept[-1] = _with_more(kept[-1], len(rest))
     return kept

@@ -18,7 +18,7 @@ from functools import cached_property
 
 from beacon_site.text.cleaning import normal_form, one_line, width
 
-LEAST_QUOTE = 12  # shorter quotes prove nothing
+MIN_QUOTE = 12  # shorter quotes prove nothing
 CONTEXT = 160  # characters shown before and after a quote
 
 _ONE_KIND = str.maketrans("“”„«»‘’‚‛′″‐‑‒–—―−", '"""""\'\'\'\'' + "'\"" + "-------")
@@ -74,7 +74,7 @@ class NormalizedText:
         Words and numbers must be whole: “costs 1” isn't found in “costs 1.5” or “costs 12”.
         """
         wanted = fold(quote)
-        if len(one_line(quote)) < LEAST_QUOTE and width(wanted) < LEAST_QUOTE:
+        if len(one_line(quote)) < MIN_QUOTE and width(wanted) < MIN_QUOTE:
             return None
         return self.find_folded(wanted)
 

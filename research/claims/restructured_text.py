@@ -53,17 +53,17 @@ def read_table(lines: Sequence[str], place: int) -> tuple[list[str], list[Row], 
 
     The end is 0 if no such table begins there.
     """
-    found = _DIRECTIVE.match(lines[place])
-    if found is None or found[2] not in ("list-table", "csv-table"):
+    match = _DIRECTIVE.match(lines[place])
+    if match is None or match[2] not in ("list-table", "csv-table"):
         return [], [], 0
-    end = _end_of_block(lines, place, len(found[1]))
+    end = _end_of_block(lines, place, len(match[1]))
     options: dict[str, str] = {}
     place += 1
     while place < end and (option := _OPTION.match(lines[place])):
         options[option[1]] = option[2]
         place += 1
     body = lines[place:end]
-    rows = _listed_rows(body) if found[2] == "list-table" else csv_rows(body)
+    rows = _listed_rows(body) if match[2] == "list-table" else csv_rows(body)
     if named := options.get("header"):
         return [cell for cells, _raw in csv_rows([named]) for cell in cells], rows, end
     return (rows[0][0], rows[1:], end) if rows else ([], [], end)

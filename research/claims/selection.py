@@ -50,12 +50,12 @@ def sentence_vectors(
     texts: Sequence[Sequence[str]], rarity: Mapping[str, float]
 ) -> list[dict[str, float]]:
     """Return each text as term weights (tf times idf), normalized to length one."""
-    found = []
+    results = []
     for text in texts:
         weights = {term: count * rarity.get(term, 0.0) for term, count in Counter(text).items()}
         norm = math.sqrt(sum(weight * weight for weight in weights.values())) or 1.0
-        found.append({term: weight / norm for term, weight in weights.items() if weight})
-    return found
+        results.append({term: weight / norm for term, weight in weights.items() if weight})
+    return results
 
 
 def cosine(left: Mapping[str, float], right: Mapping[str, float]) -> float:
@@ -107,40 +107,40 @@ __all__ = ["Embed", "Finding", "PageText", "find"]
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 SAME = 85  # token_set_ratio from which two sentences say the same
-MOST_OF_PAGE = 3_000  # statements of a page that are scored
+MAX_OF_PAGE = 3_000  # statements of a page that are scored
 COMPARED = 150  # the best ones, which are compared with each other
 MEANING = 0.8
 EMBEDDED = 40  # the best of those, which get vectors: a few milliseconds each
 # In words. A new page of a law or of rules has long sentences.
-SHORTEST, LONGEST, LONGEST_NEWS = 5, 60, 80
+MIN_WORDS, MAX_WORDS, MAX_NEWS_WORDS = 5, 60, 80
 SHORT, SHORT_WEIGHT = 14, 0.008  # what each word that a sentence lacks costs
 # What a sentence gains with its length up to this many words: it often says when and why, too.
 ENOUGH_WORDS, LENGTH_WEIGHT = 30, 0.3
 # With fewer words, a sentence often says little. With more but no full stop, it's the rest of a list.
-FEW_WORDS, MOST_OF_FRAGMENT = 9, 30
-LONGEST_PAIR = 50  # words of a sentence and the one before it, which it needs
+FEW_WORDS, MAX_OF_FRAGMENT = 9, 30
+MAX_PAIR_WORDS = 50  # words of a sentence and the one before it, which it needs
 FIRST_LEAD = 0.3  # of a page's first statement below its title, if it has a word of the topic
 LEAD = 600  # characters at the top of a page that show its subject
 FOCUS_WEIGHT = 0.4
 # The share of the best score that a statement needs, and the first statement of a page that is owed one.
-LEAST_OF_BEST, LEAST_OF_PAGE = 0.75, 0.6
+MIN_OF_BEST, MIN_OF_PAGE = 0.75, 0.6
 # share of the findings: this many of the best pages contribute at least one statement each
-LEAST_PAGES = 0.5
-MOST_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
+MIN_PAGES = 0.5
+MAX_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
 # Share of the topic's words, in a statement or near it, below which it may be off the topic, and what
 # that costs. Fitted on the practice half of `benchmarks.real.rating`.
 ON_TOPIC, OFF_TOPIC = 0.6, 1.5
 # What a statement gains if it has the topic's rare words, and the share of them that it or what is
 # around it must have after the first few. So a report on pages that hardly mention the topic is short.
-RARE, LEAST_CLOSE, ALWAYS = 0.5, 0.65, 2
-LEAST_OWN = 0.25  # the share of them that the statement itself must have
+RARE, MIN_CLOSE, ALWAYS = 0.5, 0.65, 2
+MIN_OWN = 0.25  # the share of them that the statement itself must have
 # With this many statements on the topic for each one wanted, others are left out. A statement is on the
 # topic if its page is news or this relevant, or if it or what is around it has this share of the
 # topic's words.
-ENOUGH_NEAR, RELEVANT, LEAST_NEAR = 3, 0.65, 0.5
+ENOUGH_NEAR, RELEVANT, MIN_NEAR = 3, 0.65, 0.5
 # A page is as close to the topic as another if it has this share of its closeness. That many known
 # pages of a folder are compared, by their first characters.
-AS_CLOSE, AS_CLOSE_ON_SITE, MOST_BESIDE, CLOSELY = 0.4, 0.7, 20, 20_000
+AS_CLOSE, AS_CLOSE_ON_SITE, MAX_NEARBY, CLOSELY = 0.4, 0.7, 20, 20_000
 PASSING = 0.25  # below this relevance, a page mentions the topic only in passing
 # Sites that have pages about everything in one folder.
 _ABOUT_EVERYTHING = ("wikipedia.org", "wikimedia.org", "arxiv.org", "doi.org", "ycombinator.com")
@@ -343,7 +343,7 @@ def _page(reading: PageText, place: int) -> _Page:
     language = language_of(one_line(reading.body[:4_000]))
     body = blocks.without_front_matter(reading.body)
     (entries,) = blocks.parse_versions([body], language, reading.domain)
-    return _Page(reading, language, entries[:MOST_OF_PAGE], place)
+    return _Page(reading, language, entries[:MAX_OF_PAGE], place)
 
 
 # --- pages ---
@@ -399,7 +399,7 @@ def _mark_news(pages: Sequence[_Page], known_pages: Sequence[PageText]) -> None:
             if shared >= least_shared or (own and own == folders):
                 beside[shared].append(one)
         if beside:
-            near = beside[max(beside)][:MOST_BESIDE]
+            near = beside[max(beside)][:MAX_NEARBY]
             share = AS_CLOSE if max(beside) > 1 or len(own) == 1 else AS_CLOSE_ON_SITE
             least = share * min(_closeness(one, page.query) for one in near)
             page.is_news = _closeness(page.reading, page.query) >= least
@@ -445,7 +445,7 @@ def _is_in(term: str, text: str) -> bool:
 def _candidates(page: _Page) -> list[_Candidate]:
     around: defaultdict[int, set[str]] = defaultdict(set)
     headed: set[tuple[str, ...]] = set()
-    found: list[_Candidate] = []
+    results: list[_Candidate] = []
     for entry in page.entries if page.is_news else _with_neighbours(page):
         words = terms(entry.text, page.language)
         is_later = bool(around[entry.group]) and entry.kind == SENTENCE
@@ -464,14 +464,14 @@ def _candidates(page: _Page) -> list[_Candidate]:
             candidate.lead = 1.0 if len(headed) == 1 else 0.6
             candidate.text = _headed(heading, candidate)
             candidate.terms = [*words, *terms(heading, page.language)]
-        elif page.is_news and not found and _is_whole(candidate):
+        elif page.is_news and not results and _is_whole(candidate):
             candidate.lead = 1.0
             if not {*words} & page.query.keys():  # it doesn't name the topic
                 candidate.text = _headed(page.reading.title, candidate)
-        elif not path and not found and _is_whole(candidate) and {*words} & page.query.keys():
+        elif not path and not results and _is_whole(candidate) and {*words} & page.query.keys():
             candidate.lead = FIRST_LEAD
-        found.append(candidate)
-    return found
+        results.append(candidate)
+    return results
 
 
 def _with_neighbours(page: _Page) -> list[Entry]:
@@ -479,21 +479,21 @@ def _with_neighbours(page: _Page) -> list[Entry]:
 
     An item of a list that is a whole sentence is a sentence, too.
     """
-    found: list[Entry] = []
+    results: list[Entry] = []
     before: Entry | None = None
     for entry in page.entries:
         if before and before.group == entry.group and (whole := _joined(before, entry, page)):
             # A long first sentence can also be understood without the second one.
             if before.words < SHORT:
-                found.pop()
-            found.append(whole)
+                results.pop()
+            results.append(whole)
         elif _is_sentence(entry):
             said = (("", entry.text),)
-            found.append(replace(entry, kind=SENTENCE, subject="", fields=said))
+            results.append(replace(entry, kind=SENTENCE, subject="", fields=said))
         else:
-            found.append(entry)
+            results.append(entry)
         before = entry
-    return found
+    return results
 
 
 def _is_sentence(entry: Entry) -> bool:
@@ -507,7 +507,7 @@ def _joined(before: Entry, entry: Entry, page: _Page) -> Entry | None:
     """Return a sentence and the next one as one statement if only the next one needs the other."""
     if before.kind != SENTENCE or entry.kind != SENTENCE:
         return None
-    if before.words + entry.words > LONGEST_PAIR:
+    if before.words + entry.words > MAX_PAIR_WORDS:
         return None
     if not needs_previous(entry.text, page.language) or needs_previous(before.text, page.language):
         return None
@@ -554,7 +554,7 @@ def _headed(heading: str, candidate: _Candidate) -> str:
     if candidate.entry.kind != SENTENCE or (shared >= len(wanted) and not text[:1].islower()):
         return candidate.text
     mark = "" if heading.endswith(("?", "？", "!", "！")) else ":"
-    return shorten(f"{heading.rstrip(':.')}{mark} {text}", page_news.LONGEST)
+    return shorten(f"{heading.rstrip(':.')}{mark} {text}", page_news.MAX_LENGTH)
 
 
 def _is_whole(candidate: _Candidate) -> bool:
@@ -566,7 +566,9 @@ def _mark_templates(candidates: Sequence[_Candidate], pages: int) -> None:
     """Mark sentences that several pages have, with the same values or not at the top of the page."""
     holding: defaultdict[str, set[int]] = defaultdict(set)
     frames = {
-        id(one): values.frame_of(one.entry.text) for one in candidates if one.entry.kind == SENTENCE
+        id(candidate): values.frame_of(candidate.entry.text)
+        for candidate in candidates
+        if candidate.entry.kind == SENTENCE
     }
     for one in candidates:
         if id(one) in frames:
@@ -580,10 +582,10 @@ def _mark_templates(candidates: Sequence[_Candidate], pages: int) -> None:
 
 def _is_statement(entry: Entry, text: str, page: _Page) -> bool:
     count = word_count(text)
-    longest = LONGEST_NEWS if page.is_news else LONGEST
+    longest = MAX_NEWS_WORDS if page.is_news else MAX_WORDS
     is_plain_item = entry.kind == ITEM and not entry.fields
     if entry.kind == SENTENCE or (is_plain_item and page.is_news):
-        return SHORTEST <= count <= longest and not text.endswith(("?", "？", ":", "："))
+        return MIN_WORDS <= count <= longest and not text.endswith(("?", "？", ":", "："))
     if entry.kind == PAIR and len(entry.headings) <= (not page.is_news) and entry.order < 12:
         return False  # the head of a page: its author, date, layout
     if not entry.fields or _OPEN.search(text):
@@ -599,7 +601,7 @@ def _is_noise(candidate: _Candidate) -> bool:
         return True
     if _RAW.search(candidate.text) or _RAW.match(candidate.entry.text):
         return True
-    is_long = candidate.entry.words >= MOST_OF_FRAGMENT
+    is_long = candidate.entry.words >= MAX_OF_FRAGMENT
     if not candidate.page.is_news and is_long and not _is_whole(candidate):
         return True
     # A new page of rules, terms or instructions says its news to the reader.
@@ -636,7 +638,7 @@ def _score(candidate: _Candidate) -> float:
     if count:
         candidate.closeness, candidate.own = close / count, named / count
     is_about = page.is_news or page.relevance >= RELEVANT
-    candidate.is_near = is_about or near >= LEAST_NEAR * whole
+    candidate.is_near = is_about or near >= MIN_NEAR * whole
     lead = 1 / (1 + entry.order / 4)
     lead *= 0.12 if page.is_news else 0.06
     score = 0.4 * page.relevance + 0.3 * local + lead + _bonus(candidate)
@@ -746,7 +748,7 @@ def _select(
     top = max((one.score for one in candidates), default=0.0)
     per_page: Counter[int] = Counter()
     per_group: Counter[tuple[int, int]] = Counter()
-    owed = _owed(candidates, max(5, round(LEAST_PAGES * limit)))
+    owed = _owed(candidates, max(5, round(MIN_PAGES * limit)))
     sizes = Counter(one.page.place for one in candidates)
     prose = Counter(one.page.place for one in candidates if one.entry.kind == SENTENCE)
     told: Counter[int] = Counter()  # sentences taken from each page
@@ -772,10 +774,10 @@ def _select(
         if per_page[page.place] >= most:
             continue
         if not page.is_news:
-            most_prose = max(2, round(MOST_OF_PROSE * prose[page.place]))
-            is_far = candidate.closeness < LEAST_CLOSE or candidate.own < LEAST_OWN
+            most_prose = max(2, round(MAX_OF_PROSE * prose[page.place]))
+            is_far = candidate.closeness < MIN_CLOSE or candidate.own < MIN_OWN
             is_far = is_far and len(taken) >= ALWAYS
-            least = LEAST_OF_PAGE if is_owed else LEAST_OF_BEST
+            least = MIN_OF_PAGE if is_owed else MIN_OF_BEST
             is_weak = bool(taken) and candidate.score < least * top
             if is_far or is_weak or (is_sentence and told[page.place] >= most_prose):
                 continue
@@ -798,7 +800,7 @@ def _select(
 
 def _owed(candidates: Sequence[_Candidate], most: int) -> set[int]:
     """Return the places of the best pages, each of which contributes at least one statement."""
-    pages = {one.page.place: one.page.relevance for one in candidates}
+    pages = {candidate.page.place: candidate.page.relevance for candidate in candidates}
     best = sorted(pages, key=lambda place: (-pages[place], place))[:most]
     top = max(pages.values(), default=0.0)
     return {place for place in best if pages[place] >= 0.6 * top}
@@ -872,13 +874,13 @@ def collapse(findings: Sequence[Finding]) -> list[Finding]:
     kept = {}
     for members in groups.values():
         latest = max(members, key=_version)
-        others = sorted((one for one in members if one is not latest), key=_version)
+        others = sorted((member for member in members if member is not latest), key=_version)
         steps = list(dict.fromkeys(map(_version_text, others)))
         steps = [step for step in steps if step != _version_text(latest)]
         if len(members) > 1 and steps:
             kept[latest.key] = replace(latest, sentence=f"{latest.sentence} ({', '.join(steps)})")
         else:
-            kept |= {one.key: one for one in members}
+            kept |= {member.key: member for member in members}
     return [kept[one.key] for one in findings if one.key in kept]
 
 

@@ -19,11 +19,11 @@ from typing import Any
 from beacon_site.text import values
 from beacon_site.text.cleaning import one_line
 
-MOST_DOTS = 100  # in a line of TOML, whose reader keeps each part of a key with dots
-LONGEST_TOML = 200_000  # characters
+MAX_DOTS = 100  # in a line of TOML, whose reader keeps each part of a key with dots
+MAX_TOML_LENGTH = 200_000  # characters
 DEEPEST = 16  # levels of a file; deeper ones are left out
-MOST_NESTED = 40  # nested values that belong to a record; a larger part becomes separate records
-MOST_SHORT = 3  # values of a nested record that means nothing without its parent
+MAX_NESTED = 40  # nested values that belong to a record; a larger part becomes separate records
+MAX_SHORT = 3  # values of a nested record that means nothing without its parent
 NAMED_BY = 8  # fields that can form the name of a record
 
 NAMES = (
@@ -87,9 +87,9 @@ def read_json(text: str) -> Node | None:
 
 def read_toml(text: str) -> Node | None:
     """Return the content of a TOML text, or None if it isn't TOML."""
-    if len(text) > LONGEST_TOML or _TABLE_NAME.search(text) is None:
+    if len(text) > MAX_TOML_LENGTH or _TABLE_NAME.search(text) is None:
         return None
-    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+    if any(line.count(".") > MAX_DOTS for line in text.split("\n")):
         return None
     try:
         return _node(tomllib.loads(text))
@@ -101,7 +101,7 @@ def read_calendar(text: str) -> Node | None:
     """Return the events of an iCalendar text, or None if it isn't one."""
     if not text.lstrip("\ufeff \n").startswith("BEGIN:VCALENDAR"):
         return None
-    found: list[Node] = []
+    results: list[Node] = []
     event: dict[str, Node] | None = None
     inside = 0  # parts of an event that are open, such as its alarm
     for line in re.sub(r"\n[ \t]", "", text).split("\n"):
@@ -110,7 +110,7 @@ def read_calendar(text: str) -> Node | None:
         is_event = value.strip().upper() in ("VEVENT", "VTODO")
         if name in ("BEGIN", "END") and is_event:
             if event:
-                found.append(Node(event))
+                results.append(Node(event))
             event, inside = {} if name == "BEGIN" else None, 0
         elif name == "BEGIN":
             inside += 1
@@ -121,7 +121,7 @@ def read_calendar(text: str) -> Node | None:
             value = re.sub(r"(:\d\d)Z$", r"\1 UTC", value)
             value = value.replace("\\n", " ").replace("\\", "")
             event[_OF_EVENT[name]] = Node(one_line(value))
-    return Node(found)
+    return Node(results)
 
 
 def _node(data: object, depth: int = 0) -> Node:
@@ -174,7 +174,7 @@ class _Lines:
         return Node("")
 
     def _items(self, indent: int, depth: int) -> list[Node]:
-        found: list[Node] = []
+        results: list[Node] = []
         while self.place < len(self.kept):
             here, number, text = self.kept[self.place]
             if here != indent or not (text.startswith("- ") or text == "-"):
@@ -186,15 +186,15 @@ class _Lines:
             if not rest:
                 self.place += 1
                 is_nested = self.place < len(self.kept) and self.kept[self.place][0] > indent
-                found.append(self.block(depth + 1) if is_nested else Node("", number, number))
+                results.append(self.block(depth + 1) if is_nested else Node("", number, number))
             elif _KEY.match(rest) or rest.startswith("- "):
                 # The keys of a mapping begin after the dash.
                 self.kept[self.place] = (indent + len(text) - len(rest), number, rest)
-                found.append(self.block(depth + 1))
+                results.append(self.block(depth + 1))
             else:
                 self.place += 1
-                found.append(self._scalar(rest, indent, number))
-        return found
+                results.append(self._scalar(rest, indent, number))
+        return results
 
     def _pairs(self, indent: int, depth: int) -> dict[str, Node]:
         found: dict[str, Node] = {}
@@ -331,7 +331,7 @@ def _member(
         if key in naming or _is_display(key, each):
             continue
         nested = _nested(each, key)
-        if nested is None or len(nested) > MOST_NESTED:
+        if nested is None or len(nested) > MAX_NESTED:
             large.append((key, each))
         else:
             fields += nested
@@ -365,13 +365,13 @@ def _nested(node: Node, name: str, depth: int = 0) -> list[tuple[str, str]] | No
             for key, each in node.value.items()
             if not _is_display(key, each)
         ]
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
     for inner, each in parts:
         nested = _nested(each, inner, depth + 1)
         if nested is None:
             return None
-        found += nested
-    return found
+        results += nested
+    return results
 
 
 def _is_display(key: str, node: Node) -> bool:
@@ -386,7 +386,7 @@ def _is_short(node: Node) -> bool:
     """Whether a nested record has only a few values, such as a goal with its minute."""
     if not isinstance(node.value, dict):
         return isinstance(node.value, str)
-    return 0 < len(node.value) <= MOST_SHORT and all(
+    return 0 < len(node.value) <= MAX_SHORT and all(
         isinstance(each.value, str) and len(each.value) <= 60 for each in node.value.values()
     )
 

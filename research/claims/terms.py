@@ -54,14 +54,14 @@ def stem(word: str, language: str = "en") -> str:
 def terms(text: str, language: str = "en") -> list[str]:
     """Return the terms of a text in order: stems without stop words, numbers, wide pairs."""
     folded = text.casefold() if text.isascii() else normal_form(text).casefold()
-    found: list[str] = []
+    results: list[str] = []
     for word in _WORD.findall(folded):
         if word.isascii() or not _WIDE.search(word):
             if word not in STOP_WORDS:
-                found.append(stem(word.removesuffix("'s"), language))
+                results.append(stem(word.removesuffix("'s"), language))
         else:
-            found += _wide_terms(word)
-    return found
+            results += _wide_terms(word)
+    return results
 
 
 def _wide_terms(word: str) -> Iterable[str]:

@@ -124,7 +124,7 @@ def close_connection() -> None:
 
 logger = structlog.get_logger(__name__)
 
-LONGEST_DOUBLE = 4_000  # longer answers aren't sent as data in addition to text
+MAX_DOUBLE_LENGTH = 4_000  # longer answers aren't sent as data in addition to text
 _OPEN_WORLD = frozenset({"research_topic"})  # tools that reach the web
 
 
@@ -208,7 +208,7 @@ def answered(result: ToolResult) -> types.CallToolResult:
     the text, and is sent only if the text is short.
     """
     data = None
-    if len(result.text) <= LONGEST_DOUBLE:
+    if len(result.text) <= MAX_DOUBLE_LENGTH:
         plain = json.loads(json.dumps(result.data, cls=DjangoJSONEncoder))
         data = {"text": result.text, **_without_bare(plain)}
     return types.CallToolResult(
@@ -237,7 +237,7 @@ def _without_bare(value: Any) -> Any:
 
 MARKDOWN = "text/markdown"
 FILES, REPORTS = "beacon://files/", "beacon://reports/"
-MOST_REPORTS = 50  # per page
+MAX_REPORTS = 50  # per page
 _REPORT = re.compile(r"([^/?#]{1,300})(?:/([1-9]\d{0,8}))?")
 
 
@@ -255,18 +255,18 @@ def page_of(caller: Caller, cursor: str | None) -> types.ListResourcesResult:
         raise NoSuchResource(words)
     with caller.entered() as (context, scopes):
         _check_may_read(scopes)
-        reports = Report.objects.of(context.owner).with_number().live()
+        reports = Report.objects.for_user(context.owner).with_number().live()
         reports = reports.filter(run__topic__trashed_at=None).for_agents()
         if context.only_topics:
             reports = reports.filter(run__topic__in=context.only_topics)
         reports = reports.select_related("run__topic")
         number = int(cursor or 0)
-        rows = list(reports[number : number + MOST_REPORTS + 1])
-        context.shown(*rows[:MOST_REPORTS])  # the list contains their titles and summaries
-        found = [_report(row) for row in rows[:MOST_REPORTS]]
+        rows = list(reports[number : number + MAX_REPORTS + 1])
+        context.shown(*rows[:MAX_REPORTS])  # the list contains their titles and summaries
+        found = [_report(row) for row in rows[:MAX_REPORTS]]
         if not number and not context.only_topics:
             found = [*_files(context), *found]
-    goes_on = str(number + MOST_REPORTS) if len(rows) > MOST_REPORTS else None
+    goes_on = str(number + MAX_REPORTS) if len(rows) > MAX_REPORTS else None
     return types.ListResourcesResult(resources=found, next_cursor=goes_on)
 
 
@@ -287,10 +287,10 @@ def _files(context: ToolContext) -> list[types.Resource]:
 
 def _report(report: Report) -> types.Resource:
     topic = report.run.topic
-    told = {"topic": shorten(topic.title, 80), "number": report.run.number}
+    params = {"topic": shorten(topic.title, 80), "number": report.run.number}
     return types.Resource(
         uri=f"{REPORTS}{quote(topic.slug)}/{report.run.number}",
-        name=_("%(topic)s, Run #%(number)s") % told,
+        name=_("%(topic)s, Run #%(number)s") % params,
         title=shorten(report.title, 200),
         description=shorten(without_citations(report.summary), 300) or None,
         mime_type=MARKDOWN,
@@ -363,7 +363,9 @@ def _report_text(context: ToolContext, rest: str) -> str:
     matched, slug = _REPORT.fullmatch(rest), unquote(rest.partition("/")[0])
     if matched is None or clean(slug)[0] != slug:
         raise NoSuchResource(_not_there(REPORTS + rest))
-    reports = Report.objects.of(context.owner).with_number().live().select_related("run__topic")
+    reports = (
+        Report.objects.for_user(context.owner).with_number().live().select_related("run__topic")
+    )
     reports = reports.filter(run__topic__slug=slug, run__topic__trashed_at=None)
     if context.only_topics:
         reports = reports.filter(run__topic__in=context.only_topics)
@@ -381,8 +383,8 @@ def _marked(text: str, trust: str) -> str:
 
 
 def _not_there(uri: str) -> str:
-    told = {"uri": shorten(uri, 200)}
-    return _("Nothing found at %(uri)s. Call resources/list to see what’s available.") % told
+    params = {"uri": shorten(uri, 200)}
+    return _("Nothing found at %(uri)s. Call resources/list to see what’s available.") % params
 
 
 # --- the server ---
@@ -486,8 +488,8 @@ async def serve_stdio(caller: Caller) -> None:
 
 # --- over HTTP ---
 
-MOST_BYTES = 12 * 1024 * 1024  # of one message, the same as for a form
-MOST_CONNECTIONS = 200
+MAX_BYTES = 12 * 1024 * 1024  # of one message, the same as for a form
+MAX_CONNECTIONS = 200
 TOO_LARGE = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 FOUND = "beacon.token"  # where AccessMiddleware stores the text of a request's token
 METADATA_PATH = "/.well-known/oauth-protected-resource"
@@ -531,7 +533,7 @@ def _in_our_words(scope: Scope, receive: Receive, send: Send) -> Send:
         nonlocal is_told
         if message["type"] == "http.response.start" and message["status"] == TOO_LARGE:
             is_told = True
-            most = {"most": MOST_BYTES // (1024 * 1024)}
+            most = {"most": MAX_BYTES // (1024 * 1024)}
             text = _(
                 "This message is larger than the limit of %(most)d MiB. Send smaller messages."
             )
@@ -653,7 +655,7 @@ def application() -> ASGIApp:
         streamable_http_path=MCP_PATH,
         json_response=True,
         stateless_http=True,
-        max_request_body_size=MOST_BYTES,
+        max_request_body_size=MAX_BYTES,
         # `foreign` checks the host and origin. The library's own check knows only this machine's
         # names, and refuses the host name that a proxy passes on.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
@@ -691,7 +693,7 @@ def made(kind: type[uvicorn.Server] = uvicorn.Server) -> uvicorn.Server:
         "access_log": False,
         "server_header": False,
         "proxy_headers": False,
-        "limit_concurrency": MOST_CONNECTIONS,
+        "limit_concurrency": MAX_CONNECTIONS,
         "timeout_graceful_shutdown": 10,
     }
     return kind(uvicorn.Config(application(), **options))

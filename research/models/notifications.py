@@ -30,7 +30,7 @@ from memory.models.actors import SYSTEM
 from memory.models.history import OwnedJobQuerySet, OwnedQuerySet
 from memory.models.llm import seal, unseal
 
-LONGEST_NAME = 150
+MAX_NAME_LENGTH = 150
 
 
 class Reports(models.TextChoices):
@@ -65,7 +65,7 @@ class Channel(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     kind = models.CharField(max_length=8, choices=Kind)
-    name = models.CharField(max_length=LONGEST_NAME)
+    name = models.CharField(max_length=MAX_NAME_LENGTH)
     address = models.CharField(max_length=500, blank=True)
     secret = models.TextField(blank=True, editable=False)
     reports = models.CharField(max_length=8, choices=Reports, default=Reports.EACH)
@@ -156,9 +156,9 @@ class DeliveryQuerySet(OwnedJobQuerySet):
         return self._make(told, Delivery.Kind.FAILURE, **_of_run(topic, run))
 
     def create_for_digest(self, owner: User, digest: models.Model) -> int:
-        told = Channel.objects.of(owner).working().filter(digest=True)
+        rows = Channel.objects.for_user(owner).working().filter(digest=True)
         return self._make(
-            told, Delivery.Kind.DIGEST, f"digest:{digest.pk}", digest=digest, subject=str(digest)
+            rows, Delivery.Kind.DIGEST, f"digest:{digest.pk}", digest=digest, subject=str(digest)
         )
 
     def create_for_comment(self, comment: Any) -> int:
@@ -211,7 +211,7 @@ class Delivery(LeasedJob):
     # Longer than any attempt to send. Apprise takes longest: 75 s with the start of its process.
     LEASE = timedelta(seconds=150)
     RETRY_SECONDS = (60, 300, 1800, 7200, 18_000, 57_600)  # gives up after about a day
-    LONGEST_RETRY = 86_400.0
+    MAX_RETRY = 86_400.0
     RELATED = ("channel", "owner", "run__topic", "run__report", "digest")
     TASK, QUEUE = "research.tasks.deliver", "reflect"
 

@@ -201,10 +201,10 @@ def link_of(address: str) -> Link:
     """
     if sample.is_sample_url(address):
         return Link(note=_("bundled with Beacon"))
-    found = ADDRESS.fullmatch(address)
-    if found:
+    match = ADDRESS.fullmatch(address)
+    if match:
         try:
-            return Link(url=reverse("memory:library-document", args=[found[1]]), is_ours=True)
+            return Link(url=reverse("memory:library-document", args=[match[1]]), is_ours=True)
         except NoReverseMatch:
             return Link(note=_("a document in your library"))
     return Link(url=address) if is_web(address) else Link()
@@ -433,9 +433,9 @@ def source_lines(sources: Iterable[Mapping[str, Any]]) -> str:
 
 def _opening(address: str) -> str:
     """Return the URL that opens a source. A library document opens on its page in Beacon."""
-    found = ADDRESS.fullmatch(address)
+    match = ADDRESS.fullmatch(address)
     try:
-        page = reverse("memory:library-document", args=[found[1]]) if found else ""
+        page = reverse("memory:library-document", args=[match[1]]) if match else ""
     except NoReverseMatch:
         page = ""
     return f"{settings.BEACON_URL}{page}" if page else address
@@ -687,9 +687,9 @@ class Comment(models.Model):
     imported comment, because `name` was an account of another Beacon.
     """
 
-    LONGEST = 5000  # characters
-    MOST = 200  # per report
-    MOST_AN_HOUR = 30  # written or edited by one person in one owner's topics
+    MAX_LENGTH = 5000  # characters
+    MAX = 200  # per report
+    MAX_PER_HOUR = 30  # written or edited by one person in one owner's topics
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     report = models.ForeignKey(Report, models.CASCADE, related_name="comments")
@@ -746,7 +746,7 @@ class CorrectedFact(models.Model):
 
 # --- shared links: anyone with one can read the report ---
 
-MOST_NOTE = 150  # characters
+MAX_NOTE = 150  # characters
 
 
 class SharedLinkQuerySet(OfReportQuerySet):

@@ -142,12 +142,12 @@ class RunAlreadyActive(Exception):
     """
 
     def __init__(self, run: Run | None, *, is_over: bool = False) -> None:
-        said = _("A run of this topic is already in progress.")
+        message = _("A run of this topic is already in progress.")
         if is_over:
-            said = _("You already started a run from that page, so Beacon didn’t start another.")
+            message = _("You already started a run from that page, so Beacon didn’t start another.")
         elif run is not None and run.waiting_since is not None:
-            said = _("A run of this topic is waiting for you to review its plan.")
-        super().__init__(said)
+            message = _("A run of this topic is waiting for you to review its plan.")
+        super().__init__(message)
         self.run, self.is_over = run, is_over
 
 
@@ -466,7 +466,7 @@ class Run(LeasedJob):
         the run is being cancelled or stopped, or its topic archived, at this moment, it is queued
         as usual and ends when a worker claims it.
         """
-        fields = self.waiting_again() | {
+        fields = self.requeue_fields() | {
             "not_before": Now() + (at_most or timedelta(0)),
             "worked_seconds": self._worked_by_now(),
             "waiting_since": Now(),
@@ -489,12 +489,12 @@ class Run(LeasedJob):
         waiting = Run.objects.filter(
             pk=self.pk, status=Run.Status.QUEUED, waiting_since=waiting_since
         )
-        fields = self.waiting_again() | {"waiting_since": None, "waited_seconds": waited_by_now()}
+        fields = self.requeue_fields() | {"waiting_since": None, "waited_seconds": waited_by_now()}
         return bool(waiting.update(**fields))
 
     # --- a person's actions ---
 
-    def ask_to_cancel(self, *, by: Actor) -> bool:
+    def request_cancel(self, *, by: Actor) -> bool:
         """Cancel a queued run now, a running one at its next check. Return False if it has ended."""
         queued = Run.objects.filter(pk=self.pk, status=Run.Status.QUEUED)
         fields: dict[str, Any] = {"cancel_requested_at": Now(), "waited_seconds": waited_by_now()}
@@ -508,10 +508,10 @@ class Run(LeasedJob):
             progress=F("progress") + 1,
         )
         if asked:
-            Activity.log(self.topic.owner, by, "run-cancel-asked", subject=self)
+            Activity.log(self.topic.owner, by, "run-cancel-requested", subject=self)
         return bool(asked)
 
-    def ask_to_stop(self, *, by: Actor) -> bool:
+    def request_stop(self, *, by: Actor) -> bool:
         """Ask the run to write a report from what it has so far. Return False if it has ended.
 
         Also returns False if it waits for a plan review, because there is nothing to write about
@@ -520,7 +520,7 @@ class Run(LeasedJob):
         asked = Run.objects.filter(pk=self.pk, waiting_since=None).unfinished()
         done = bool(asked.update(stop_requested_at=Now(), progress=F("progress") + 1))
         if done:
-            Activity.log(self.topic.owner, by, "run-stop-asked", subject=self)
+            Activity.log(self.topic.owner, by, "run-stop-requested", subject=self)
         return done
 
     def try_now(self, *, by: Actor) -> bool:
@@ -544,7 +544,7 @@ class Run(LeasedJob):
         Returns False if the run neither failed nor was cancelled. Raises StepNotFinished, and
         RunAlreadyActive if another run of the topic is unfinished.
         """
-        fields = self.waiting_again() | _AS_IF_NEW
+        fields = self.requeue_fields() | _AS_IF_NEW
         if self.rerun_of_id is None:
             fields["settings"] = settings_now(self.topic)
         ended = Run.objects.filter(pk=self.pk, status__in=[Run.Status.FAILED, Run.Status.CANCELLED])

@@ -155,8 +155,8 @@ class Step(LeasedJob):
         if self.may_retry:
             self.retry_later(warning=why)
         elif self.end(self.State.FAILED, warning=why, finished_at=Now()):
-            told = {"step": self.name, "why": why}
-            self.run.warn_afterwards(_("%(step)s failed: %(why)s") % told)
+            params = {"step": self.name, "why": why}
+            self.run.warn_afterwards(_("%(step)s failed: %(why)s") % params)
             owner, kind = self.run.topic.owner, "follow-up-failed"
             Activity.log(owner, RESEARCH, kind, subject=self.run, warning=True, why=why)
 

@@ -26,7 +26,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import decoded, encoded
-from beacon_site.text.cleaning import cell, csv_line, in_brief, plain, uuids_of, words_sent
+from beacon_site.text.cleaning import cell, csv_line, in_brief, plain, text_param, uuids_of
 from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import folded, plain_diff
 from beacon_site.text.markdown import by_direction
@@ -53,7 +53,7 @@ from research.pages import activity_streams as activity_words
 from research.pages.activity_streams import (
     ACTORS,
     KINDS,
-    MOST_LOOKED_AT,
+    MAX_EXAMINED,
     QUIET,
     STREAMS,
     Line,
@@ -64,9 +64,9 @@ from research.pages.activity_streams import (
     kind_sent,
 )
 
-MOST_ROWS = 400  # lines of a diff on the page
-MOST_COMPARED = 300_000  # characters; for a longer text, only its length is shown
-MOST_FIRST = 8_000  # characters of a value in a new record
+MAX_ROWS = 400  # lines of a diff on the page
+MAX_COMPARED = 300_000  # characters; for a longer text, only its length is shown
+MAX_FIRST = 8_000  # characters of a value in a new record
 _SHORT = 80  # characters of a value that is shown on one line
 
 
@@ -76,18 +76,18 @@ def first_values(revision: Revision) -> list[tuple[str, str, bool]]:
     Each has its field's name, its text, and whether that takes more than one line.
     """
     fields = _fields(revision)
-    found = []
+    results = []
     for name in _told(revision):
         value, field = revision.after[name], fields.get(name)
         default = field.get_default() if field is not None else None
         if value in ("", None, [], {}, False) or value == default:
             continue
         shown = _text(field, value)
-        cut = f"{shown[:MOST_FIRST]} …" if len(shown) > MOST_FIRST else shown
+        cut = f"{shown[:MAX_FIRST]} …" if len(shown) > MAX_FIRST else shown
         if name == "content" and _is_long(cut):
             cut = by_direction(render_markdown(cut))
-        found.append((fields_in_words(revision.record_type, [name])[0], cut, _is_long(cut)))
-    return found
+        results.append((fields_in_words(revision.record_type, [name])[0], cut, _is_long(cut)))
+    return results
 
 
 def changes_of(revision: Revision) -> list[dict[str, Any]]:
@@ -119,12 +119,12 @@ def _is_long(text: str) -> bool:
 def _change(name: str, before: str, after: str) -> dict[str, Any]:
     if not _is_long(before) and not _is_long(after):
         return {"name": name, "old": before, "new": after}
-    if max(len(before), len(after)) > MOST_COMPARED:
-        said = _("Too long to compare: %(old)s characters before, %(new)s after.")
-        told = {"old": grouped(len(before)), "new": grouped(len(after))}
-        return {"name": name, "said": said % told}
+    if max(len(before), len(after)) > MAX_COMPARED:
+        message = _("Too long to compare: %(old)s characters before, %(new)s after.")
+        params = {"old": grouped(len(before)), "new": grouped(len(after))}
+        return {"name": name, "said": message % params}
     rows = folded(plain_diff(before, after))
-    return {"name": name, "rows": rows[:MOST_ROWS], "rows_left": max(0, len(rows) - MOST_ROWS)}
+    return {"name": name, "rows": rows[:MAX_ROWS], "rows_left": max(0, len(rows) - MAX_ROWS)}
 
 
 def _text(field: Any, value: Any) -> str:
@@ -197,7 +197,7 @@ EXPORTS: dict[str, tuple[str, Callable[[Iterable[Line]], Iterator[str]]]] = {
 
 # --- groups: the work of one run, conversation or agent, and similar changes ---
 
-LEAST = 3  # two lines are as quick to read as a group, unless they are model calls
+MIN = 3  # two lines are as quick to read as a group, unless they are model calls
 CALL = "call"
 APART = timedelta(hours=1)  # lines further apart are separate groups
 _LISTS = {"note": "memory:notes", "observation": "memory:observations"}
@@ -337,14 +337,14 @@ class Gathering:
         self, lines: Mapping[StreamPosition, Line], following: Sequence[StreamRow]
     ) -> list[Entry]:
         """Return the rows as `lines` for the page; `following` has the rows after the page."""
-        mine = [lines[one.place] for one in self.rows]
+        mine = [lines[row.place] for row in self.rows]
         if self.work is not None:
             goes_on = any(
                 _work_of(one) == self.work and self.rows[-1].place.at - one.place.at <= APART
                 for one in following
             )
             return [self._as_work(lines, mine, goes_on)]
-        if self.alike is None or len(mine) < (2 if self.alike[2] == CALL else LEAST):
+        if self.alike is None or len(mine) < (2 if self.alike[2] == CALL else MIN):
             return list(mine)
         goes_on = bool(following) and self.takes(following[0], _alike(following[0]))
         return [Group(mine, self.alike[2], self.alike[1], goes_on)]
@@ -385,7 +385,7 @@ def gathered(found: Sequence[StreamRow], *, fold_work: bool = True) -> list[Gath
 
 
 def _works(found: Sequence[StreamRow]) -> dict[StreamPosition, Gathering]:
-    """Return the groups of at least `LEAST` rows of the same work, by the place of each row."""
+    """Return the groups of at least `MIN` rows of the same work, by the place of each row."""
     current: dict[_Work, Gathering] = {}
     all_of_them: list[Gathering] = []
     for one in found:
@@ -400,7 +400,7 @@ def _works(found: Sequence[StreamRow]) -> dict[StreamPosition, Gathering]:
     return {
         one.place: gathering
         for gathering in all_of_them
-        if len(gathering.rows) >= LEAST
+        if len(gathering.rows) >= MIN
         for one in gathering.rows
     }
 
@@ -440,8 +440,8 @@ def _done(rows: Sequence[StreamRow]) -> list[tuple[str, str]]:
     for said, kinds in sorted(records.items(), key=lambda item: -sum(map(len, item[1].values()))):
         numbers = sorted(((len(some), kind) for kind, some in kinds.items()), reverse=True)
         done.append((said, ", ".join(number_in_words(kind, n) for n, kind in numbers)))
-    calls = sum(one.name == CALL for one in rows)
-    logs = [one for one in rows if one.name == "log"]
+    calls = sum(row.name == CALL for row in rows)
+    logs = [row for row in rows if row.name == "log"]
     tools = sum(one.row.kind == activity_words.TOOL_CALLED for one in logs)
     made = [
         *([ngettext("%(n)d tool call", "%(n)d tool calls", tools) % {"n": tools}] if tools else []),
@@ -491,30 +491,30 @@ def activity_page(
 
     An invalid cursor gives the first page.
     """
-    fold_work = not words_sent(query) and kind_sent(query) in ("", "changes")
-    found: list[StreamRow] = []
+    fold_work = not text_param(query) and kind_sent(query) in ("", "changes")
+    results: list[StreamRow] = []
     for most in _READ:
-        after = found[-1].place if found else read_cursor(cursor)
-        found += happened(user, query, zone=zone, after=after, most=most + 1 - len(found))
-        gatherings = gathered(found[:most], fold_work=fold_work)
-        if len(gatherings) > PAGE or len(found) <= most:
+        after = results[-1].place if results else read_cursor(cursor)
+        results += merged_lines(user, query, zone=zone, after=after, most=most + 1 - len(results))
+        gatherings = gathered(results[:most], fold_work=fold_work)
+        if len(gatherings) > PAGE or len(results) <= most:
             break
-    shown = min(len(found), most)
+    shown = min(len(results), most)
     if len(gatherings) > PAGE:  # older rows of the groups are on the next page
-        shown = found.index(gatherings[PAGE].rows[0])
-        gatherings = gathered(found[:shown], fold_work=fold_work)
+        shown = results.index(gatherings[PAGE].rows[0])
+        gatherings = gathered(results[:shown], fold_work=fold_work)
     lines = {
         one.place: line
-        for one, line in zip(found[:shown], in_words(user, found[:shown]), strict=True)
+        for one, line in zip(results[:shown], in_words(user, results[:shown]), strict=True)
     }
     entries: list[Entry] = []
     for one in gatherings:
         is_cut = one.work is not None or one is gatherings[-1]
-        entries += one.entries(lines, following=found[shown:] if is_cut else [])
-    return entries, _cursor(found[shown - 1].place) if shown < len(found) else None
+        entries += one.entries(lines, following=results[shown:] if is_cut else [])
+    return entries, _cursor(results[shown - 1].place) if shown < len(results) else None
 
 
-def happened(
+def merged_lines(
     user: User, query: Query, *, zone: tzinfo, after: StreamPosition | None, most: int
 ) -> list[StreamRow]:
     """Return at most `most` rows of all streams older than `after`, newest first."""
@@ -541,7 +541,7 @@ def everything(user: User, query: Query, *, zone: tzinfo) -> Iterator[Line]:
     size = 500
     after: StreamPosition | None = None
     while True:
-        found = happened(user, query, zone=zone, after=after, most=size)
+        found = merged_lines(user, query, zone=zone, after=after, most=size)
         yield from in_words(user, found)
         if len(found) < size:
             return
@@ -612,7 +612,9 @@ def _proposal_states(user: User, found: Iterable[StreamRow]) -> dict[str, tuple[
     """Return how the held proposals were decided since then, and their dangers."""
     ids = [one.row.subject_id for one in found if one.name == "log" and one.row.kind == "held"]
     rows = (
-        Proposal.objects.of(user).filter(pk__in=uuids_of(ids)) if ids else Proposal.objects.none()
+        Proposal.objects.for_user(user).filter(pk__in=uuids_of(ids))
+        if ids
+        else Proposal.objects.none()
     )
     return {str(pk): told for pk, *told in rows.values_list("pk", "state", "danger")}
 
@@ -629,7 +631,7 @@ def _say_state(line: Line, state: str, danger: int) -> None:
 def _runs(user: User, found: Iterable[StreamRow]) -> dict[Any, Run]:
     """Return the runs that the lines name and that can be opened."""
     ids = {number for one in found if (number := _run_id(one)) is not None}
-    mine = Run.objects.of(user).filter(topic__trashed_at=None).select_related("topic")
+    mine = Run.objects.for_user(user).filter(topic__trashed_at=None).select_related("topic")
     return dict(mine.defer("manifest", "settings").in_bulk(ids))
 
 
@@ -644,7 +646,7 @@ def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, tuple[int, str
     known = record_models()
     parts: list[QuerySet[Any, Any]] = [
         known[name]
-        .objects.of(user)
+        .objects.for_user(user)
         .filter(pk__in=some)
         .order_by()
         .values_list("pk", "version", "trust")
@@ -705,7 +707,7 @@ def _log(row: Any, user: User) -> Line:
         line.url = reverse("memory:record-open", args=[row.subject_type, row.subject_id])
     if row.subject_type == "proposal" and row.label:
         line.url = reverse("memory:proposal", args=[row.subject_id])
-    if row.kind == "export-asked":
+    if row.kind == "export-requested":
         line.label = date_format(timezone.localtime(row.created), "j M Y, H:i")
     if row.kind == "forgot-source" and row.label:
         asked = urlencode({"source": row.label, "act": row.detail.get("key", "")})
@@ -790,7 +792,7 @@ def _activity_page(
         list_url, "activity", query,
         label=_("Search activity"), placeholder=_("Search names and reasons"),
         facets=facets,
-        hint=hint % {"n": grouped(MOST_LOOKED_AT)} if words_sent(query) else "",
+        hint=hint % {"n": grouped(MAX_EXAMINED)} if text_param(query) else "",
         views_page="" if is_agents else "activity",
     )  # fmt: skip
     if not is_agents:
@@ -845,7 +847,7 @@ def _link_actors(lines: Iterable[Line], query: QueryDict) -> None:
 @vary_on_headers("HX-Request")
 def activity_change_page(request: BeaconRequest, pk: int) -> HttpResponse:
     """Show one change in full: next to its line over htmx, otherwise on its own page."""
-    revision = get_object_or_404(Revision.objects.of(request.user), pk=pk)
+    revision = get_object_or_404(Revision.objects.for_user(request.user), pk=pk)
     record = record_now(revision)
     who = activity_words.who(revision.actor, request.user.get_username())
     context = {
@@ -878,10 +880,10 @@ def _around(revision: Revision) -> dict[str, int]:
 @signed_in("POST")
 def activity_restore(request: BeaconRequest, pk: int) -> HttpResponse:
     """Restore a record to its state after one of its changes."""
-    revision = get_object_or_404(Revision.objects.of(request.user), pk=pk)
+    revision = get_object_or_404(Revision.objects.for_user(request.user), pk=pk)
     record = record_history.restore_to(revision, by=request.actor)
-    said = _("“%(label)s” restored to the selected version.") % {"label": record}
-    toast_with_undo(request, record, said)
+    message = _("“%(label)s” restored to the selected version.") % {"label": record}
+    toast_with_undo(request, record, message)
     return redirect_back(request, reverse("research:activity"))
 
 
@@ -890,8 +892,8 @@ def activity_file(request: BeaconRequest, kind: str) -> HttpResponse | Streaming
     """Download everything that matches the filters."""
     if kind not in EXPORTS:
         why = _("Unknown export format. Available formats: %(kinds)s.")
-        said = why % {"kinds": ", ".join(EXPORTS)}
-        return render(request, "404.html", {"why": said}, status=404)
+        message = why % {"kinds": ", ".join(EXPORTS)}
+        return render(request, "404.html", {"why": message}, status=404)
     media_type, write = EXPORTS[kind]
     zone = timezone.get_current_timezone()
     lines = everything(request.user, request.GET, zone=zone)

@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
 from beacon_site.db.message_fields import with_words
-from beacon_site.text.cleaning import choice_sent, words_sent
+from beacon_site.text.cleaning import choice_param, text_param
 from beacon_site.text.messages import grouped
 from memory.models import Activity, Membership, ModelCall, Revision, User, origins
 from memory.models.history import actor_kind
@@ -37,7 +37,7 @@ from memory.services.records.history import field_words
 from memory.services.records.kinds import kind_of, number_in_words
 from research.models import Run
 
-MOST_LOOKED_AT = 100_000  # the newest lines of a stream that are searched for words
+MAX_EXAMINED = 100_000  # the newest lines of a stream that are searched for words
 # Kinds of actors, with the prefixes that identify them in stored rows.
 ACTORS = {
     "person": (_lazy("people"), ("human",)),
@@ -65,14 +65,14 @@ SIGN_INS = (
     "signed-in", "signed-out", "sign-in-failed", "sign-in-ended", "sign-ins-ended",
     "password-changed", "password-set-by-staff", "profile-changed", "limits-changed", "own-key-changed",
     "backup-plan-changed", "backup-deleted", "backup-failed",
-    "account-made", "account-disabled", "account-enabled", "invited", "invitation-revoked",
-    "token-made", "token-revoked", "app-allowed", "app-secret-reused",
-    "sign-in-method-added", "sign-in-method-removed", "recovery-codes-made", "recovery-code-used",
-    "made-admin", "no-longer-admin",
+    "account-created", "account-disabled", "account-enabled", "invited", "invitation-revoked",
+    "token-created", "token-revoked", "app-allowed", "app-secret-reused",
+    "sign-in-method-added", "sign-in-method-removed", "recovery-codes-created", "recovery-code-used",
+    "became-admin", "no-longer-admin",
 )  # fmt: skip
 TOOL_CALLED = "tool-called"
 # Log lines that repeat what the record's own revision says.
-_TOLD = ("topic-made", "topic-trashed", "topic-restored", "memory-ended", "memory-revived")
+_TOLD = ("topic-created", "topic-trashed", "topic-restored", "memory-ended", "memory-revived")
 
 
 class StreamPosition(NamedTuple):
@@ -114,7 +114,7 @@ class Stream:
         if rows is None:
             return []
         rows = in_days(rows, first_day(query), first_day(query, "to"), zone)
-        if words := words_sent(query):
+        if words := text_param(query):
             rows = with_words(_newest(rows), words, *self.said_in)
         if after is not None:
             rows = rows.filter(self._behind(after))
@@ -133,16 +133,16 @@ class Stream:
 
 def kind_sent(query: Query) -> str:
     """Return the kind of event that the list is filtered by."""
-    return choice_sent(query, "kind", KINDS)
+    return choice_param(query, "kind", KINDS)
 
 
 def _type_sent(query: Query) -> str:
-    return choice_sent(query, "type", {*record_models(), "run"})
+    return choice_param(query, "type", {*record_models(), "run"})
 
 
 def _by(rows: QuerySet[Any], query: Query) -> QuerySet[Any]:
     """Keep the rows of the requested actor."""
-    actor = words_sent(query, "actor")
+    actor = text_param(query, "actor")
     if not actor:
         return rows
     named: QuerySet[Any] = rows.annotate(by=actor_kind())
@@ -154,7 +154,7 @@ def _by(rows: QuerySet[Any], query: Query) -> QuerySet[Any]:
 def _newest(rows: QuerySet[Any]) -> QuerySet[Any]:
     """Keep the newest rows to search, because no index helps to find parts of words."""
     moments = rows.order_by("-created", "-id").values("created")
-    edge = Subquery(moments[MOST_LOOKED_AT : MOST_LOOKED_AT + 1])
+    edge = Subquery(moments[MAX_EXAMINED : MAX_EXAMINED + 1])
     return rows.filter(created__gte=Coalesce(edge, Value(datetime.min.replace(tzinfo=UTC))))
 
 
@@ -163,7 +163,7 @@ def changes(user: User, query: Query) -> QuerySet[Any] | None:
     kind, of_type = kind_sent(query), _type_sent(query)
     if kind not in ("", "changes") or query.get("warnings") or of_type == "run":
         return None
-    rows = _by(Revision.objects.of(user), query)
+    rows = _by(Revision.objects.for_user(user), query)
     if of_type:
         rows = rows.filter(record_type=of_type)
     told: QuerySet[Any] = rows.defer("before", "after").annotate(
@@ -185,7 +185,7 @@ def log(user: User, query: Query) -> QuerySet[Any] | None:
     kind = kind_sent(query)
     if kind in ("changes", "calls"):
         return None
-    rows = _by(Activity.objects.of(user).exclude(kind__in=_TOLD), query)
+    rows = _by(Activity.objects.for_user(user).exclude(kind__in=_TOLD), query)
     if kind == "runs":
         rows = rows.filter(subject_type="run")
     elif kind == "sign-ins":
@@ -208,7 +208,7 @@ def runs(user: User, query: Query) -> QuerySet[Any] | None:
     kind, of_type = kind_sent(query), _type_sent(query)
     if kind not in ("", "runs") or query.get("warnings") or of_type not in ("", "run"):
         return None
-    rows = Run.objects.of(user).filter(topic__trashed_at=None)
+    rows = Run.objects.for_user(user).filter(topic__trashed_at=None)
     return _by(rows, query).select_related("topic").defer("manifest", "settings", "warnings")
 
 
@@ -216,8 +216,8 @@ def calls(user: User, query: Query) -> QuerySet[Any] | None:
     """Return model calls, without prompts and answers."""
     if kind_sent(query) not in ("", "calls") or _type_sent(query):
         return None
-    rows: QuerySet[Any] = ModelCall.objects.of(user)
-    if actor := words_sent(query, "actor"):
+    rows: QuerySet[Any] = ModelCall.objects.for_user(user)
+    if actor := text_param(query, "actor"):
         if actor not in ACTORS:
             return None
         beginnings = _CALLED_FOR.get(actor, (actor,))
@@ -307,17 +307,17 @@ class Line:
 WORDS = {
     "channel-changed": _lazy("channel changed"),
     "channel-key-renewed": _lazy("signing key replaced"),
-    "channel-made": _lazy("channel created"),
+    "channel-created": _lazy("channel created"),
     "channel-off": _lazy("channel turned off after repeated failures"),
     "channel-put-back": _lazy("channel restored"),
     "channel-removed": _lazy("channel removed"),
     "delivered": _lazy("sent"),
     "delivery-given-up": _lazy("gave up sending"),
     "delivery-unsure": _lazy("may not have been delivered"),
-    "digest-made": _lazy("digest created"),
+    "digest-created": _lazy("digest created"),
     "digest-settings-changed": _lazy("digest settings changed"),
     "feed-ended": _lazy("feed revoked"),
-    "feed-made": _lazy("feed created"),
+    "feed-created": _lazy("feed created"),
     "notices-chosen": _lazy("notifications changed"),
     "schedule-failing": _lazy("schedule paused after failed runs"),
     "unsubscribed": _lazy("unsubscribed through a link in an email"),
@@ -337,15 +337,15 @@ LOG_WORDS = {
     **WORDS,
     "account-disabled": _lazy("account disabled"),
     "account-enabled": _lazy("account enabled"),
-    "account-made": _lazy("account created"),
+    "account-created": _lazy("account created"),
     "agent-changed": _lazy("agent settings changed"),
     "conflict-found": _lazy("contradiction found"),
     "conflict-gone": _lazy("conflict resolved because one side is no longer current"),
     "conflict-reopened": _lazy("conflict reopened"),
-    "conflict-settled": _lazy("conflict resolved"),
+    "conflict-resolved": _lazy("conflict resolved"),
     "connection-changed": _lazy("connection changed"),
     "held": _lazy("held for review"),
-    "export-asked": _lazy("export started"),
+    "export-requested": _lazy("export started"),
     "follow-up-failed": _lazy("a follow-up step failed"),
     "disk-edit-refused": _lazy("edit on disk not imported"),
     "disk-file-restored": _lazy("written to disk again"),
@@ -366,7 +366,7 @@ LOG_WORDS = {
     "agent-file-conflict": _lazy("changed in its folder and in Beacon"),
     "agent-file-locked": _lazy("locked, so the change on disk was undone"),
     "mirror-failed": _lazy("copy on disk is out of date"),
-    "mirror-folder-left": _lazy("another account’s folder renamed on disk"),
+    "mirror-folder-removed": _lazy("another account’s folder renamed on disk"),
     "mirror-git-failed": _lazy("changes couldn’t be committed"),
     "mirror-renewed": _lazy("all files written to disk again"),
     "mirror-resumed": _lazy("turned on saving files to disk"),
@@ -379,12 +379,12 @@ LOG_WORDS = {
     "password-set-by-staff": _lazy("password set by an admin"),
     "plan-accepted": _lazy("plan accepted unchanged"),
     "plan-edited": _lazy("plan edited and accepted"),
-    "plan-made-anew": _lazy("new plan requested"),
+    "plan-recreated": _lazy("new plan requested"),
     "plan-waits": _lazy("plan is waiting for review"),
-    "plan-went-on": _lazy("plan continued without a review"),
+    "plan-continued": _lazy("plan continued without a review"),
     "profile-changed": _lazy("profile changed"),
     "proposal-accepted": _lazy("accepted"),
-    "proposal-put-back": _lazy("reopened"),
+    "proposal-reopened": _lazy("reopened"),
     "proposal-rejected": _lazy("rejected"),
     "proposals-expired": _lazy("expired without a decision"),
     "publish-failed": _lazy("published copy couldn’t be updated"),
@@ -405,7 +405,7 @@ LOG_WORDS = {
     "comment-restored": _lazy("comment restored"),
     "report-commented": _lazy("comment added"),
     "report-corrected": _lazy("corrected by a person"),
-    "correction-taken-back": _lazy("correction undone"),
+    "correction-undone": _lazy("correction undone"),
     "sentence-checked": _lazy("verified by a person"),
     "sentence-unchecked": _lazy("verification removed"),
     "report-shared": _lazy("shared via link"),
@@ -415,7 +415,7 @@ LOG_WORDS = {
     "topic-role-changed": _lazy("a member’s role changed"),
     "topic-shared": _lazy("shared with a person"),
     "topic-unshared": _lazy("a person’s access removed"),
-    "run-cancel-asked": _lazy("cancellation requested"),
+    "run-cancel-requested": _lazy("cancellation requested"),
     "run-restored": _lazy("restored from Trash"),
     "run-trashed": _lazy("moved to Trash, along with everything that only this run found"),
     "run-cancelled": _lazy("cancelled"),
@@ -426,7 +426,7 @@ LOG_WORDS = {
     "run-saved": _lazy("saved"),
     "schedule-skipped": _lazy("skipped"),
     "run-tried-now": _lazy("retried immediately"),
-    "run-stop-asked": _lazy("early stop requested, so the report will be written"),
+    "run-stop-requested": _lazy("early stop requested, so the report will be written"),
     "schedule-paused": _lazy("schedule paused"),
     "schedule-resumed": _lazy("schedule resumed"),
     "schedule-set": _lazy("schedule set"),
@@ -437,16 +437,16 @@ LOG_WORDS = {
     "sign-in-failed": _lazy("sign-in failed"),
     "sign-in-method-added": _lazy("sign-in method added"),
     "sign-in-method-removed": _lazy("sign-in method removed"),
-    "recovery-codes-made": _lazy("recovery codes replaced"),
+    "recovery-codes-created": _lazy("recovery codes replaced"),
     "recovery-code-used": _lazy("signed in with a recovery code"),
-    "made-admin": _lazy("became an admin through a single sign-on group"),
+    "became-admin": _lazy("became an admin through a single sign-on group"),
     "no-longer-admin": _lazy("no longer an admin because their single sign-on groups changed"),
     "sign-ins-ended": _lazy("signed out everywhere else"),
     "signed-in": _lazy("signed in"),
     "signed-out": _lazy("signed out"),
     "app-allowed": _lazy("app allowed to connect"),
     "app-secret-reused": _lazy("disconnected because a code or refresh token was used twice"),
-    "token-made": _lazy("token created"),
+    "token-created": _lazy("token created"),
     "token-revoked": _lazy("token revoked"),
     "trash-pruned": _lazy("deleted permanently after 30 days in Trash"),
     "tool-called": _lazy("called a tool"),
@@ -459,7 +459,7 @@ ROUTINE = frozenset(
         "signed-out",
         "delivered",
         "exported",
-        "export-asked",
+        "export-requested",
         "mirror-renewed",
         TOOL_CALLED,
     }
@@ -508,16 +508,16 @@ SENTENCES = {
     "agent-changed": _lazy("changed the settings of the agent %(it)s"),
     "app-allowed": _lazy("allowed the app %(it)s to connect"),
     "channel-changed": _lazy("changed the channel %(it)s"),
-    "channel-made": _lazy("created the channel %(it)s"),
+    "channel-created": _lazy("created the channel %(it)s"),
     "channel-removed": _lazy("removed the channel %(it)s"),
     "comment-deleted": _lazy("deleted a comment on %(it)s"),
     "comment-edited": _lazy("edited a comment on %(it)s"),
     "comment-restored": _lazy("restored a comment on %(it)s"),
-    "correction-taken-back": _lazy("undid a correction in %(it)s"),
+    "correction-undone": _lazy("undid a correction in %(it)s"),
     "delivered": _lazy("sent %(it)s"),
     "delivery-given-up": _lazy("gave up sending %(it)s"),
-    "digest-made": _lazy("created %(it)s"),
-    "export-asked": _lazy("started an export (%(it)s)"),
+    "digest-created": _lazy("created %(it)s"),
+    "export-requested": _lazy("started an export (%(it)s)"),
     "held": _lazy("proposed %(it)s"),
     "imported": _lazy("imported %(it)s"),
     "proposal-accepted": _lazy("accepted %(it)s"),
@@ -542,7 +542,7 @@ SENTENCES = {
     "source-rule": _lazy("changed the rule for %(it)s in all topics"),
     "source-allowed": _lazy("unblocked %(it)s"),
     "source-refused": _lazy("blocked %(it)s"),
-    "token-made": _lazy("created the token %(it)s"),
+    "token-created": _lazy("created the token %(it)s"),
     "token-revoked": _lazy("revoked the token %(it)s"),
     "topic-role-changed": _lazy("changed %(member)s’s role for %(it)s to %(role)s"),
     "topic-shared": _lazy("shared %(it)s with %(member)s as %(role)s"),
@@ -681,14 +681,14 @@ def sentence_of_change(revision: Revision) -> tuple[str, str] | None:
     if not revision.had or "trashed_at" not in revision.names:  # type: ignore[attr-defined]
         return None
     if revision.trashed:  # type: ignore[attr-defined]
-        said = _("moved the %(kind)s “%(it)s” to Trash")
+        message = _("moved the %(kind)s “%(it)s” to Trash")
     else:
-        said = _("restored the %(kind)s “%(it)s” from Trash")
-    return _around(said % {"kind": subject(revision.record_type), "it": _IT})
+        message = _("restored the %(kind)s “%(it)s” from Trash")
+    return _around(message % {"kind": subject(revision.record_type), "it": _IT})
 
 
-def _around(said: str) -> tuple[str, str]:
-    before, _it, after = said.partition(_IT)
+def _around(text: str) -> tuple[str, str]:
+    before, _it, after = text.partition(_IT)
     return before, after
 
 

@@ -24,7 +24,7 @@ from beacon_site.text.cleaning import number_of
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField, TakesRefusals, redirect_back, signed_in
+from beacon_site.web.responses import CleanTextField, RefusalErrorsMixin, redirect_back, signed_in
 from memory.accounts.people import works_here_alone
 from memory.accounts.sign_ins import browser_of
 from memory.models import Topic, User
@@ -40,7 +40,7 @@ from memory.pages.shared.undo import (
     undoes,
 )
 from research.models import Channel, Delivery, DigestSettings, Feed, TopicNotices
-from research.models.notifications import LONGEST_NAME, Reports
+from research.models.notifications import MAX_NAME_LENGTH, Reports
 from research.pages import digests as pages_digests
 from research.pages import topic_list
 from research.services.notifications import channels as notifications_channels
@@ -78,7 +78,7 @@ _REPORTS = gettext_lazy("Messages")
 _HOURS = [(hour, f"{hour:02}:00") for hour in range(24)]
 
 
-class ChannelForm(forms.Form, TakesRefusals):
+class ChannelForm(forms.Form, RefusalErrorsMixin):
     """A channel: its address and the messages it gets. When editing, the address can be left empty."""
 
     # Line breaks aren't stripped from an address: one that contains any is refused.
@@ -90,7 +90,7 @@ class ChannelForm(forms.Form, TakesRefusals):
     name = CleanTextField(
         label=gettext_lazy("Name"),
         required=False,
-        max_length=LONGEST_NAME,
+        max_length=MAX_NAME_LENGTH,
         help_text=gettext_lazy("Shown in lists instead of the address."),
     )
     reports = forms.ChoiceField(
@@ -176,7 +176,7 @@ class TopicNoticesForm(forms.Form):
     in_digest = forms.BooleanField(label=gettext_lazy("Include in the digest"), required=False)
 
     def __init__(self, *args: Any, chosen: TopicNotices, owner: User, **more: Any) -> None:
-        mine = Channel.objects.of(owner).kept()
+        mine = Channel.objects.for_user(owner).kept()
         out = set(chosen.left_out.values_list("pk", flat=True)) if chosen.pk else set()
         more["initial"] = {
             "channels": [channel.pk for channel in mine if channel.pk not in out],
@@ -238,7 +238,7 @@ class DigestForm(forms.Form):
         self.mine = topics
         self.fields["weekday"].choices = list(enumerate(weekday_names()))  # type: ignore[attr-defined]
         keys = [topic.pk for topic in topics]
-        self.fields["topics"].queryset = Topic.objects.of(chosen.owner).filter(pk__in=keys)  # type: ignore[attr-defined]
+        self.fields["topics"].queryset = Topic.objects.for_user(chosen.owner).filter(pk__in=keys)  # type: ignore[attr-defined]
         if not topics:
             del self.fields["topics"]
 
@@ -248,7 +248,7 @@ class DigestForm(forms.Form):
         return [topic for topic in self.mine if topic.pk not in ticked]
 
 
-class FeedForm(forms.Form, TakesRefusals):
+class FeedForm(forms.Form, RefusalErrorsMixin):
     """A new feed, for one topic or all, with or without private topics."""
 
     topic = forms.ModelChoiceField(
@@ -265,13 +265,13 @@ class FeedForm(forms.Form, TakesRefusals):
 
     def __init__(self, *args: Any, owner: User, **more: Any) -> None:
         super().__init__(*args, **more)
-        mine = Topic.objects.of(owner).live().order_by("title")
+        mine = Topic.objects.for_user(owner).live().order_by("title")
         self.fields["topic"].queryset = mine  # type: ignore[attr-defined]
 
 
 # --- channels ---
 
-MOST_DELIVERIES = 30  # deliveries of one channel in its list
+MAX_DELIVERIES = 30  # deliveries of one channel in its list
 
 
 @never_cache
@@ -282,14 +282,14 @@ def channel_list(request: BeaconRequest) -> HttpResponse:
 
 
 def _overview(request: BeaconRequest, **forms: Any) -> HttpResponse:
-    mine = list(Channel.objects.of(request.user).kept())
+    mine = list(Channel.objects.for_user(request.user).kept())
     chosen = digests.settings_of(request.user)
     context: dict[str, Any] = {
         "tab": "notifications",
         "channels": mine,
         "some_off": any(not channel.enabled for channel in mine),
         "chosen": chosen,
-        "feeds": list(Feed.objects.of(request.user).working().select_related("topic")),
+        "feeds": list(Feed.objects.for_user(request.user).working().select_related("topic")),
         "digest_form": DigestForm(chosen=chosen, topics=_topics(request)),
         "feed_form": FeedForm(owner=request.user),
         "mail": settings.BEACON_MAIL,
@@ -301,7 +301,7 @@ def _overview(request: BeaconRequest, **forms: Any) -> HttpResponse:
 def _topics(request: BeaconRequest) -> list[Topic]:
     """Return the person's topics, each with whether the digest includes it."""
     out = TopicNotices.objects.filter(topic=OuterRef("pk"), in_digest=False)
-    mine = Topic.objects.of(request.user).live().order_by("title")
+    mine = Topic.objects.for_user(request.user).live().order_by("title")
     return list(mine.annotate(in_digest=~Exists(out, output_field=BooleanField())))
 
 
@@ -334,7 +334,7 @@ def channel_new(request: BeaconRequest, kind: str) -> HttpResponse:
 
 
 def _channel(request: BeaconRequest, pk: uuid.UUID, *, removed: bool = False) -> Channel:
-    mine = Channel.objects.of(request.user).select_related("owner")
+    mine = Channel.objects.for_user(request.user).select_related("owner")
     channel: Channel = get_object_or_404(mine if removed else mine.kept(), pk=pk)
     return channel
 
@@ -359,7 +359,7 @@ def channel(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def _deliveries(mine: Channel) -> list[Delivery]:
     """Return a channel's deliveries, newest first."""
     rows = mine.deliveries.select_related("run__topic", "digest")
-    return list(rows.defer("request", "response", "message", "results")[:MOST_DELIVERIES])
+    return list(rows.defer("request", "response", "message", "results")[:MAX_DELIVERIES])
 
 
 def _channel_page(
@@ -430,7 +430,7 @@ def _restore_channel(request: BeaconRequest, channel: str) -> str:
 
 
 def _delivery(request: BeaconRequest, pk: uuid.UUID) -> Delivery:
-    mine = Delivery.objects.of(request.user).select_related("channel", "run__topic", "digest")
+    mine = Delivery.objects.for_user(request.user).select_related("channel", "run__topic", "digest")
     found: Delivery = get_object_or_404(mine, pk=pk)
     return found
 
@@ -443,7 +443,7 @@ def delivery(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     is_mail = row.channel.kind == Channel.Kind.EMAIL
     known_by = sending.message_id(row) if is_mail else sending.webhook_id(row)
     context = {"tab": "notifications", "delivery": row, "message_id": known_by}
-    context["tries"] = [{**one, "at": parse_datetime(one["at"])} for one in row.results]
+    context["tries"] = [{**result, "at": parse_datetime(result["at"])} for result in row.results]
     return render(request, "research/delivery.html", context)
 
 
@@ -494,7 +494,7 @@ def feed_add(request: BeaconRequest) -> HttpResponse:
 
 @signed_in("POST")
 def feed_end(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=pk)
+    mine = get_object_or_404(Feed.objects.for_user(request.user).select_related("owner"), pk=pk)
     if pages_digests.end(mine, by=request.actor):
         undo = offer(request, "feed-revoked", feed=pk)
         messages.success(request, _("Feed revoked."), extra_tags=undo)
@@ -504,7 +504,7 @@ def feed_end(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 @undoes("feed-revoked")
 def _resume_feed(request: BeaconRequest, feed: str) -> str:
     """Restore a revoked feed's URL."""
-    mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=feed)
+    mine = get_object_or_404(Feed.objects.for_user(request.user).select_related("owner"), pk=feed)
     if pages_digests.resume(mine, by=request.actor):
         messages.success(request, _("Feed restored."))
     return reverse("research:channels")
@@ -565,12 +565,12 @@ def _digest(owner: User, _target: str) -> State:
 
 def _put_digest(owner: User, target: str, values: State, by: Actor) -> None:
     wanted: dict[str, Any] = {**settings_now(owner, "digest", target), **values}
-    left_out = Topic.objects.of(owner).filter(pk__in=wanted.pop("left_out"))
+    left_out = Topic.objects.for_user(owner).filter(pk__in=wanted.pop("left_out"))
     digests.save_settings(owner, by=by, left_out=left_out, **wanted)
 
 
 def _notices(owner: User, target: str) -> State | None:
-    topics = Topic.objects.of(owner).live().select_related("owner")
+    topics = Topic.objects.for_user(owner).live().select_related("owner")
     topic = topics.filter(pk=target).first()
     if topic is None:
         return None
@@ -582,8 +582,8 @@ def _notices(owner: User, target: str) -> State | None:
 
 def _put_notices(owner: User, target: str, values: State, by: Actor) -> None:
     wanted: dict[str, Any] = {**settings_now(owner, "notices", target), **values}
-    topic = Topic.objects.of(owner).live().select_related("owner").get(pk=target)
-    left_out = Channel.objects.of(owner).filter(pk__in=wanted.pop("left_out"))
+    topic = Topic.objects.for_user(owner).live().select_related("owner").get(pk=target)
+    left_out = Channel.objects.for_user(owner).filter(pk__in=wanted.pop("left_out"))
     notifications_channels.choose(topic, by=by, left_out=left_out, **wanted)
 
 

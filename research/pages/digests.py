@@ -38,11 +38,11 @@ from research.models import Digest, Feed, Report, Run
 from research.services.notifications import channels, digests, notice_text
 from research.services.reports import since_read
 
-MOST_FEEDS = 50  # active feeds per person
-MOST_ENTRIES = 30
+MAX_FEEDS = 50  # active feeds per person
+MAX_ENTRIES = 30
 
 
-class FeedOver(Exception):
+class FeedRevokedError(Exception):
     """The URL was valid once, but the feed has been revoked."""
 
 
@@ -55,16 +55,16 @@ def add(owner: User, *, topic: Topic | None, with_private: bool, by: Actor) -> F
             problem %= {"topic": topic}
             raise InvalidValue(problem, errors={"with_private": [problem]})
         feed: Feed = Feed.objects.create(owner=owner, topic=topic, with_private=with_private)
-        Activity.log(owner, by, "feed-made", subject=feed)
+        Activity.log(owner, by, "feed-created", subject=feed)
     return feed
 
 
 def _check_room(owner: User) -> None:
     """Raise InvalidValue if the person is at the limit of active feeds. Runs in a transaction."""
     User.objects.select_for_update().get(pk=owner.pk)
-    if Feed.objects.of(owner).working().count() >= MOST_FEEDS:
+    if Feed.objects.for_user(owner).working().count() >= MAX_FEEDS:
         words = _("You’ve reached the limit of %(most)d feeds. Revoke one first.")
-        raise InvalidValue(words % {"most": MOST_FEEDS})
+        raise InvalidValue(words % {"most": MAX_FEEDS})
 
 
 def end(feed: Feed, *, by: Actor) -> bool:
@@ -77,7 +77,7 @@ def end(feed: Feed, *, by: Actor) -> bool:
 
 
 def resume(feed: Feed, *, by: Actor) -> bool:
-    """Restore a revoked feed. Returns False if it is active. Raises InvalidValue at MOST_FEEDS."""
+    """Restore a revoked feed. Returns False if it is active. Raises InvalidValue at MAX_FEEDS."""
     with transaction.atomic():
         ended = Feed.objects.filter(pk=feed.pk).exclude(ended_at=None)
         if not ended.exists():
@@ -85,14 +85,14 @@ def resume(feed: Feed, *, by: Actor) -> bool:
         _check_room(feed.owner)
         if not ended.update(ended_at=None):
             return False
-        Activity.log(feed.owner, by, "feed-made", subject=feed)
+        Activity.log(feed.owner, by, "feed-created", subject=feed)
     return True
 
 
 def found_by(token: str) -> tuple[Feed, list[Run], str, datetime] | None:
     """Return the feed of a URL, its reports, their ETag, and when they changed last.
 
-    None if the URL was never issued. Raises FeedOver.
+    None if the URL was never issued. Raises FeedRevokedError.
     """
     key = Feed.key_of(token)
     feed = Feed.objects.select_related("owner", "topic").filter(pk=key).first() if key else None
@@ -100,7 +100,7 @@ def found_by(token: str) -> tuple[Feed, list[Run], str, datetime] | None:
         return None
     gone = feed.topic is not None and feed.topic.trashed_at is not None
     if feed.ended_at is not None or gone or not feed.owner.is_active:
-        raise FeedOver
+        raise FeedRevokedError
     now = timezone.now()
     if feed.opened_at is None or feed.opened_at < now - timedelta(hours=1):
         Feed.objects.filter(pk=feed.pk).update(opened_at=now)
@@ -116,13 +116,13 @@ def found_by(token: str) -> tuple[Feed, list[Run], str, datetime] | None:
 
 def _runs(feed: Feed) -> list[Run]:
     """Return the runs whose reports are in the feed, newest first. Quiet ones are left out."""
-    reports = Report.objects.of(feed.owner).live().with_number().filter(is_quiet=False)
+    reports = Report.objects.for_user(feed.owner).live().with_number().filter(is_quiet=False)
     reports = reports.filter(run__topic__trashed_at=None)
     if feed.topic_id is not None:
         reports = reports.filter(run__topic=feed.topic_id)
     if not feed.with_private:
         reports = reports.filter(run__topic__private=False)
-    found = reports.select_related("run__topic").defer("body")[:MOST_ENTRIES]
+    found = reports.select_related("run__topic").defer("body")[:MAX_ENTRIES]
     runs = []
     for report in found:
         report.run.report = report
@@ -146,7 +146,7 @@ def _since_read(runs: list[Run]) -> dict[int, dict[str, Any]]:
     for topic_id, news in since_read.news_of(newest, in_full=True).items():
         sources = {run.pk: run.sources for run in news.window.merged}
         if news.window.is_several and newest[topic_id].pk in sources:
-            told = [one.as_item() for one in news.changes if one.is_listed]
+            told = [change.as_item() for change in news.changes if change.is_listed]
             items = [digests.item_of(item, sources[item.run_id]) for item in told]
             found[newest[topic_id].pk] = {"news": news, "items": items}
     return found
@@ -199,7 +199,7 @@ PAGE = 30
 def digest_list(request: BeaconRequest) -> HttpResponse:
     failed = Q(entries__run__status=Run.Status.FAILED)
     mine = (
-        Digest.objects.of(request.user)
+        Digest.objects.for_user(request.user)
         .order_by("-created", "-id")
         .annotate(run_count=Count("entries"), failed_count=Count("entries", filter=failed))
     )
@@ -210,7 +210,7 @@ def digest_list(request: BeaconRequest) -> HttpResponse:
 
 @signed_in("GET", "HEAD")
 def digest(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    found = get_object_or_404(Digest.objects.of(request.user).select_related("owner"), pk=pk)
+    found = get_object_or_404(Digest.objects.for_user(request.user).select_related("owner"), pk=pk)
     context = {"digest": found, "said": digests.content(found)}
     return render(request, "research/digest.html", context)
 
@@ -220,7 +220,7 @@ def feed(request: HttpRequest, token: str) -> HttpResponse:
     """Serve the feed to a reader that has the URL."""
     try:
         found = found_by(token)
-    except FeedOver:
+    except FeedRevokedError:
         return HttpResponse(status=410)
     if found is None:
         raise Http404
@@ -250,7 +250,7 @@ def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, "research/unsubscribe.html", {"unknown": True}, status=404)
     topic = None
     if named[1] not in (notice_text.DIGEST, notice_text.COMMENTS):
-        topic = Topic.objects.of(channel.owner).filter(pk=named[1]).first()
+        topic = Topic.objects.for_user(channel.owner).filter(pk=named[1]).first()
         topic = topic or Topic.objects.shared_with(channel.owner).filter(pk=named[1]).first()
         if topic is None:
             return render(request, "research/unsubscribe.html", {"unknown": True}, status=404)

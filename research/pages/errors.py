@@ -24,7 +24,7 @@ from beacon_site.web.http import BeaconRequest, Middleware
 from beacon_site.web.responses import in_notice, refused
 from memory.models.errors import MemoryRefused
 from memory.pages.accounts.views import keep_form
-from research.services.runs.execution.starting import NotNow
+from research.services.runs.execution.starting import RunNotAllowed
 
 HOME = "/"
 
@@ -46,7 +46,7 @@ def problem(
     return response
 
 
-def _not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
+def _not_now(request: BeaconRequest, exc: RunNotAllowed) -> HttpResponse:
     """Explain why no run starts: 429 with Retry-After if waiting helps, otherwise 409."""
     status = 429 if exc.retry_after else 409
     told = {"why": str(exc), "heading": _("The run wasn’t started")}
@@ -123,7 +123,7 @@ class InWordsMiddleware(Middleware):
     it redirects to the sign-in page and then back to the form's page, because the form's own URL
     might not allow GET, or to a page from which the form can be sent again. A wrong method (405) gets an error page.
 
-    A refused change (MemoryRefused) or run (NotNow) is answered with its reason.
+    A refused change (MemoryRefused) or run (RunNotAllowed) is answered with its reason.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
@@ -144,7 +144,7 @@ class InWordsMiddleware(Middleware):
     def process_exception(self, request: BeaconRequest, exc: Exception) -> HttpResponse | None:
         if isinstance(exc, MemoryRefused):
             return refused(request, str(exc), way=getattr(exc, "way", ""))
-        return _not_now(request, exc) if isinstance(exc, NotNow) else None
+        return _not_now(request, exc) if isinstance(exc, RunNotAllowed) else None
 
 
 def _came_from(request: HttpRequest) -> str:

@@ -22,10 +22,10 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
-    AsksAboutSecrets,
     CleanTextField,
     DayField,
-    TakesRefusals,
+    RefusalErrorsMixin,
+    SecretConfirmationMixin,
     redirect_back,
     redirect_to,
     refused,
@@ -63,7 +63,7 @@ def _is_foreign(char: str) -> bool:
     return char in '"<>\\`“”' or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
 
 
-class FactForm(AsksAboutSecrets, TakesRefusals):
+class FactForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """A new fact and its source."""
 
     text = CleanTextField(
@@ -158,8 +158,8 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
         except MemoryRefused as exc:
             form.add_error("text", str(exc))
         else:
-            said = _("Fact added. Runs won’t change it.")
-            toast_with_undo(request, added, said)
+            message = _("Fact added. Runs won’t change it.")
+            toast_with_undo(request, added, message)
             if not request.htmx:
                 return redirect("research:topic-facts", slug)
             form = FactForm()
@@ -243,8 +243,8 @@ def _page(
         "kept": sum(row.fact.is_kept for row in current),
         "stale": sum(bool(row.stale) for row in current),
         "form": form or FactForm(),
-        "most": TopicFact.MOST_CURRENT,
-        "most_kept": TopicFact.MOST_BY_PEOPLE,
+        "most": TopicFact.MAX_CURRENT,
+        "most_kept": TopicFact.MAX_BY_PEOPLE,
         "has_runs": has_runs,
     }
     if request.htmx and request.htmx.target != "timeline":
@@ -258,7 +258,7 @@ def _page(
 
 
 def _fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> TopicFact:
-    facts = TopicFact.objects.of(request.user).filter(topic__trashed_at=None)
+    facts = TopicFact.objects.for_user(request.user).filter(topic__trashed_at=None)
     fact: TopicFact = get_object_or_404(
         facts.select_related("topic__owner", "owner"), pk=pk, topic__slug=slug
     )
@@ -319,8 +319,8 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
         except MemoryRefused as exc:
             form.add_error("text", str(exc))
         else:
-            said = _("Fact corrected. Runs won’t change it.")
-            toast_with_undo(request, found, said)
+            message = _("Fact corrected. Runs won’t change it.")
+            toast_with_undo(request, found, message)
             if request.htmx:
                 return _row(request, found)
             return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
@@ -333,8 +333,8 @@ def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpR
     """Show a fact's history both ways: where it comes from, who changed it, and what used it."""
     found = _fact(request, slug, pk)
     changes = fact_history.history_of(found)
-    revisions = (one["revision"] for one in changes)
-    struck = (one for one in revisions if one.after.get("state") == "struck")
+    revisions = (change["revision"] for change in changes)
+    struck = (revision for revision in revisions if revision.after.get("state") == "struck")
     context = {
         "row": fact_rows.fact_rows(found.topic, [found])[0],
         "topic": found.topic,
@@ -428,7 +428,9 @@ def _perform(
 
 
 def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
-    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    mine = (
+        Run.objects.for_user(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    )
     run: Run = get_object_or_404(mine.exclude(report=None).select_related("report"), pk=run_id)
     return run
 
@@ -463,14 +465,14 @@ def _back(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 
 @signed_in("POST")
 def topic_recheck(request: BeaconRequest, slug: str) -> HttpResponse:
-    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    topic = get_object_or_404(Topic.objects.for_user(request.user).live(), slug=slug)
     return _started(request, topic, None)
 
 
 @signed_in("POST")
 def fact_recheck(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Start a recheck of one fact, stale or not, and show it."""
-    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    topic = get_object_or_404(Topic.objects.for_user(request.user).live(), slug=slug)
     fact = get_object_or_404(TopicFact.objects.filter(topic=topic).live(), pk=pk)
     return _started(request, topic, fact)
 

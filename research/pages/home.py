@@ -76,18 +76,18 @@ def first_steps(user: User) -> list[dict[str, Any]]:
 
 @cache
 def _first_steps() -> Statement:
-    topics: Any = Topic.objects.of(NO_USER).live()
-    runs: Any = Run.objects.of(NO_USER).kept().filter(topic__trashed_at=None)
-    schedules = Schedule.objects.of(NO_USER).filter(paused=False).exclude(next_run_at=None)
-    found = User.objects.filter(pk=NO_USER).values_list(
+    topics: Any = Topic.objects.for_user(NO_USER).live()
+    runs: Any = Run.objects.for_user(NO_USER).kept().filter(topic__trashed_at=None)
+    schedules = Schedule.objects.for_user(NO_USER).filter(paused=False).exclude(next_run_at=None)
+    rows = User.objects.filter(pk=NO_USER).values_list(
         Subquery(topics.order_by("created").values("slug")[:1]),
         Exists(runs.filter(number__gte=1)),
         Exists(runs.filter(number__gte=2)),
         Exists(topics.exclude(title=sample.SAMPLE_TITLE)),
         Exists(schedules),
-        Exists(ApiToken.objects.of(NO_USER)),
+        Exists(ApiToken.objects.for_user(NO_USER)),
     )
-    return found.query.sql_with_params()
+    return rows.query.sql_with_params()
 
 
 def _all(first: str) -> list[tuple[str, str, str]]:
@@ -110,11 +110,11 @@ def _all(first: str) -> list[tuple[str, str, str]]:
 
 # --- limits ---
 
-MOST_UNREAD = 12
-MOST_RUNNING = 8
-MOST_FAILED = 5
-MOST_BESIDE = 6
-MOST_AGENTS = 3
+MAX_UNREAD = 12
+MAX_RUNNING = 8
+MAX_FAILED = 5
+MAX_ASIDE = 6
+MAX_AGENTS = 3
 SOON = timedelta(days=7)
 WIDTH, HEIGHT = 240, 36
 _OF_A_STEP = ("name", "part", "position", "detail", "warning", "counts")
@@ -178,12 +178,12 @@ class Unread:
     def _summary(self) -> str:
         if self.news.is_quiet and not self.is_several:
             known = self.report.run.known_count
-            said = ngettext(
+            message = ngettext(
                 "Nothing new. %(count)d known source appeared again.",
                 "Nothing new. %(count)d known sources appeared again.",
                 known,
             )
-            return said % {"count": known}
+            return message % {"count": known}
         if self.news.is_quiet:
             return _("Nothing new in %(count)d reports.") % {"count": self.news.runs}
         return presenters.bare(self.report.summary)
@@ -194,17 +194,19 @@ def unread_of(user: User) -> list[Unread]:
 
     Five queries, plus four or five if a topic's counts must be refreshed.
     """
-    rows = since_read.foremost(user, MOST_UNREAD)
+    rows = since_read.topics_with_news(user, MAX_UNREAD)
     if not rows:
         return []
-    told = since_read.told_of(rows, newest=MOST_UNREAD)
+    told = since_read.summary_for_lists(rows, newest=MAX_UNREAD)
     unread = heapq.nlargest(
-        MOST_UNREAD, (one for one in told.values() if one.unread), key=lambda one: one.came
+        MAX_UNREAD, (one for one in told.values() if one.unread), key=lambda one: one.newest_unread
     )
     newest = {one.newest: one for one in unread}
     if not newest:
         return []
-    reports = Report.objects.of(user).unread().filter(run__in=newest).select_related("run__topic")
+    reports = (
+        Report.objects.for_user(user).unread().filter(run__in=newest).select_related("run__topic")
+    )
     found = {one.run_id: one for one in reports.defer("body", "delta", "sources", "run__manifest")}
     read = {one.read_at for one in told.values()}
     read.add(parse_datetime(rows[0].last_read or ""))  # type: ignore[attr-defined]
@@ -243,10 +245,10 @@ _STEP_NOW = (
 
 def unfinished_runs(user: User) -> list[dict[str, Any]]:
     """Return the person's unfinished runs, each with what it is doing, in one query."""
-    runs = Run.objects.of(user).unfinished().filter(topic__trashed_at=None)
+    runs = Run.objects.for_user(user).unfinished().filter(topic__trashed_at=None)
     runs = runs.select_related("topic").defer("manifest").annotate(step_now=Subquery(_STEP_NOW))
     # Runs that wait for the person come first, because only a review lets them continue.
-    first = runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MOST_RUNNING]
+    first = runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MAX_RUNNING]
     return [_going(run) for run in first]
 
 
@@ -297,14 +299,14 @@ def same_runs(one: str, other: str) -> bool:
 def failed_of(user: User) -> dict[str, Any]:
     """Return the active topics whose last run failed, latest first, in one query.
 
-    `failed` has at most MOST_FAILED runs, and `failed_count` counts all. `failed_why` is the reason
+    `failed` has at most MAX_FAILED runs, and `failed_count` counts all. `failed_why` is the reason
     if all shown share it, otherwise empty.
     """
-    runs = Run.objects.of(user).kept().filter(status=Run.Status.FAILED)
+    runs = Run.objects.for_user(user).kept().filter(status=Run.Status.FAILED)
     runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
     later = Run.objects.kept().filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
     last: Any = runs.filter(~Exists(later)).annotate(all=Window(Count("pk")))
-    found = list(last.select_related("topic").defer("manifest").order_by("-pk")[:MOST_FAILED])
+    found = list(last.select_related("topic").defer("manifest").order_by("-pk")[:MAX_FAILED])
     reasons = {run.error for run in found}
     return {
         "failed": found,
@@ -319,8 +321,10 @@ def failed_of(user: User) -> dict[str, Any]:
 def expiring_soon(user: User) -> list[Topic]:
     """Return the topics whose memory expires within a week, soonest first."""
     now = timezone.now()
-    soon = Topic.objects.of(user).active().filter(expires_at__gt=now, expires_at__lte=now + SOON)
-    return list(soon.order_by("expires_at")[:MOST_BESIDE])
+    soon = (
+        Topic.objects.for_user(user).active().filter(expires_at__gt=now, expires_at__lte=now + SOON)
+    )
+    return list(soon.order_by("expires_at")[:MAX_ASIDE])
 
 
 def counted(user: User) -> tuple[int, int]:
@@ -329,8 +333,8 @@ def counted(user: User) -> tuple[int, int]:
     Expired notes are deleted unless they are pinned. The count stops at 100.
     """
     now = timezone.now()
-    soon: Any = Note.objects.of(user).active(now).filter(expires_at__lte=now + SOON)
-    runs: Any = Run.objects.of(user).filter(created__gte=_month_begins()).order_by()
+    soon: Any = Note.objects.for_user(user).active(now).filter(expires_at__lte=now + SOON)
+    runs: Any = Run.objects.for_user(user).filter(created__gte=_month_begins()).order_by()
     number = runs.values("topic__owner").annotate(n=Count("pk")).values("n")
     row = User.objects.filter(pk=user.pk).values_list(
         ArraySubquery(soon.order_by().values("pk")[:100]), Coalesce(Subquery(number), 0)
@@ -340,11 +344,11 @@ def counted(user: User) -> tuple[int, int]:
 
 
 def next_runs(user: User) -> list[Schedule]:
-    coming = Schedule.objects.of(user).filter(
+    coming = Schedule.objects.for_user(user).filter(
         paused=False, topic__trashed_at=None, topic__archived_at=None
     )
     ordered = coming.exclude(next_run_at=None).select_related("topic").order_by("next_run_at")
-    return list(ordered[:MOST_BESIDE])
+    return list(ordered[:MAX_ASIDE])
 
 
 def _points(by_day: Mapping[int, Decimal], days: int) -> str:
@@ -385,7 +389,7 @@ def written_by_day(user: User) -> dict[str, Any]:
     """
     today = timezone.localdate()
     first = timezone.localtime() - timedelta(days=DAYS - 1)
-    rows: Any = Revision.objects.of(user).filter(
+    rows: Any = Revision.objects.for_user(user).filter(
         version=1, created__gte=first.replace(hour=0, minute=0, second=0, microsecond=0)
     )
     by_day: dict[tuple[date, bool], int] = defaultdict(int)
@@ -411,9 +415,9 @@ def _height(number: int, most: int) -> int:
 def agents_week(user: User) -> list[dict[str, Any]]:
     """Return what each agent read and wrote in the last 7 days, and what is pending: one query."""
     since = timezone.now() - timedelta(days=7)
-    read: Any = Use.objects.of(user).filter(used_at__gt=since, place__startswith="agent:")
-    written: Any = Revision.objects.of(user).annotate(by=actor_kind()).filter(by="agent")
-    waiting: Any = Proposal.objects.of(user).waiting().filter(actor__startswith="agent:")
+    read: Any = Use.objects.for_user(user).filter(used_at__gt=since, place__startswith="agent:")
+    written: Any = Revision.objects.for_user(user).annotate(by=actor_kind()).filter(by="agent")
+    waiting: Any = Proposal.objects.for_user(user).waiting().filter(actor__startswith="agent:")
     counted = [
         rows.order_by()
         .values(agent=F(by), what=Value(what, output_field=CharField()))
@@ -432,7 +436,7 @@ def agents_week(user: User) -> list[dict[str, Any]]:
     most_active = sorted(
         agents.values(), key=lambda one: -one.get("read", 0) - one.get("written", 0)
     )
-    return most_active[:MOST_AGENTS]
+    return most_active[:MAX_AGENTS]
 
 
 def _month_begins() -> datetime:
@@ -443,7 +447,7 @@ def month_of(user: User, runs: int) -> dict[str, Any]:
     """Return this month's cost by day, next to the person's budget, for a number of `runs`: one query."""
     first = _month_begins()
     mine: Any = ModelCall.objects
-    calls = mine.of(user).filter(created__gte=first).order_by()
+    calls = mine.for_user(user).filter(created__gte=first).order_by()
     days = calls.annotate(day=TruncDate("created")).values("day")
     spent = list(
         days.annotate(
@@ -494,7 +498,9 @@ def today() -> str:
 
 def context(user: User) -> dict[str, Any]:
     unread, running, coming = unread_of(user), unfinished_runs(user), next_runs(user)
-    is_fresh = not (unread or running or coming) and not Topic.objects.of(user).live().exists()
+    is_fresh = (
+        not (unread or running or coming) and not Topic.objects.for_user(user).live().exists()
+    )
     worst = risks.worst_waiting(user)
     last_read_at = unread[0].last_read_at if unread else None
     found: dict[str, Any] = {
@@ -512,9 +518,9 @@ def context(user: User) -> dict[str, Any]:
     } | running_context(running)
     if is_fresh:
         found["has_model"] = connections.llm_profile() is not None
-        found["has_agent"] = ApiToken.objects.of(user).exists()
-        own = Note.objects.of(user).live().exclude(kind__in=Note.IDENTITY)
-        found["has_memory"] = own.exists() or Observation.objects.of(user).live().exists()
+        found["has_agent"] = ApiToken.objects.for_user(user).exists()
+        own = Note.objects.for_user(user).live().exclude(kind__in=Note.IDENTITY)
+        found["has_memory"] = own.exists() or Observation.objects.for_user(user).live().exists()
         return found
     notes, runs = counted(user)
     steps = first_steps(user)

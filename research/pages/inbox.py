@@ -33,7 +33,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 from rapidfuzz import fuzz
 
-from beacon_site.text.cleaning import choice_sent, number_of, shorten, uuid_of, words_sent
+from beacon_site.text.cleaning import choice_param, number_of, shorten, text_param, uuid_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import (
@@ -62,7 +62,7 @@ from research.models import Delivery, Run
 from research.services.runs import page as run_page
 
 PAGE = 50
-MOST_TEXT = 160  # characters of a row's title
+MAX_TEXT = 160  # characters of a row's title
 SHOWS = {
     "proposal": gettext_lazy("Proposals"),
     "conflict": gettext_lazy("Conflicts"),
@@ -73,8 +73,8 @@ SHOWS = {
 _QUARANTINE, _EXPIRING, _CONFLICTS, _PLANS = 11, 31, 32, 33
 _DUPLICATES, _FAILED, _DELIVERIES = 51, 60, 70
 SOON = timedelta(days=3)  # before a proposal expires
-LEAST_ALIKE = 90.0  # rapidfuzz ratio of the texts of proposals that are decided together
-MOST_COMPARED = 600  # characters of such a text; longer ones aren't compared
+MIN_ALIKE = 90.0  # rapidfuzz ratio of the texts of proposals that are decided together
+MAX_COMPARED = 600  # characters of such a text; longer ones aren't compared
 # The groups in their order. Those of proposals are ten times their danger.
 GROUPS: dict[int, str | Promise] = {
     **{danger * 10: danger.label for danger in Danger},
@@ -122,15 +122,15 @@ class Wanted:
     @classmethod
     def of(cls, query: Any) -> Wanted:
         return cls(
-            q=words_sent(query, "q"),
-            show=choice_sent(query, "show", SHOWS),
-            state=choice_sent(query, "outcome", DECIDED) or choice_sent(query, "state", DECIDED),
-            type=choice_sent(query, "type", proposal_pages.TYPES),
-            by=words_sent(query, "by"),
-            kind=choice_sent(query, "kind", conflict_pages.KINDS),
+            q=text_param(query, "q"),
+            show=choice_param(query, "show", SHOWS),
+            state=choice_param(query, "outcome", DECIDED) or choice_param(query, "state", DECIDED),
+            type=choice_param(query, "type", proposal_pages.TYPES),
+            by=text_param(query, "by"),
+            kind=choice_param(query, "kind", conflict_pages.KINDS),
             topic=str(uuid_of(query.get("topic", "")) or ""),
-            at=words_sent(query, "at", 60),
-            page=number_of(words_sent(query, "cursor", 6)) or 0,
+            at=text_param(query, "at", 60),
+            page=number_of(text_param(query, "cursor", 6)) or 0,
         )
 
     def address(self, at: str = "") -> str:
@@ -231,7 +231,7 @@ def _named(rows: QuerySet[Any], show: str, place: Any, at: Any) -> QuerySet[Any]
 
 def failed_runs(user: User) -> QuerySet[Any]:
     """Return the last runs of active topics that failed."""
-    runs = Run.objects.of(user).kept().filter(status=Run.Status.FAILED)
+    runs = Run.objects.for_user(user).kept().filter(status=Run.Status.FAILED)
     runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
     later = Run.objects.kept().filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
     return runs.filter(~Exists(later))
@@ -239,7 +239,7 @@ def failed_runs(user: User) -> QuerySet[Any]:
 
 def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     state = Proposal.State.WAITING.value if wanted.is_waiting else wanted.state
-    rows: Any = Proposal.objects.of(user)
+    rows: Any = Proposal.objects.for_user(user)
     if state == "decided":
         rows = rows.exclude(state=Proposal.State.WAITING, expires_at__gt=timezone.now())
     elif state in proposal_pages.STATES:
@@ -260,7 +260,7 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
 
 
 def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
-    rows: Any = Conflict.objects.of(user)
+    rows: Any = Conflict.objects.for_user(user)
     if wanted.kind:
         rows = rows.filter(kind=wanted.kind)
     if wanted.topic:
@@ -279,13 +279,13 @@ def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
 def _side_containing(user: User, word: str) -> Q:
     found = Q()
     for model, name in _SIDES.items():
-        keys = model.objects.of(user).filter(_containing(word, name)).values("pk")
+        keys = model.objects.for_user(user).filter(_containing(word, name)).values("pk")
         found |= Q(left_id__in=keys) | Q(right_id__in=keys)
     return found
 
 
 def _runs(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
-    plans = Run.objects.of(user).waiting_for_a_person().filter(topic__trashed_at=None)
+    plans = Run.objects.for_user(user).waiting_for_a_person().filter(topic__trashed_at=None)
     return [
         _named(wanted.having(rows, "topic__title", "error"), "run", place, "created")
         for rows, place in ((plans, _PLANS), (failed_runs(user), _FAILED))
@@ -293,7 +293,7 @@ def _runs(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
 
 
 def _deliveries(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
-    rows = Delivery.objects.of(user).filter(state__in=UNDELIVERED)
+    rows = Delivery.objects.for_user(user).filter(state__in=UNDELIVERED)
     rows = rows.exclude(kind=Delivery.Kind.TEST)
     found = wanted.having(rows, "subject", "error", "channel__name")
     return [_named(found, "delivery", _DELIVERIES, "created")]
@@ -417,9 +417,9 @@ def _text_of(row: Proposal) -> str:
 
 def _are_alike(one: str, other: str) -> bool:
     """Whether two texts say almost the same. The quick comparisons come first."""
-    if max(len(one), len(other)) > MOST_COMPARED or _NUMBER.findall(one) != _NUMBER.findall(other):
+    if max(len(one), len(other)) > MAX_COMPARED or _NUMBER.findall(one) != _NUMBER.findall(other):
         return False
-    return fuzz.ratio(one, other, score_cutoff=LEAST_ALIKE) > 0 and is_near(one, other)
+    return fuzz.ratio(one, other, score_cutoff=MIN_ALIKE) > 0 and is_near(one, other)
 
 
 # --- rows ---
@@ -428,7 +428,7 @@ def _are_alike(one: str, other: str) -> bool:
 def _load(user: User, items: Sequence[Item]) -> None:
     """Fill the rows: a fixed number of queries for each kind on the page."""
     for show, fill in _FILLED.items():
-        of_kind = [one for one in items if one.show == show]
+        of_kind = [item for item in items if item.show == show]
         if of_kind:
             fill(user, of_kind)
 
@@ -442,7 +442,7 @@ def _with_rows(items: Sequence[Item], rows: Mapping[str, Any]) -> Iterator[tuple
 
 
 def _fill_proposals(user: User, items: Sequence[Item]) -> None:
-    found = Proposal.objects.of(user).in_bulk([one.key for one in items])
+    found = Proposal.objects.for_user(user).in_bulk([one.key for one in items])
     rows = {str(key): row for key, row in found.items()}
     writers = origins.of(user, {row.actor for row in rows.values()})
     for item, row in _with_rows(items, rows):
@@ -451,7 +451,7 @@ def _fill_proposals(user: User, items: Sequence[Item]) -> None:
         what = title_of(row)
         words = proposal_pages.headline(row)
         reasons = reasons_of(row)
-        item.title = shorten(words or what, MOST_TEXT)
+        item.title = shorten(words or what, MAX_TEXT)
         item.about = " · ".join(filter(None, [who, what if words else "", *reasons[:1]]))
         name = row.actor.partition(":")[2] or who  # agent:desk is marked with a D
         item.mark, item.look = (name[:1] or "?").upper(), "agent"
@@ -468,16 +468,19 @@ def _fill_proposals(user: User, items: Sequence[Item]) -> None:
 
 def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
     found = {
-        str(row.pk): row for row in Conflict.objects.of(user).filter(pk__in=[i.key for i in items])
+        str(row.pk): row
+        for row in Conflict.objects.for_user(user).filter(pk__in=[i.key for i in items])
     }
     keys = {key for row in found.values() for key in row.topic_ids}
-    topics = {one.pk: one for one in Topic.objects.of(user).filter(pk__in=keys)} if keys else {}
+    topics = (
+        {one.pk: one for one in Topic.objects.for_user(user).filter(pk__in=keys)} if keys else {}
+    )
     shown = conflict_pages.in_words(user, list(found.values()), topics=topics)
     rows = {str(row.conflict.pk): row for row in shown}
     others = contradictions.number_of_each(user, found.values())
     for item, row in _with_rows(items, rows):
-        item.title = shorten(row.left.text or row.right.text, MOST_TEXT)
-        other = shorten(row.right.text, MOST_TEXT)
+        item.title = shorten(row.left.text or row.right.text, MAX_TEXT)
+        other = shorten(row.right.text, MAX_TEXT)
         if row.conflict.is_open:
             item.about = other
         elif row.conflict.settled_how == Conflict.How.GONE:
@@ -492,29 +495,29 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
 
 
 def _fill_runs(user: User, items: Sequence[Item]) -> None:
-    rows = Run.objects.of(user).select_related("topic").defer("manifest")
+    rows = Run.objects.for_user(user).select_related("topic").defer("manifest")
     found = {str(key): run for key, run in rows.in_bulk([int(one.key) for one in items]).items()}
     for item, run in _with_rows(items, found):
-        item.title = shorten(run.topic.title, MOST_TEXT)
+        item.title = shorten(run.topic.title, MAX_TEXT)
         waits = run.waiting_since is not None
-        item.about = run_page.waiting_words(run) if waits else shorten(run.error, MOST_TEXT)
+        item.about = run_page.waiting_words(run) if waits else shorten(run.error, MAX_TEXT)
         item.mark, item.look = ("?", "agent") if waits else ("!", "conflict")
 
 
 def _fill_deliveries(user: User, items: Sequence[Item]) -> None:
-    rows = Delivery.objects.of(user).select_related("channel")
+    rows = Delivery.objects.for_user(user).select_related("channel")
     rows = rows.defer("request", "response", "message", "results")
     found = {str(key): row for key, row in rows.in_bulk([one.key for one in items]).items()}
     for item, row in _with_rows(items, found):
-        item.title = shorten(row.subject or str(row.get_kind_display()), MOST_TEXT)
-        item.about = " · ".join(filter(None, [str(row.channel), shorten(row.error, MOST_TEXT)]))
+        item.title = shorten(row.subject or str(row.get_kind_display()), MAX_TEXT)
+        item.about = " · ".join(filter(None, [str(row.channel), shorten(row.error, MAX_TEXT)]))
         item.mark, item.look = "!", "conflict"
 
 
 def _fill_quarantine(user: User, items: Sequence[Item]) -> None:
     found = quarantine.in_words(user, [(str(one.row), one.key) for one in items])
     for item, row in _with_rows(items, found):
-        item.title = shorten(str(row["record"]), MOST_TEXT)
+        item.title = shorten(str(row["record"]), MAX_TEXT)
         # The reason is nearly always prompt injection, so a row says where the text comes from.
         item.about = capfirst(row["origin"].words) if row["origin"] else str(row["why"])
         item.mark, item.look = "!", "web"
@@ -538,7 +541,7 @@ def _groups(items: Iterable[Item]) -> list[dict[str, Any]]:
             "is_grave": place <= Danger.IDENTITY * 10,
             "is_selectable": place in _HARMLESS,
             "items": rows,
-            "number": sum(1 + len(one.similar) for one in rows),
+            "number": sum(1 + len(row.similar) for row in rows),
         }
         for place, some in groupby(items, key=lambda item: item.place)
         for rows in [list(some)]
@@ -585,14 +588,14 @@ def _facets(user: User, wanted: Wanted, counts: Mapping[str, int]) -> list[Facet
     else:
         choices = [Choice(name, words) for name, words in DECIDED.items() if name != "decided"]
         facets = [Facet("outcome", _("Outcome"), choices)]
-    mine = Proposal.objects.of(user)
+    mine = Proposal.objects.for_user(user)
     rows = mine.waiting() if wanted.is_waiting else mine.exclude(state=Proposal.State.WAITING)
     types, writers, kinds = Counter[str](), Counter[str](), Counter[str]()
     pairs = rows.order_by().values_list("record_type", "actor").annotate(n=Count("pk"))
     for name, writer, number in pairs:
         types[name] += number
         writers[writer] += number
-    conflicts = Conflict.objects.of(user)
+    conflicts = Conflict.objects.for_user(user)
     conflicts = (
         conflicts.standing().one_per_record()
         if wanted.is_waiting
@@ -607,7 +610,11 @@ def _facets(user: User, wanted: Wanted, counts: Mapping[str, int]) -> list[Facet
         Facet("by", _("By"), choices),
         Facet("kind", _("Conflicts"), _counted(conflict_pages.KINDS, kinds)),
     ]
-    if topic := Topic.objects.of(user).filter(pk=wanted.topic).first() if wanted.topic else None:
+    if (
+        topic := Topic.objects.for_user(user).filter(pk=wanted.topic).first()
+        if wanted.topic
+        else None
+    ):
         facets.append(Facet("topic", _("Topic"), [Choice(wanted.topic, topic.title)]))
     return [one for one in facets if any(c.count != 0 or c.value == wanted.by for c in one.choices)]
 
@@ -618,7 +625,7 @@ def _counted(words: Mapping[str, Any], numbers: Mapping[str, int]) -> list[Choic
 
 def _bar(user: User, query: QueryDict, counts: Mapping[str, int]) -> FilterBar:
     query = query.copy()
-    if (state := choice_sent(query, "state", DECIDED)) and state != "decided":
+    if (state := choice_param(query, "state", DECIDED)) and state != "decided":
         # Without this filter, the list has all decided items, not the pending ones.
         query.update({"outcome": state})
         query["state"] = "decided"
@@ -701,7 +708,7 @@ def inbox(request: BeaconRequest) -> HttpResponse:
 def delivery_give_up(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Don't send a message that failed."""
     with transaction.atomic():
-        mine = Delivery.objects.of(request.user).select_for_update(no_key=True)
+        mine = Delivery.objects.for_user(request.user).select_for_update(no_key=True)
         row = get_object_or_404(mine, pk=pk)
         was = row.state
         if was in UNDELIVERED:
@@ -716,7 +723,7 @@ def delivery_give_up(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 @undoes("delivery-given-up")
 def _delivery_waits_again(request: BeaconRequest, pk: str, state: str) -> str:
-    rows = Delivery.objects.of(request.user).filter(pk=pk, state=Delivery.State.DROPPED)
+    rows = Delivery.objects.for_user(request.user).filter(pk=pk, state=Delivery.State.DROPPED)
     if not rows.update(state=state):
         raise MemoryRefused(
             _("This message has changed since then, so your change couldn’t be undone.")

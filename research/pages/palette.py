@@ -37,10 +37,10 @@ from memory.services.search.snippets import passage
 from research.models import Report
 from research.pages.places import SettingsGroup, every_place, settings_pages
 
-MOST = 6  # rows per group
-LONGEST = 200  # characters of a query, because no name is longer
-MOST_WORDS = 8
-LONGEST_SAID = 90  # characters of a record
+MAX = 6  # rows per group
+MAX_LENGTH = 200  # characters of a query, because no name is longer
+MAX_WORDS = 8
+MAX_SHOWN_LENGTH = 90  # characters of a record
 _BY_RUN = Q(kind="summary", source__startswith="run:")
 FEW_RUNS = 1  # summaries of runs next to facts that match
 
@@ -57,7 +57,7 @@ class Row:
 
 def asked(value: str) -> str:
     """Return the typed text as search words."""
-    return " ".join(clean(value)[0].split()[:MOST_WORDS])[:LONGEST].strip()
+    return " ".join(clean(value)[0].split()[:MAX_WORDS])[:MAX_LENGTH].strip()
 
 
 def offered(
@@ -72,12 +72,12 @@ def offered(
     groups = [(_("Topics"), _topics(user, words))]
     if words:
         facts, findings = _facts(user, words), _findings(user, words)
-        few = FEW_RUNS if facts or findings else MOST
+        few = FEW_RUNS if facts or findings else MAX
         groups += [
             (_("Go to"), _holding(words, [*_pages(), *_settings(settings)])),
             (_("Actions"), _holding(words, _acts())),
             (_("Facts"), facts),
-            (_("Files and library"), [*_files(user, words), *_documents(user, words)][:MOST]),
+            (_("Files and library"), [*_files(user, words), *_documents(user, words)][:MAX]),
             (_("Notes"), _notes(user, words, few_runs=few)),
             (_("Observations"), findings),
             (_("More"), _further(words)),
@@ -95,11 +95,11 @@ def _holding(words: str, rows: Sequence[Row]) -> list[Row]:
         for row in rows
         if all(word in f"{row.label} {row.about}".casefold() for word in wanted.split())
     ]
-    return sorted(found, key=lambda row: not row.label.casefold().startswith(wanted))[:MOST]
+    return sorted(found, key=lambda row: not row.label.casefold().startswith(wanted))[:MAX]
 
 
 def _topics(user: User, words: str) -> list[Row]:
-    topics = Topic.objects.of(user).live() if words else Topic.objects.of(user).active()
+    topics = Topic.objects.for_user(user).live() if words else Topic.objects.for_user(user).active()
     topics = with_words(topics, words, "title", "labels")
     return [
         Row(
@@ -108,34 +108,34 @@ def _topics(user: User, words: str) -> list[Row]:
             "topics",
             _("archived") if topic.archived_at else "",
         )
-        for topic in topics.only("title", "slug", "archived_at").order_by("-updated")[:MOST]
+        for topic in topics.only("title", "slug", "archived_at").order_by("-updated")[:MAX]
     ]
 
 
 def _files(user: User, words: str) -> list[Row]:
-    files = with_words(MemoryFile.objects.of(user).live(), words, "path", "summary")
+    files = with_words(MemoryFile.objects.for_user(user).live(), words, "path", "summary")
     return [
         Row(one.path, one.get_absolute_url(), "files", in_brief(one.summary, 60))
-        for one in files.only("path", "summary")[:MOST]
+        for one in files.only("path", "summary")[:MAX]
     ]
 
 
 def _documents(user: User, words: str) -> list[Row]:
     documents = with_words(LibraryDocument.objects.readable_by(user).live(), words, "title")
-    found = documents.only("title").order_by("-updated")[:MOST]
+    found = documents.only("title").order_by("-updated")[:MAX]
     return [Row(one.title, one.get_absolute_url(), "library", _("Library")) for one in found]
 
 
 def _best(user: User, kind: str, words: str, active: Any) -> list[Any]:
     """Return the best matching records of a kind, by whole words as in memory search."""
-    best = [found for found, _score in bm25.search(user, kind, words, 2 * MOST)]
+    best = [found for found, _score in bm25.search(user, kind, words, 2 * MAX)]
     rows = {row.pk: row for row in active.filter(pk__in=best)}
     return [rows[key] for key in best if key in rows]
 
 
 def _facts(user: User, words: str) -> list[Row]:
-    current = TopicFact.objects.of(user).current().filter(topic__trashed_at=None)
-    found = _best(user, "fact", words, current.select_related("topic"))[:MOST]
+    current = TopicFact.objects.for_user(user).current().filter(topic__trashed_at=None)
+    found = _best(user, "fact", words, current.select_related("topic"))[:MAX]
     return [
         Row(_said(one.text, words), kinds.KINDS["fact"].url(one), "topics", one.topic.title)
         for one in found
@@ -144,48 +144,48 @@ def _facts(user: User, words: str) -> list[Row]:
 
 def _findings(user: User, words: str) -> list[Row]:
     """Return observations, without those that repeat a fact: a current one is listed itself."""
-    found = _best(user, "observation", words, Observation.objects.of(user).active())
-    repeated = TopicFact.objects.of(user).behind(found)
-    rows = [one for one in found if one.pk not in repeated][:MOST]
+    found = _best(user, "observation", words, Observation.objects.for_user(user).active())
+    repeated = TopicFact.objects.for_user(user).behind(found)
+    rows = [one for one in found if one.pk not in repeated][:MAX]
     return [
-        Row(_said(one.content, words), one.get_absolute_url(), "notes", one.get_category_display())
-        for one in rows
+        Row(_said(row.content, words), row.get_absolute_url(), "notes", row.get_category_display())
+        for row in rows
     ]
 
 
 def _notes(user: User, words: str, *, few_runs: int) -> list[Row]:
     """Return notes, with at most this many summaries of runs, which name every topic's words."""
-    found = _best(user, "note", words, Note.objects.of(user).active())
+    found = _best(user, "note", words, Note.objects.for_user(user).active())
     by_run = [one for one in found if one.kind == "summary" and one.source.startswith("run:")]
     left = set(by_run[few_runs:])
-    rows = [one for one in found if one not in left][:MOST]
-    return [Row(_said(one.content, words), one.get_absolute_url(), "notes") for one in rows]
+    rows = [one for one in found if one not in left][:MAX]
+    return [Row(_said(row.content, words), row.get_absolute_url(), "notes") for row in rows]
 
 
 def _said(text: str, words: str) -> str:
     """Return the words of a record that match, as one line without Markdown."""
-    return passage(text, words, LONGEST_SAID)
+    return passage(text, words, MAX_SHOWN_LENGTH)
 
 
 def _recent(user: User) -> list[Row]:
     """Return the last reports, conversations and notes, newest first."""
-    reports = Report.objects.of(user).live().exclude(run__number=None)
+    reports = Report.objects.for_user(user).live().exclude(run__number=None)
     reports = reports.filter(run__topic__trashed_at=None).select_related("run__topic")
-    talks = Session.objects.of(user).live().exclude(title="")
-    notes = Note.objects.of(user).active().exclude(kind__in=Note.IDENTITY).exclude(_BY_RUN)
-    found: list[tuple[datetime, Row]] = []
-    for one in reports.defer("body").order_by("-created")[:MOST]:
+    talks = Session.objects.for_user(user).live().exclude(title="")
+    notes = Note.objects.for_user(user).active().exclude(kind__in=Note.IDENTITY).exclude(_BY_RUN)
+    results: list[tuple[datetime, Row]] = []
+    for one in reports.defer("body").order_by("-created")[:MAX]:
         run = one.run
         url = reverse("research:run", args=[run.topic.slug, run.pk])
-        told = {"number": run.number, "topic": run.topic.title}
-        label = _("Run #%(number)d of %(topic)s") % told
-        found.append((one.created, Row(label, url, "reports", _("Report"))))
-    for talk in talks.order_by("-created")[:MOST]:
-        found.append((talk.created, Row(talk.title, talk.get_absolute_url(), "ask", _("Ask"))))
-    for note in notes.order_by("-updated")[:MOST]:
-        row = Row(in_brief(note.content, LONGEST_SAID), note.get_absolute_url(), "notes")
-        found.append((note.updated, row))
-    return [row for _at, row in sorted(found, key=lambda one: one[0], reverse=True)[:MOST]]
+        params = {"number": run.number, "topic": run.topic.title}
+        label = _("Run #%(number)d of %(topic)s") % params
+        results.append((one.created, Row(label, url, "reports", _("Report"))))
+    for talk in talks.order_by("-created")[:MAX]:
+        results.append((talk.created, Row(talk.title, talk.get_absolute_url(), "ask", _("Ask"))))
+    for note in notes.order_by("-updated")[:MAX]:
+        row = Row(in_brief(note.content, MAX_SHOWN_LENGTH), note.get_absolute_url(), "notes")
+        results.append((note.updated, row))
+    return [row for _at, row in sorted(results, key=lambda one: one[0], reverse=True)[:MAX]]
 
 
 def _further(words: str) -> list[Row]:

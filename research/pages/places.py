@@ -27,7 +27,7 @@ from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import MemoryFile, SavedView, Topic, User, as_of
 from memory.models.errors import MemoryRefused
 from memory.models.history import NO_USER, Statement, counted, counting
-from memory.pages.recall import MOST_COUNTED, counts_of
+from memory.pages.recall import MAX_COUNTED, counts_of
 from memory.pages.shared.undo import offer, undoes
 from research.models import Report, Worker
 from research.pages import inbox
@@ -212,16 +212,16 @@ def navigation(request: HttpRequest, waiting: Mapping[Place, str]) -> dict[str, 
     at = max(places[1:], key=lambda one: one.holds(request.path))
     here = at if at.holds(request.path) else HOME if request.path == HOME.url else None
     items = {
-        one: {
-            "label": one.label,
-            "url": one.url,
-            "key": one.key,
-            "icon": one.icon,
-            "current": one is here,
-            "count": waiting.get(one, ""),
-            "counted": _("unread") if one is TOPICS else _("waiting"),
+        place: {
+            "label": place.label,
+            "url": place.url,
+            "key": place.key,
+            "icon": place.icon,
+            "current": place is here,
+            "count": waiting.get(place, ""),
+            "counted": _("unread") if place is TOPICS else _("waiting"),
         }
-        for one in places
+        for place in places
     }
     *main, foot = ([items[one] for one in section] for section in SECTIONS)
     tabs = _tabs(request, here.tabs if here else ())
@@ -271,12 +271,12 @@ def _tabs(request: HttpRequest, tabs: tuple[Place, ...]) -> list[tuple[Place, bo
 
 def _number(numbers: Mapping[str, float], names: Sequence[str]) -> str:
     number = int(sum(numbers[name] for name in names))
-    return f"{grouped(MOST_COUNTED)}+" if number > MOST_COUNTED else grouped(number)
+    return f"{grouped(MAX_COUNTED)}+" if number > MAX_COUNTED else grouped(number)
 
 
 # --- pinned items ---
 
-MOST_PINNED = 12
+MAX_PINNED = 12
 
 
 def pinned(user: User, full_path: str = "") -> list[dict[str, Any]]:
@@ -302,17 +302,17 @@ def _found(
         keys[kind].append(key)
     found = {}
     if keys["topic"]:
-        topics = Topic.objects.of(user).filter(pk__in=keys["topic"])
+        topics = Topic.objects.for_user(user).filter(pk__in=keys["topic"])
         topics = topics if in_trash else topics.live()
         for pk, title, slug in topics.values_list("pk", "title", "slug"):
             found[f"topic:{pk}"] = (title, reverse("research:topic", args=[slug]))
     if keys["file"]:
-        files = MemoryFile.objects.of(user).filter(path__in=keys["file"])
+        files = MemoryFile.objects.for_user(user).filter(path__in=keys["file"])
         files = files if in_trash else files.live()
         for path in files.values_list("path", flat=True):
             found[f"file:{path}"] = (path, reverse("memory:file", args=[path]))
     if keys["view"]:
-        for view in SavedView.objects.of(user).filter(pk__in=keys["view"]):
+        for view in SavedView.objects.for_user(user).filter(pk__in=keys["view"]):
             found[f"view:{view.pk}"] = (view.name, f"{_list_of(view)}?{view.query}")
     return found
 
@@ -328,10 +328,10 @@ def _exists(user: User, what: str) -> bool:
     kind, _colon, key = what.partition(":")
     try:
         if kind == "topic":
-            return Topic.objects.of(user).live().filter(pk=UUID(key)).exists()
+            return Topic.objects.for_user(user).live().filter(pk=UUID(key)).exists()
         if kind == "file":
-            return MemoryFile.objects.of(user).live().filter(path=key).exists()
-        return kind == "view" and SavedView.objects.of(user).filter(pk=int(key)).exists()
+            return MemoryFile.objects.for_user(user).live().filter(path=key).exists()
+        return kind == "view" and SavedView.objects.for_user(user).filter(pk=int(key)).exists()
     except (ValueError, OverflowError):
         return False
 
@@ -354,13 +354,13 @@ def _pin(request: BeaconRequest, what: str, on: bool) -> str:
     with transaction.atomic():  # two tabs pin one after the other
         user = User.objects.select_for_update(no_key=True).get(pk=request.user.pk)
         was_pinned, rest = what in user.pinned, [one for one in user.pinned if one != what]
-        if on and not was_pinned and len(_found(user, rest)) >= MOST_PINNED:
+        if on and not was_pinned and len(_found(user, rest)) >= MAX_PINNED:
             words = ngettext(
                 "You can pin at most %(n)d item. Unpin the current one first.",
                 "You can pin at most %(n)d items. Unpin one first.",
-                MOST_PINNED,
+                MAX_PINNED,
             )
-            raise MemoryRefused(words % {"n": MOST_PINNED})
+            raise MemoryRefused(words % {"n": MAX_PINNED})
         exist = _found(user, rest, in_trash=True)  # drops pins of deleted items
         user.pinned = [one for one in rest if one in exist] + ([what] if on else [])
         user.save(update_fields=["pinned"])
@@ -380,14 +380,14 @@ _AGE = Func(
     output_field=FloatField(),
 )
 # Every page needs the count of unread reports, so it is capped. More is shown as "99+".
-MOST_UNREAD = 100
+MAX_UNREAD = 100
 WAITING = ("unread_reports", "to_decide")
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
     """Return the navigation, `health_banner` and the counts of pending items (`WAITING`).
 
-    One query: unread reports up to MOST_UNREAD, what waits in the Inbox, and the age of each
+    One query: unread reports up to MAX_UNREAD, what waits in the Inbox, and the age of each
     process's last heartbeat. Up to three more list pinned items.
     """
     with as_of.present():  # also around a page as of a date
@@ -415,7 +415,7 @@ def _frame(request: HttpRequest) -> dict[str, Any]:
 
 def _at_most(number: int, unread: int) -> str:
     """Return a number that includes unread reports as text, or "" for zero."""
-    if unread >= MOST_UNREAD:
+    if unread >= MAX_UNREAD:
         return f"{number - 1}+"
     return str(number or "")
 
@@ -430,7 +430,7 @@ def _question() -> Statement:
     """Return the query that every page needs, and its parameters."""
     asked, params = counting(
         [
-            ("unread_reports", Report.objects.of(NO_USER).unread(), MOST_UNREAD),
+            ("unread_reports", Report.objects.for_user(NO_USER).unread(), MAX_UNREAD),
             *(("to_decide", found, None) for _show, found in inbox.waiting(NO_USER)),
         ]
     )

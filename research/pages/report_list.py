@@ -18,7 +18,7 @@ from django.views.decorators.cache import never_cache
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.db.message_fields import with_words
-from beacon_site.text.cleaning import number_of, shorten, uuids_of, words_sent
+from beacon_site.text.cleaning import number_of, shorten, text_param, uuids_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import Topic, User
@@ -37,13 +37,13 @@ PAGE_SIZE = 30
 
 def found(user: User, query: Query) -> ReportQuerySet:
     """Return the user's reports that match the filters in `query`, of topics outside Trash."""
-    mine: ReportQuerySet = Report.objects.of(user).live()
+    mine: ReportQuerySet = Report.objects.for_user(user).live()
     rows = mine.exclude(run__number=None).filter(run__topic__trashed_at=None)
     if query.get("show") == "unread":
         rows = rows.filter(read_at=None)
-    if slug := words_sent(query, "topic", 100):
+    if slug := text_param(query, "topic", 100):
         rows = rows.filter(run__topic__slug=slug)
-    return with_words(rows, words_sent(query), "title", "body", "delta")
+    return with_words(rows, text_param(query), "title", "body", "delta")
 
 
 def page_of_reports(
@@ -121,13 +121,13 @@ def topic_unread(request: BeaconRequest, slug: str) -> HttpResponse:
 
 
 def _topic(request: BeaconRequest, slug: str) -> Topic:
-    found: Topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    found: Topic = get_object_or_404(Topic.objects.for_user(request.user).live(), slug=slug)
     return found
 
 
 def _reports(topic: Topic) -> ReportQuerySet:
-    found: ReportQuerySet = Report.objects.live().filter(run__topic=topic)
-    return found.exclude(run__number=None)
+    rows: ReportQuerySet = Report.objects.live().filter(run__topic=topic)
+    return rows.exclude(run__number=None)
 
 
 # --- one report, and the list ---
@@ -135,10 +135,12 @@ def _reports(topic: Topic) -> ReportQuerySet:
 
 def _report(request: BeaconRequest, slug: str, run_id: int) -> ReportQuerySet:
     """Return a run's report as a queryset, or raise 404."""
-    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    mine = (
+        Run.objects.for_user(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    )
     run = get_object_or_404(mine.exclude(report=None), pk=run_id)
-    found: ReportQuerySet = Report.objects.filter(run=run)
-    return found
+    rows: ReportQuerySet = Report.objects.filter(run=run)
+    return rows
 
 
 @signed_in("POST")
@@ -246,6 +248,6 @@ def confirm_unread(request: BeaconRequest, count: int, at: datetime, words: str 
     if not count:
         messages.info(request, _("These reports are already unread."))
         return
-    told = ngettext("%(n)d report marked as unread.", "%(n)d reports marked as unread.", count)
+    message = ngettext("%(n)d report marked as unread.", "%(n)d reports marked as unread.", count)
     undo = offer(request, "reports-marked", at=at.isoformat(), read=False)
-    messages.success(request, words or told % {"n": count}, extra_tags=undo)
+    messages.success(request, words or message % {"n": count}, extra_tags=undo)

@@ -19,9 +19,9 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.text.cleaning import match_key, number_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
-    AsksAboutSecrets,
     CleanTextField,
-    TakesRefusals,
+    RefusalErrorsMixin,
+    SecretConfirmationMixin,
     redirect_back,
     refused,
     signed_in,
@@ -33,7 +33,7 @@ from research.claims.quoting import NormalizedText, fold
 from research.models import Correction, Hit, Report, Run
 from research.pages import topic_list
 from research.services.facts import correcting
-from research.services.facts.correcting import MOST_WORDS, SeenFact
+from research.services.facts.correcting import MAX_WORDS, SeenFact
 from research.services.reports import compare as comparing
 from research.services.reports import exporting
 from research.services.reports import page as report_page
@@ -44,7 +44,7 @@ from research.services.runs.reporting.composing import EXTRACTIVE, EXTRACTIVE_MA
 from research.services.runs.reporting.sentences import ReportSentence
 
 
-class SentenceForm(AsksAboutSecrets, TakesRefusals):
+class SentenceForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """A correction of one sentence. `facts` came from it, each with its version.
 
     The sentence can be edited as it is, and the reason is optional. Without another sentence, the
@@ -54,7 +54,7 @@ class SentenceForm(AsksAboutSecrets, TakesRefusals):
     right = CleanTextField(
         label=gettext_lazy("Correct to"),
         required=False,
-        max_length=MOST_WORDS,
+        max_length=MAX_WORDS,
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
         help_text=gettext_lazy(
             "Replaces the first fact selected below. If you leave this empty, the selected facts are marked as wrong."
@@ -63,7 +63,7 @@ class SentenceForm(AsksAboutSecrets, TakesRefusals):
     wrong = CleanTextField(
         label=gettext_lazy("What’s wrong?"),
         required=False,
-        max_length=MOST_WORDS,
+        max_length=MAX_WORDS,
         widget=forms.TextInput,
         help_text=gettext_lazy(
             "Optional if you correct the sentence. Later runs use your explanation."
@@ -191,12 +191,14 @@ def compare(request: BeaconRequest, slug: str) -> HttpResponse:
 @signed_in("GET")
 def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> HttpResponse:
     """Download a saved run as `kind`. Other runs and unknown formats get an error."""
-    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    mine = (
+        Run.objects.for_user(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    )
     run: Run = get_object_or_404(mine.select_related("topic__owner", "report"), pk=run_id)
     if kind not in exporting.KINDS:
         why = _("Unknown export format “%(kind)s”. Available formats: %(kinds)s.")
-        said = why % {"kind": kind, "kinds": ", ".join(exporting.KINDS)}
-        return render(request, "404.html", {"why": said}, status=404)
+        message = why % {"kind": kind, "kinds": ", ".join(exporting.KINDS)}
+        return render(request, "404.html", {"why": message}, status=404)
     if run.number is None:
         why = _("This run is %(status)s and has no report. Only a saved run can be exported.")
         status = run.get_status_display()
@@ -212,7 +214,7 @@ def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> Htt
 
 
 def _report(request: BeaconRequest, slug: str, run_id: int) -> Report:
-    mine = Run.objects.of(request.user).filter(topic__slug=slug, topic__trashed_at=None)
+    mine = Run.objects.for_user(request.user).filter(topic__slug=slug, topic__trashed_at=None)
     found = mine.exclude(report=None).filter(report__trashed_at=None)
     run = get_object_or_404(found.select_related("report__owner", "topic__owner"), pk=run_id)
     report: Report = run.report
@@ -312,8 +314,8 @@ def sentence_correct(request: BeaconRequest, slug: str, run_id: int, key: str) -
             form.take(exc)
         else:
             undo = offer(request, "correction", key=made.pk)
-            said = _("Sentence corrected. Later runs will use your correction.")
-            messages.success(request, said, extra_tags=undo)
+            message = _("Sentence corrected. Later runs will use your correction.")
+            messages.success(request, message, extra_tags=undo)
             if request.htmx:
                 return render(request, "research/_sentence_corrected.html", {"made": made})
             return redirect_back(request, f"{reverse('research:run', args=[slug, run_id])}#s-{key}")
@@ -334,7 +336,7 @@ def topic_corrections(request: BeaconRequest, slug: str) -> HttpResponse:
 @undoes("correction", key=uuid.UUID)
 def _undo_correction(request: BeaconRequest, key: uuid.UUID) -> str:
     """Undo everything a correction did."""
-    mine = Correction.objects.of(request.user).readable()
+    mine = Correction.objects.for_user(request.user).readable()
     related = ("report__run__topic__owner", "report__owner", "lesson")
     made = get_object_or_404(mine.select_related(*related), pk=key)
     if correcting.undo_change(made, by=request.actor):

@@ -55,18 +55,20 @@ def topic_forecast(request: BeaconRequest, slug: str) -> HttpResponse:
 
 # --- delete a run ---
 
-LONGEST_WHY = 200
+MAX_WHY_LENGTH = 200
 
 
 @signed_in("GET", "POST")
 def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show what would be deleted with a saved run. POST moves it to Trash."""
-    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    mine = (
+        Run.objects.for_user(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    )
     run: Run = get_object_or_404(mine.select_related("topic__owner", "report"), pk=run_id)
     if not hasattr(run, "report"):
         return _without_report(request, run)
     if request.method == "POST":
-        why = one_line(clean(request.POST.get("why", ""))[0])[:LONGEST_WHY]
+        why = one_line(clean(request.POST.get("why", ""))[0])[:MAX_WHY_LENGTH]
         trash.trash_run(run.report, by=request.actor, why=why)
         words = _("%(run)s moved to Trash. You can restore it for 30 days.") % {"run": run}
         toast_with_undo(request, run.report, words)
@@ -100,7 +102,7 @@ def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
 
 def _runs(request: BeaconRequest, slug: str, *, removed_too: bool = False) -> RunQuerySet:
     """Return the person's runs of one topic outside Trash."""
-    mine = Run.objects.of(request.user).filter(topic__slug=slug, topic__trashed_at=None)
+    mine = Run.objects.for_user(request.user).filter(topic__slug=slug, topic__trashed_at=None)
     return mine if removed_too else mine.kept()
 
 
@@ -186,7 +188,7 @@ def _over(request: BeaconRequest, run: Run) -> HttpResponse:
 def run_trace(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show the run's model calls and each step's output, as a page or a part of one."""
     run = _run(request, slug, run_id)
-    calls = ModelCall.objects.of(request.user).filter(source=run.source)
+    calls = ModelCall.objects.for_user(request.user).filter(source=run.source)
     steps = list(run.steps.all())
     rows = presenters.step_rows(run, steps)
     topic = run.topic if request.htmx else topic_list.topic_or_404(request, slug)
@@ -212,14 +214,14 @@ def _pretty(stored: dict[str, Any]) -> str:
 def run_cancel(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Cancel the run without saving anything."""
     run = _run(request, slug, run_id)
-    return _acted(request, run) if run.ask_to_cancel(by=request.actor) else _ended(request, run)
+    return _acted(request, run) if run.request_cancel(by=request.actor) else _ended(request, run)
 
 
 @signed_in("POST")
 def run_stop(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Have the run write its report from what it has found."""
     run = _run(request, slug, run_id)
-    if run.ask_to_stop(by=request.actor):
+    if run.request_stop(by=request.actor):
         return _acted(request, run)
     if Run.objects.waiting_for_a_person().filter(pk=run.pk).exists():
         why = _(

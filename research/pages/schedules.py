@@ -36,11 +36,11 @@ from research.services.runs.execution.starting import next_first
 from research.services.schedules import scheduling
 from research.services.schedules.scheduling import CAUGHT_UP, SKIPPED, UNREADABLE
 
-MOST_TOPICS = 500
-MOST_A_DAY = 6  # topics named in a day's cell; the others are counted
+MAX_TOPICS = 500
+MAX_PER_DAY = 6  # topics named in a day's cell; the others are counted
 FULL = 5  # entries from which a calendar is easier to read than a list
-MOST_CLASHES = 10
-MOST_MISSED = 20
+MAX_CLASHES = 10
+MAX_MISSED = 20
 LATELY = timedelta(days=30)
 
 
@@ -75,13 +75,13 @@ class CostTotal:
         least, most = spending.dollars(self.least), spending.dollars(self.most)
         words = least if least == most else f"{least}–{most}"
         if self.unknown:
-            told = {"money": words, "count": self.unknown}
+            params = {"money": words, "count": self.unknown}
             more = ngettext(
                 "%(money)s, plus %(count)d run with an unknown cost",
                 "%(money)s, plus %(count)d runs with unknown costs",
                 self.unknown,
             )
-            return more % told
+            return more % params
         return words
 
 
@@ -98,12 +98,12 @@ class Day:
     @property
     def shown(self) -> list[dict[str, Any]]:
         """Return the entries that fit into a cell."""
-        return self.entries[:MOST_A_DAY]
+        return self.entries[:MAX_PER_DAY]
 
     @property
     def more(self) -> int:
         """Return how many entries don't fit."""
-        return max(0, len(self.entries) - MOST_A_DAY)
+        return max(0, len(self.entries) - MAX_PER_DAY)
 
 
 Week = tuple[list[Day], CostTotal]  # seven days, and the cost of their runs
@@ -197,10 +197,10 @@ def _midnight(day: date) -> datetime:
 
 def _schedules(user: User) -> list[Any]:
     """Return the schedules of the person's active topics that recur or have rechecks."""
-    found = Schedule.objects.of(user).filter(topic__trashed_at=None, topic__archived_at=None)
+    found = Schedule.objects.for_user(user).filter(topic__trashed_at=None, topic__archived_at=None)
     found = found.exclude(preset=Schedule.Preset.NONE, topic__settings__recheck=False)
     found = found.select_related("topic__settings", "topic__owner")
-    return list(found.order_by("next_run_at", "topic__title")[:MOST_TOPICS])
+    return list(found.order_by("next_run_at", "topic__title")[:MAX_TOPICS])
 
 
 def _days(first: date) -> list[Day]:
@@ -301,16 +301,16 @@ def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list
         if len(together) > 1:
             groups[tuple(one.pk for one in together)].append(minute)
     taken = set(at_minute)
-    found = []
+    results = []
     suggested: set[Any] = set()  # each topic is moved once, whatever it clashes with
-    for keys, minutes in sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_CLASHES]:
+    for keys, minutes in sorted(groups.items(), key=lambda item: -len(item[1]))[:MAX_CLASHES]:
         together = [by_key[key] for key in keys]
         others = [one for one in together[1:] if one.pk not in suggested]
         if not others:
             continue
         suggested.update(one.pk for one in others)
         hours = _spread(others, slots, taken)
-        found.append(
+        results.append(
             {
                 "topics": [(one.topic, hours.get(one.pk)) for one in together],
                 "at": minutes[0],
@@ -318,7 +318,7 @@ def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list
                 "is_movable": bool(hours),
             }
         )
-    return found
+    return results
 
 
 def _spread(
@@ -350,7 +350,7 @@ def _missed(user: User) -> list[Activity]:
         created__gt=timezone.now() - LATELY,
         topic__trashed_at=None,
     )
-    return list(lines.exclude(topic=None).select_related("topic").order_by("-id")[:MOST_MISSED])
+    return list(lines.exclude(topic=None).select_related("topic").order_by("-id")[:MAX_MISSED])
 
 
 # --- views ---
@@ -399,8 +399,8 @@ def schedule_missed(request: BeaconRequest, slug: str, choice: str, expected: st
         _check_unchanged(was, expected or None)
         undo = offer(request, "schedule-missed", slug=slug, choice=was, expected=choice)
         words = _("“%(topic)s”: %(what)s.")
-        told = {"topic": topic, "what": Schedule.Missed(choice).label}
-        messages.success(request, words % told, extra_tags=undo)
+        params = {"topic": topic, "what": Schedule.Missed(choice).label}
+        messages.success(request, words % params, extra_tags=undo)
     return reverse("research:calendar")
 
 

@@ -23,9 +23,9 @@ from django.views.decorators.cache import never_cache
 from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
-    AsksAboutSecrets,
     CleanTextField,
-    TakesRefusals,
+    RefusalErrorsMixin,
+    SecretConfirmationMixin,
     redirect_back,
     signed_in,
 )
@@ -37,7 +37,7 @@ from research.models import Channel, Comment, Report, Run, RunAlreadyActive
 from research.pages import topic_list
 from research.pages.report_list import counts_of, row_of
 from research.services.reports import page as report_page
-from research.services.runs.execution.starting import NotNow, loaded_at
+from research.services.runs.execution.starting import RunNotAllowed, loaded_at
 from research.services.topics import sharing
 from research.services.topics.settings.editing import EditConflict
 from research.services.topics.topic_form import EditorForm, base_of
@@ -62,7 +62,7 @@ def _show(
 @signed_in("GET", "HEAD")
 def shared_topic(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Show what changed since the person last read, and the newest report."""
-    own = Topic.objects.of(request.user).live().filter(pk=pk).first()
+    own = Topic.objects.for_user(request.user).live().filter(pk=pk).first()
     if own is not None:
         return redirect("research:topic", own.slug)
     member = _member(request, pk)
@@ -139,7 +139,7 @@ def shared_notify(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     sharing.set_notify(member, wanted=wanted)
     if not wanted:
         messages.success(request, _("You won’t be notified about new reports on this topic."))
-    elif Channel.objects.of(request.user).working().exists():
+    elif Channel.objects.for_user(request.user).working().exists():
         messages.success(request, _("You’ll be notified about new reports on this topic."))
     else:
         messages.warning(
@@ -239,10 +239,10 @@ def shared_run_start(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 # --- comments on reports, by the owner and by members ---
 
 
-class CommentForm(AsksAboutSecrets):
+class CommentForm(SecretConfirmationMixin):
     text = CleanTextField(
         label=gettext_lazy("Comment"),
-        max_length=Comment.LONGEST,
+        max_length=Comment.MAX_LENGTH,
         widget=forms.Textarea(attrs={"rows": 6, "dir": "auto"}),
         help_text=gettext_lazy(
             "Everyone with access to the topic can read your comment. You can use Markdown."
@@ -298,7 +298,7 @@ def comment_add(request: BeaconRequest, pk: uuid.UUID, run_id: int) -> HttpRespo
     if form.is_valid():
         try:
             made = sharing.add_comment(report, form.cleaned_data["text"], author=request.user)
-        except (MemoryRefused, NotNow) as exc:
+        except (MemoryRefused, RunNotAllowed) as exc:
             form.add_error(None, str(exc))
         else:
             messages.success(request, _("Comment posted."))
@@ -328,7 +328,7 @@ def comment_edit(
             _report(request, pk, run_id, *sharing.WRITERS)
             before = comment.text
             changed = sharing.edit_comment(comment, form.cleaned_data["text"], by=request.actor)
-        except (MemoryRefused, NotNow) as exc:
+        except (MemoryRefused, RunNotAllowed) as exc:
             form.add_error(None, str(exc))
         else:
             undo = ""
@@ -400,7 +400,7 @@ _explained: Callable[..., Any] = lazy(
 )
 
 
-class MemberForm(forms.Form, TakesRefusals):
+class MemberForm(forms.Form, RefusalErrorsMixin):
     """A person to share a topic with."""
 
     username = CleanTextField(
@@ -443,7 +443,7 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
             member = sharing.add_member(topic, name, role, by=request.actor)
         except InvalidValue as exc:
             form.take(exc)
-        except NotNow as exc:
+        except RunNotAllowed as exc:
             form.add_error(None, str(exc))
         else:
             undo = offer(request, "member-remove", slug=slug, pk=member.pk)
@@ -466,7 +466,7 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
 
 def _own_member(request: BeaconRequest, slug: str, pk: int) -> Membership:
     """Return a member of the person's own topic, or raise 404."""
-    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    topic = get_object_or_404(Topic.objects.for_user(request.user).live(), slug=slug)
     members = topic.members.select_related("user", "topic__owner")
     found: Membership = get_object_or_404(members, pk=pk)
     return found
@@ -513,10 +513,10 @@ def _restore_member(
     request: BeaconRequest, topic: str, username: str, role: str, read_run: int, notify: bool
 ) -> str:
     """Give a removed member access again, with the read mark and the choice of notifications."""
-    found = get_object_or_404(Topic.objects.of(request.user).live(), pk=topic)
+    found = get_object_or_404(Topic.objects.for_user(request.user).live(), pk=topic)
     try:
         member = sharing.add_member(found, username, role, by=request.actor)
-    except NotNow as exc:
+    except RunNotAllowed as exc:
         raise MemoryRefused(str(exc)) from exc
     sharing.mark_read(member, read_run)
     sharing.set_notify(member, wanted=notify)

@@ -22,7 +22,7 @@ from django.views.decorators.http import require_safe
 
 from beacon_site.text.cleaning import clean, one_line
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField, TakesRefusals, signed_in
+from beacon_site.web.responses import CleanTextField, RefusalErrorsMixin, signed_in
 from memory.accounts.people import works_here_alone
 from memory.models import Activity, User
 from memory.models.actors import Actor
@@ -30,7 +30,7 @@ from memory.models.errors import InvalidValue
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import act, offer
 from research.models import Report, Run, SharedLink
-from research.models.reports import MOST_NOTE
+from research.models.reports import MAX_NOTE
 from research.services.reports import page as report_page
 
 _TIMES = (
@@ -42,7 +42,7 @@ _TIMES = (
 )
 
 
-class ShareForm(forms.Form, TakesRefusals):
+class ShareForm(forms.Form, RefusalErrorsMixin):
     """A link's lifetime, and a note for its owner."""
 
     days = forms.TypedChoiceField(
@@ -51,7 +51,7 @@ class ShareForm(forms.Form, TakesRefusals):
     note = CleanTextField(
         label=gettext_lazy("Note"),
         required=False,
-        max_length=MOST_NOTE,
+        max_length=MAX_NOTE,
         help_text=gettext_lazy("Only you can see this."),
     )
 
@@ -59,11 +59,11 @@ class ShareForm(forms.Form, TakesRefusals):
 # --- links ---
 
 DAYS = (1, 7, 30, 90, 365)
-MOST_LINKS = 20  # active links per report
-MOST_OVER = 50  # inactive links in a list
+MAX_LINKS = 20  # active links per report
+MAX_OVER = 50  # inactive links in a list
 
 
-class LinkOver(Exception):
+class LinkEndedError(Exception):
     """The link was valid once. The message says why it no longer works."""
 
 
@@ -74,16 +74,16 @@ class NoSuchLink(Exception):
 def make_link(report: Report, *, days: int, note: str, by: Actor) -> SharedLink:
     """Return a new link to `report` for `days` (one of DAYS).
 
-    Raises InvalidValue for another number of days, for a note longer than MOST_NOTE characters, and
-    if the report has MOST_LINKS active links.
+    Raises InvalidValue for another number of days, for a note longer than MAX_NOTE characters, and
+    if the report has MAX_LINKS active links.
     """
     note = one_line(clean(note)[0])
     if days not in DAYS:
         problem = _("Select one of the listed periods.")
         raise InvalidValue(problem, errors={"days": [problem]})
-    if len(note) > MOST_NOTE:
+    if len(note) > MAX_NOTE:
         words = _("Use at most %(most)d characters (currently %(count)d).")
-        problem = words % {"most": MOST_NOTE, "count": len(note)}
+        problem = words % {"most": MAX_NOTE, "count": len(note)}
         raise InvalidValue(problem, errors={"note": [problem]})
     with transaction.atomic():
         _check_room(report.pk)
@@ -98,19 +98,19 @@ def make_link(report: Report, *, days: int, note: str, by: Actor) -> SharedLink:
 
 
 def _check_room(report: Any) -> None:
-    """Raise InvalidValue if the report with this key has MOST_LINKS active links.
+    """Raise InvalidValue if the report with this key has MAX_LINKS active links.
 
     Needs a transaction.
     """
     # Two simultaneous requests must not exceed the limit together.
     Report.objects.select_for_update().get(pk=report)
-    if SharedLink.objects.filter(report=report).working().count() >= MOST_LINKS:
+    if SharedLink.objects.filter(report=report).working().count() >= MAX_LINKS:
         words = ngettext(
             "This report already has %(most)d active link. Revoke it first.",
             "This report already has %(most)d active links. Revoke one first.",
-            MOST_LINKS,
+            MAX_LINKS,
         )
-        raise InvalidValue(words % {"most": MOST_LINKS})
+        raise InvalidValue(words % {"most": MAX_LINKS})
 
 
 def end(link: SharedLink, *, by: Actor) -> bool:
@@ -126,7 +126,7 @@ def end(link: SharedLink, *, by: Actor) -> bool:
 def resume(link: SharedLink, *, by: Actor) -> bool:
     """Reactivate a revoked link. Return False if it is active or has expired.
 
-    Raises InvalidValue if the report has MOST_LINKS active links.
+    Raises InvalidValue if the report has MAX_LINKS active links.
     """
     with transaction.atomic():
         mine = SharedLink.objects.filter(pk=link.pk, ends_at__gt=timezone.now())
@@ -151,23 +151,23 @@ def _title(link: SharedLink) -> str:
 def opened(token: str, *, is_visit: bool = True) -> SharedLink:
     """Return the active link for a URL with its report, and count a visit.
 
-    Raises NoSuchLink and LinkOver, whose messages are public.
+    Raises NoSuchLink and LinkEndedError, whose messages are public.
     """
     key = SharedLink.key_of(token)
     related = ("report__run__topic", "owner")
-    found = SharedLink.objects.select_related(*related).filter(pk=key)
-    link: SharedLink | None = found.first() if key else None
+    rows = SharedLink.objects.select_related(*related).filter(pk=key)
+    link: SharedLink | None = rows.first() if key else None
     if link is None:
         raise NoSuchLink
     if link.ended_at is not None:
-        raise LinkOver(_("The person who shared this link has revoked it."))
+        raise LinkEndedError(_("The person who shared this link has revoked it."))
     now = timezone.now()
     if link.ends_at <= now:
         words = _("The link expired on %(day)s.")
-        raise LinkOver(words % {"day": date_text(timezone.localtime(link.ends_at), "j F Y")})
+        raise LinkEndedError(words % {"day": date_text(timezone.localtime(link.ends_at), "j F Y")})
     report = link.report
     if report.trashed_at or report.run.topic.trashed_at or not link.owner.is_active:
-        raise LinkOver(_("The report isn’t available right now."))
+        raise LinkEndedError(_("The report isn’t available right now."))
     if is_visit:
         SharedLink.objects.filter(pk=link.pk).update(opened=F("opened") + 1, opened_at=now)
     return link
@@ -181,13 +181,13 @@ def words_of(link: SharedLink) -> dict[str, Any]:
 def link_rows(owner: User, report: Report | None = None) -> list[dict[str, Any]]:
     """Return the owner's links, for one report or all, newest first, in two queries.
 
-    All active ones come first, so each can be revoked, then the last MOST_OVER others.
+    All active ones come first, so each can be revoked, then the last MAX_OVER others.
     """
-    found = SharedLink.objects.of(owner).select_related("report__run__topic").readable()
+    found = SharedLink.objects.for_user(owner).select_related("report__run__topic").readable()
     if report is not None:
         found = found.filter(report=report)
     now = timezone.now()
-    over = found.filter(Q(ends_at__lte=now) | Q(ended_at__isnull=False))[:MOST_OVER]
+    over = found.filter(Q(ends_at__lte=now) | Q(ended_at__isnull=False))[:MAX_OVER]
     return [_row(link, now) for link in (*found.working(now), *over)]
 
 
@@ -204,7 +204,9 @@ def _row(link: SharedLink, now: Any) -> dict[str, Any]:
 @idempotent_post
 def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show the report's links and create one. Over htmx only the form and the list."""
-    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    mine = (
+        Run.objects.for_user(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    )
     saved = mine.exclude(report=None).select_related("report__owner", "topic")
     run = get_object_or_404(saved.filter(report__trashed_at=None), pk=run_id)
     form = ShareForm(request.POST or None)
@@ -240,7 +242,7 @@ def shared_links(request: BeaconRequest) -> HttpResponse:
 
 
 def _link(request: BeaconRequest, pk: uuid.UUID | str) -> SharedLink:
-    mine = SharedLink.objects.of(request.user).readable()
+    mine = SharedLink.objects.for_user(request.user).readable()
     link: SharedLink = get_object_or_404(mine.select_related("report__run", "owner"), pk=pk)
     return link
 
@@ -277,7 +279,7 @@ def shared_report(request: HttpRequest, token: str) -> HttpResponse:
         link = opened(token, is_visit=request.method == "GET")
     except NoSuchLink:
         answer = render(request, "research/shared_gone.html", status=404)
-    except LinkOver as exc:
+    except LinkEndedError as exc:
         answer = render(request, "research/shared_gone.html", {"why": str(exc)}, status=410)
     else:
         answer = render(request, "research/shared_report.html", words_of(link))

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import shorten, words_sent
+from beacon_site.text.cleaning import shorten, text_param
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import CleanTextField, redirect_back, signed_in
@@ -94,8 +94,8 @@ def rules_of(topic: Any, form: RuleForm | None = None) -> dict[str, Any]:
         "places": [_row_of(STOP, rule) for rule in standing_rules.places_of(settings)],
         "check_form": form if form is not None and form.kind == CHECK else RuleForm(CHECK),
         "stop_form": form if form is not None and form.kind == STOP else RuleForm(STOP),
-        "most": standing_rules.MOST_CHECKS,
-        "is_full": len(settings.always_check) >= standing_rules.MOST_CHECKS,
+        "most": standing_rules.MAX_CHECKS,
+        "is_full": len(settings.always_check) >= standing_rules.MAX_CHECKS,
     }
 
 
@@ -124,29 +124,29 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
         Facet("by", _("Group by"), [Choice(*one) for one in BY.items() if one[0] != "domain"], any_label=BY["domain"], usual="domain"),
         Facet("state", _("State"), [Choice(*one) for one in STATE_LABELS.items() if one[0]], any_label=_("All")),
     ]  # fmt: skip
-    if domain := words_sent(request.GET, "domain", 253):
+    if domain := text_param(request.GET, "domain", 253):
         facets.append(Facet("domain", _("Domain"), [Choice(domain, domain)], any_label=_("All")))
     query = filter_bar.read(request.GET, facets)
     if domain and "by" not in query:
         query["by"] = "page"
-    wanted = SourcesFilter.of(query)
-    listing, total, rules = source_desk.page(topic, wanted, cursor=request.GET.get("cursor", ""))
+    filters = SourcesFilter.of(query)
+    listing, total, rules = source_desk.page(topic, filters, cursor=request.GET.get("cursor", ""))
     context: dict[str, Any] = {
         "topic": topic,
         "tab": "sources",
         "head": topic_list.head_of(topic),
-        "wanted": wanted,
+        "wanted": filters,
         "bar": FilterBar(
             reverse("research:topic-sources", args=[topic.slug]), "sources", query,
             label=_("Search sources"), placeholder=_("Search titles and URLs"), facets=facets,
-            count=_counted(wanted, total),
+            count=_counted(filters, total),
         ),
         "rows": listing.rows,
         "next_cursor": listing.next_cursor,
         "total": total,
-        "columns": (columns := source_desk.columns(wanted, listing.rows)),
+        "columns": (columns := source_desk.columns(filters, listing.rows)),
         "shown": {column["name"] for column in columns},
-        "name_query": wanted.sorted_by("name"),
+        "name_query": filters.sorted_by("name"),
         "seen_count": SeenUrl.objects.filter(topic=topic).count(),
         "elsewhere": [
             (place, act, ACT_WORDS[Act(act)])
@@ -157,9 +157,9 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
     return render(request, f"research/{template}.html", context | more)
 
 
-def _counted(wanted: SourcesFilter, total: int) -> str:
+def _counted(filters: SourcesFilter, total: int) -> str:
     """Return how many rows the list has."""
-    if wanted.by == "domain":
+    if filters.by == "domain":
         words = ngettext("%(n)s domain", "%(n)s domains", total)
     else:
         words = ngettext("%(n)s page", "%(n)s pages", total)

@@ -39,7 +39,7 @@ from rapidfuzz import fuzz, process
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.db.message_fields import containing
-from beacon_site.text.cleaning import choice_sent, normal_title, number_of, words_sent
+from beacon_site.text.cleaning import choice_param, normal_title, number_of, text_param
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import Source, Topic, TopicFact, User
@@ -239,7 +239,7 @@ class RowWords:
 
 SPARK_RUNS = 8
 _FAR_AWAY = datetime(9999, 1, 1, tzinfo=UTC)
-_MOST_COMPARED = 2000
+_MAX_COMPARED = 2000
 SORTS = {
     "recent": ("sort_recent", True),
     "made": ("created", True),
@@ -250,17 +250,17 @@ SORTS = {
 
 def topics_wanted(user: User, query: Query) -> QuerySet[Any]:
     """Return the topics that match the filters in `query`, unordered and without figures."""
-    topics = Topic.objects.of(user).live().matching(words_sent(query))
+    topics = Topic.objects.for_user(user).live().matching(text_param(query))
     if (show := shown_of(query)) != "all":
         topics = topics.filter(archived_at__isnull=show == "active")
-    if label := words_sent(query, "label", 40):
+    if label := text_param(query, "label", 40):
         topics = topics.filter(labels__contains=[label])
     return topics
 
 
 def shown_of(query: Query) -> str:
     """Return which topics to list: active, archived or all."""
-    return choice_sent(query, "show", ("archived", "all"), "active")
+    return choice_param(query, "show", ("archived", "all"), "active")
 
 
 def page_wanted(user: User, query: Query, *, cursor: str = "") -> Page:
@@ -282,7 +282,7 @@ def page_wanted(user: User, query: Query, *, cursor: str = "") -> Page:
         sort_next=Coalesce("schedule__next_run_at", Value(_FAR_AWAY)),
         sort_title=Lower("title"),
     )
-    by, falling = SORTS[choice_sent(query, "sort", SORTS, "recent")]
+    by, falling = SORTS[choice_param(query, "sort", SORTS, "recent")]
     page = page_of(topics, by=by, falling=falling, cursor=cursor)
     return Page(_rows(page.rows, user.time_zone), page.next_cursor)
 
@@ -322,7 +322,7 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
             row.last_run = run
         if run.number is not None:
             row.new_counts.append(run.new_facts)
-    told = since_read.told_of(topic.news for topic in topics if hasattr(topic, "news"))
+    told = since_read.summary_for_lists(topic.news for topic in topics if hasattr(topic, "news"))
     for key, row in rows.items():
         row.news = told.get(key, TopicSummary())
     return list(rows.values())
@@ -372,7 +372,7 @@ def _number_of(rows: QuerySet[Any]) -> Any:
 
 def labels_of(user: User) -> list[Choice]:
     """Return the labels on the person's topics with the number of topics, in order."""
-    lists = Topic.objects.of(user).live().exclude(labels=[]).values_list("labels", flat=True)
+    lists = Topic.objects.for_user(user).live().exclude(labels=[]).values_list("labels", flat=True)
     counts = Counter(label for labels in lists for label in labels)
     return [Choice(one, one, counts[one]) for one in sorted(counts, key=str.casefold)]
 
@@ -381,7 +381,7 @@ def active_and_archived(user: User) -> tuple[int, int]:
     """Return how many topics are active, and how many are archived."""
     is_active = Q(archived_at=None)
     found = (
-        Topic.objects.of(user)
+        Topic.objects.for_user(user)
         .live()
         .aggregate(active=Count("pk", filter=is_active), archived=Count("pk", filter=~is_active))
     )
@@ -393,10 +393,10 @@ def active_and_archived(user: User) -> tuple[int, int]:
 
 def topics_of(user: User) -> QuerySet[Any]:
     """Return the person's topics with the figures that the tabs show."""
-    topics = with_figures(Topic.objects.of(user).live())
+    topics = with_figures(Topic.objects.for_user(user).live())
     total = _counted(Run.objects.kept(), "topic")
-    found: QuerySet[Any] = topics.annotate(run_total=total, hitch=lately(OuterRef("pk")))
-    return found.select_related("owner", "settings", "schedule")
+    rows: QuerySet[Any] = topics.annotate(run_total=total, hitch=lately(OuterRef("pk")))
+    return rows.select_related("owner", "settings", "schedule")
 
 
 def add_figures(topic: Topic) -> None:
@@ -413,7 +413,7 @@ def topic_or_404(request: BeaconRequest, slug: str) -> Any:
 
 def bare_topic_or_404(request: BeaconRequest, slug: str) -> Topic:
     """Return the person's topic for an action on it, without figures."""
-    mine = Topic.objects.of(request.user).live().select_related("owner")
+    mine = Topic.objects.for_user(request.user).live().select_related("owner")
     topic: Topic = get_object_or_404(mine, slug=slug)
     return topic
 
@@ -472,22 +472,28 @@ def run_facets(topic: Topic) -> tuple[list[Facet], int]:
         status[one] += number
         trigger[other] += number
     facets = [
-        Facet("status", _("Status"), [Choice(*one, status[one[0]]) for one in Run.Status.choices]),
         Facet(
-            "by", _("Started by"), [Choice(*one, trigger[one[0]]) for one in Run.Trigger.choices]
+            "status",
+            _("Status"),
+            [Choice(*choice, status[choice[0]]) for choice in Run.Status.choices],
+        ),
+        Facet(
+            "by",
+            _("Started by"),
+            [Choice(*choice, trigger[choice[0]]) for choice in Run.Trigger.choices],
         ),
     ]
     return facets, status.total()
 
 
-def runs_of(topic: Topic, wanted: QueryDict, *, cursor: str = "") -> Page:
+def runs_of(topic: Topic, query: QueryDict, *, cursor: str = "") -> Page:
     """Return a page of the runs that match the filters, newest first."""
     rows = Run.objects.kept().filter(topic=topic)
-    if (status := wanted.get("status")) in Run.Status.values:
+    if (status := query.get("status")) in Run.Status.values:
         rows = rows.filter(status=status)
-    if (trigger := wanted.get("by")) in Run.Trigger.values:
+    if (trigger := query.get("by")) in Run.Trigger.values:
         rows = rows.filter(trigger=trigger)
-    words = words_sent(wanted).split()[:10]
+    words = text_param(query).split()[:10]
     has_error = containing(rows, "error") if words else Q
     for word in words:
         number = number_of(word.lstrip("#"))
@@ -528,7 +534,7 @@ def known_of(user: User, title: str, *, most: int = 4) -> dict[str, Any]:
     wanted = normal_title(title)
     if not wanted:
         return {}
-    titles = Topic.objects.of(user).live().order_by("-created")[:_MOST_COMPARED]
+    titles = Topic.objects.for_user(user).live().order_by("-created")[:_MAX_COMPARED]
     choices = {pk: normal_title(name) for pk, name in titles.values_list("pk", "title")}
     ranked = process.extract(
         wanted, choices, scorer=_likeness, processor=None, limit=most + 1, score_cutoff=62

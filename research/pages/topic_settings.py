@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text import markdown
-from beacon_site.text.cleaning import clean, words_sent
+from beacon_site.text.cleaning import clean, text_param
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import cleaned_of, redirect_to, report_cleaned, signed_in
 from memory.models import Topic, User
@@ -43,7 +43,7 @@ from research.pages import topic_list
 from research.services.budgets import forecasting
 from research.services.budgets.budget import DEFAULTS
 from research.services.intent.weighing import tried
-from research.services.runs.execution.starting import NotNow, create_topic, start_run
+from research.services.runs.execution.starting import RunNotAllowed, create_topic, start_run
 from research.services.runs.reporting import report_text, template
 from research.services.runs.reporting.delta import Change
 from research.services.runs.search import searching
@@ -242,13 +242,13 @@ def topic_new(request: BeaconRequest) -> HttpResponse:
 
 def _initial(request: BeaconRequest) -> dict[str, Any]:
     """Return the initial values: the person's defaults, or another topic's settings."""
-    slug = words_sent(request.GET, "from")
+    slug = text_param(request.GET, "from")
     if not slug:
         template = request.GET.get("template", "")
         begins = initial_of_new(request.user) | filled_in(template)
         typed = {"title": clean(request.GET.get("title", ""))[0], "template": template}
         return begins | typed
-    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    topic = get_object_or_404(Topic.objects.for_user(request.user).live(), slug=slug)
     copied = initial_of(topic)
     return copied | {"title": _("%(title)s (copy)") % {"title": topic.title}, "base": ""}
 
@@ -319,7 +319,7 @@ def _after_creating(request: BeaconRequest, topic: Topic) -> HttpResponse:
         return redirect_to(request, page)
     try:
         run = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)
-    except NotNow as exc:
+    except RunNotAllowed as exc:
         messages.warning(
             request, _("Topic created, but its first run hasn’t started. %(why)s") % {"why": exc}
         )
@@ -462,7 +462,7 @@ def _with_cost(preview: dict[str, Any], request: BeaconRequest, slug: str) -> di
     """Return the preview with the estimated monthly cost."""
     if not preview.get("slots"):
         return preview
-    mine = Topic.objects.of(request.user).live().select_related("settings", "owner")
+    mine = Topic.objects.for_user(request.user).live().select_related("settings", "owner")
     topic = mine.filter(slug=clean(slug)[0]).first() if slug else None
     if topic is None:
         forecast = forecasting.forecast_of_new(request.user, TopicSettings.Depth.QUICK)
@@ -542,13 +542,13 @@ def _contents(run: Run) -> template.Contents:
 
 
 def _settings(owner: User, target: str) -> State | None:
-    topics = Topic.objects.of(owner).live().select_related("owner")
+    topics = Topic.objects.for_user(owner).live().select_related("owner")
     topic = topics.filter(pk=target).first()
     return topic_editing.state_of(topic) if topic is not None else None
 
 
 def _put_settings(owner: User, target: str, values: State, by: Actor) -> None:
-    topic = Topic.objects.of(owner).live().get(pk=target)
+    topic = Topic.objects.for_user(owner).live().get(pk=target)
     topic_editing.edit_topic(topic, by=by, wanted=dict(values))
 
 

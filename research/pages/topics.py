@@ -21,8 +21,8 @@ from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
-    AsksAboutSecrets,
     CleanTextField,
+    SecretConfirmationMixin,
     redirect_back,
     redirect_to,
     signed_in,
@@ -117,7 +117,7 @@ def topics_bulk(request: BeaconRequest) -> HttpResponse:
     act = request.POST.get("act", "")
     chosen = _chosen(request)
     if act == "read" and chosen:
-        found: Any = Report.objects.of(request.user).live()
+        found: Any = Report.objects.for_user(request.user).live()
         rows = found.filter(run__topic__in=chosen).exclude(run__number=None)
         confirm_read(request, *since_read.mark_read(rows))
         return redirect_back(request, back)
@@ -139,7 +139,7 @@ def _chosen(request: BeaconRequest) -> list[Topic]:
         found = topic_list.topics_wanted(request.user, request.GET)
     else:
         slugs = [slug.replace("\x00", "") for slug in request.POST.getlist("topic")]
-        found = Topic.objects.of(request.user).live().filter(slug__in=slugs)
+        found = Topic.objects.for_user(request.user).live().filter(slug__in=slugs)
     return list(found.select_related("owner").order_by("title"))
 
 
@@ -175,7 +175,7 @@ def _trash() -> str:
 @signed_in("GET", "POST")
 def topic_purge(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Permanently delete a topic in Trash if its name is typed (R232)."""
-    mine = Topic.objects.of(request.user).in_trash().select_related("owner")
+    mine = Topic.objects.for_user(request.user).in_trash().select_related("owner")
     topic = get_object_or_404(with_figures(mine), pk=pk)
     typed, problem = request.POST.get("name", ""), ""
     if request.method == "POST":
@@ -202,7 +202,7 @@ def topic_purge(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 # A topic's tabs (read, timeline, sources, runs, memory), notes on its sentences, and its actions.
 
 
-MOST_NOTE = 1_000  # characters
+MAX_NOTE = 1_000  # characters
 
 
 def _show(request: BeaconRequest, tab: str, topic: Any, /, **more: Any) -> HttpResponse:
@@ -226,15 +226,15 @@ def topic(request: BeaconRequest, slug: str) -> HttpResponse:
     return _show(request, "read", found, page=page, comment_count=number)
 
 
-class SentenceNoteForm(AsksAboutSecrets):
+class SentenceNoteForm(SecretConfirmationMixin):
     note = CleanTextField(
         label=gettext_lazy("Your note"),
-        max_length=MOST_NOTE,
+        max_length=MAX_NOTE,
         error_messages={"required": gettext_lazy("Write a note.")},
         widget=forms.Textarea(attrs={"rows": 2, "data-focus": ""}),
         help_text=gettext_lazy("The note is saved to your memory, with the sentence as evidence."),
     )
-    sentence = CleanTextField(max_length=MOST_NOTE, required=False, widget=forms.HiddenInput)
+    sentence = CleanTextField(max_length=MAX_NOTE, required=False, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
         """Require the sentence, whose field is hidden."""
@@ -254,7 +254,7 @@ class SentenceNoteForm(AsksAboutSecrets):
 def sentence_note(request: BeaconRequest, slug: str) -> HttpResponse:
     """Add a note on a sentence of the topic. It appears in the margin next to the sentence."""
     found = topic_list.bare_topic_or_404(request, slug)
-    sentence = request.GET.get("sentence", "").replace("\x00", "")[:MOST_NOTE]
+    sentence = request.GET.get("sentence", "").replace("\x00", "")[:MAX_NOTE]
     form = SentenceNoteForm(request.POST or None, initial={"sentence": sentence})
     if request.method == "POST" and form.is_valid():
         words = form.cleaned_data
@@ -301,7 +301,7 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
 
 
 def _affected(request: BeaconRequest, slug: str, pk: uuid.UUID) -> AffectedLine:
-    mine = AffectedLine.objects.of(request.user).filter(item__run__topic__slug=slug)
+    mine = AffectedLine.objects.for_user(request.user).filter(item__run__topic__slug=slug)
     found: AffectedLine = get_object_or_404(mine.filter(item__run__topic__trashed_at=None), pk=pk)
     return found
 
@@ -311,8 +311,8 @@ def affects_dismiss(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
     """Remember that a change isn't about a line of the person's memory."""
     if affected.dismiss(_affected(request, slug, pk)):
         undo = offer(request, "affects-restore", slug=slug, pk=pk)
-        said = _("Removed. Similar changes won’t be linked to this line of your memory.")
-        messages.success(request, said, extra_tags=undo)
+        message = _("Removed. Similar changes won’t be linked to this line of your memory.")
+        messages.success(request, message, extra_tags=undo)
     else:
         messages.info(request, _("The change is no longer linked to this line."))
     return reverse("research:topic", args=[slug])
@@ -424,7 +424,7 @@ def _undo_topics(request: BeaconRequest, act: str, topics: list[str]) -> str:
     """Undo an action on topics by its inverse. Topics that have changed since stay as they are."""
     inverse = acts.ACTS[act].inverse
     found = list(
-        Topic.objects.of(request.user).live().filter(pk__in=topics).select_related("owner")
+        Topic.objects.for_user(request.user).live().filter(pk__in=topics).select_related("owner")
     )
     done, reasons = acts.act_on(found, inverse, by=request.actor)
     if not done:

@@ -33,14 +33,14 @@ from research.pages.activity_streams import Line, StreamPosition, StreamRow
 from research.services.notifications import digests
 from research.services.reports.delta_rows import in_one
 
-MOST_LINES = 12  # of corrected or forgotten records; Activity has all of them
-LONGEST_TEXT = 600  # characters of a text that is shown before and after its correction
+MAX_LINES = 12  # of corrected or forgotten records; Activity has all of them
+MAX_TEXT_LENGTH = 600  # characters of a text that is shown before and after its correction
 # The fields that contain what a record says.
 TEXTS = ("content", "text", "body", "value")
 REMEMBERED = ("note", "observation", "memoryfile", "contentitem", "librarydocument")
 # Neither learned nor forgotten, or part of a run, whose removal has a line in the log.
 NOT_MEMORY = ("contentitem", "removedrun", "report", "scratchpadentry", "session", "snapshot")
-CORRECTED = ("conflict-settled", "names-merged", "proposal-rejected", "report-corrected")
+CORRECTED = ("conflict-resolved", "names-merged", "proposal-rejected", "report-corrected")
 FORGOTTEN = (
     "content-cleared", "content-retired", "forgot-source", "memory-ended", "purged",
     "quarantine-trashed", "run-trashed", "trash-pruned",
@@ -103,10 +103,12 @@ def week(request: BeaconRequest) -> HttpResponse:
     """Show one week. The number of queries doesn't depend on what happened in it."""
     found = Week.named(request.GET.get("week", ""))
     user = request.user
-    ended = Run.objects.of(user).kept().filter(status__in=digests.ENDED, topic__trashed_at=None)
+    ended = (
+        Run.objects.for_user(user).kept().filter(status__in=digests.ENDED, topic__trashed_at=None)
+    )
     corrected, forgotten = corrected_in(user, found), forgotten_in(user, found)
     told = digests.content_of(found.of(ended, "finished_at"))
-    expired = found.of(Note.objects.of(user).live().expired(), "expires_at").count()
+    expired = found.of(Note.objects.for_user(user).live().expired(), "expires_at").count()
     context = {
         "week": found,
         "said": told,
@@ -135,7 +137,7 @@ def remembered_in(user: User, week: Week) -> list[tuple[str, str]]:
 
     Facts aren't counted, because the reports say them.
     """
-    made = week.of(Revision.objects.of(user)).filter(version=1, record_type__in=REMEMBERED)
+    made = week.of(Revision.objects.for_user(user)).filter(version=1, record_type__in=REMEMBERED)
     made = made.exclude(actor=str(SYSTEM))  # an account's first records
     counts = made.values("actor", "record_type").annotate(n=Count("pk")).order_by("-n")
     by_writer: dict[str, Counter[str]] = defaultdict(Counter)
@@ -159,7 +161,7 @@ def corrected_in(user: User, week: Week) -> dict[str, Any]:
         user, changes.filter(by_person | Q(superseded__isnull=False)), _log(user, week, CORRECTED)
     )
     shown = {line.key: line for line in found["shown"] if line.name == "change"}
-    for revision in Revision.objects.of(user).filter(pk__in=shown):
+    for revision in Revision.objects.for_user(user).filter(pk__in=shown):
         _say_words(shown[revision.pk], revision)
     return found
 
@@ -173,7 +175,7 @@ def _say_words(line: Line, revision: Revision) -> None:
         flat(str(revision.before.get(name) or "")),
         flat(str(revision.after.get(name) or "")),
     )
-    if before and after and before != after and max(len(before), len(after)) <= LONGEST_TEXT:
+    if before and after and before != after and max(len(before), len(after)) <= MAX_TEXT_LENGTH:
         line.before, line.after, line.joined = before, after, in_one(before, after)
 
 
@@ -197,7 +199,7 @@ def _changes(user: User, week: Week) -> QuerySet[Any]:
 
 
 def _log(user: User, week: Week, kinds: tuple[str, ...]) -> QuerySet[Any]:
-    return week.of(Activity.objects.of(user)).filter(kind__in=kinds)
+    return week.of(Activity.objects.for_user(user)).filter(kind__in=kinds)
 
 
 def _lines(user: User, changes: QuerySet[Any], log: QuerySet[Any]) -> dict[str, Any]:
@@ -205,10 +207,10 @@ def _lines(user: User, changes: QuerySet[Any], log: QuerySet[Any]) -> dict[str, 
     rows = [
         StreamRow(StreamPosition(row.created, rank, row.pk), row)
         for rank, some in enumerate((changes, log))
-        for row in some.order_by("-created", "-id")[:MOST_LINES]
+        for row in some.order_by("-created", "-id")[:MAX_LINES]
     ]
     rows.sort(key=lambda one: (one.place.at, -one.place.rank, one.place.key), reverse=True)
-    taken = rows[:MOST_LINES]
+    taken = rows[:MAX_LINES]
     shown = activity.in_words(user, _once_per_file(taken))
     total = changes.count() + log.count()
     return {"shown": shown, "total": total, "more": total - len(taken)}

@@ -4,7 +4,7 @@
 // with Undo stay. At most three are shown, the newest at the bottom (Activity can undo the others too).
 (() => {
   const STAY = 10_000;
-  const MOST = 3;
+  const MAX = 3;
   const GAP = 12; // the gap between the toasts and whatever moves out of their way
   const region = document.getElementById("toasts");
   const words = document.getElementById("toast-words")?.dataset ?? {};
@@ -70,7 +70,7 @@
 
   const crowd = () => {
     const standing = [...region.children].filter((one) => !one.classList.contains("leaving"));
-    standing.slice(0, -MOST).filter((one) => !busy(one)).forEach(leave);
+    standing.slice(0, -MAX).filter((one) => !busy(one)).forEach(leave);
   };
 
   // The only place that starts the timer, for toasts of the page, htmx and scripts.

@@ -64,7 +64,7 @@ def rows_from_outside(alice: User) -> dict[str, Any]:
 
 def alice_file(alice: User) -> Any:
     """Return Alice's file `facts/memory.md`."""
-    return MemoryFile.objects.of(alice).get(path=FILE)
+    return MemoryFile.objects.for_user(alice).get(path=FILE)
 
 
 def session_of(program: Program) -> Session:

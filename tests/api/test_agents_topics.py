@@ -50,7 +50,7 @@ def made(program: Program, **more: Any) -> str:
 
 def state(owner: Any) -> Any:
     """Return everything stored about the owner's topics."""
-    rows = (Topic.objects.of(owner), TopicSettings.objects.filter(topic__owner=owner))
+    rows = (Topic.objects.for_user(owner), TopicSettings.objects.filter(topic__owner=owner))
     return [list(one.order_by("pk").values()) for one in (*rows, Schedule.objects.all())]
 
 
@@ -155,7 +155,7 @@ def test_what_was_read_on_the_web_begins_no_topic(agent: Program) -> None:
 
 
 def test_an_agent_makes_so_many_topics_an_hour(agent: Program, person: Program) -> None:
-    for number in range(starting.MOST_AN_HOUR):
+    for number in range(starting.MAX_PER_HOUR):
         assert agent.post("/topics", {"title": f"Topic {number}"}).status_code == 201
 
     late = agent.post("/topics", {"title": "One more"})

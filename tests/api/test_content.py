@@ -63,17 +63,17 @@ def test_an_unknown_transform_or_parameter_is_refused(agent: Program, query: str
 
 
 @pytest.mark.parametrize("path", ["/content", "/observations", "/recall"])
-def test_a_moment_far_from_every_time_zone_is_no_failure(agent: Program, path: str) -> None:
+def test_a_moment_far_from_every_time_zone_isnt_a_failure(agent: Program, path: str) -> None:
     asked = f"{path}?q=tea&after="
     assert agent.get(f"{asked}2026-01-01T00:00:00%2B23:59").status_code == 200
     assert "after" in problem(agent.get(f"{asked}0001-01-01T00:00:00%2B23:59"), 422)["errors"]
 
 
 def test_an_item_over_eight_mebibytes_is_refused_and_nothing_stored(agent: Program) -> None:
-    just = json.dumps({"content": "x" * content_services.MOST_BYTES})
+    just = json.dumps({"content": "x" * content_services.MAX_BYTES})
     assert agent.post("/content", just).status_code == 201
 
-    more = json.dumps({"content": "é" * (content_services.MOST_BYTES // 2 + 1)}, ensure_ascii=False)
+    more = json.dumps({"content": "é" * (content_services.MAX_BYTES // 2 + 1)}, ensure_ascii=False)
     assert "8 MiB" in problem(agent.post("/content", more.encode()), 422)["detail"]
     huge = b'{"content": "' + b"x" * 50_000_000 + b'"}'
     assert "8 MiB" in problem(agent.post("/content", huge), 413)["detail"]

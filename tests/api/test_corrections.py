@@ -25,7 +25,7 @@ def said(run: Run, **more: Any) -> dict[str, Any]:
     return {"run": run.pk, "sentence": f"{WRONG} [1]", "wrong": "It is two."} | more
 
 
-def test_a_correction_changes_the_fact_and_is_told_with_the_report(person: Program, run: Run):
+def test_a_correction_changes_the_fact_and_is_reported_with_the_report(person: Program, run: Run):
     fact = make_fact(run.topic, WRONG, run)
 
     answer = person.post("/corrections", said(run, right="Version 18.1 closes two faults."))
@@ -39,7 +39,7 @@ def test_a_correction_changes_the_fact_and_is_told_with_the_report(person: Progr
     assert items(person.get("/corrections?topic=one"))[0]["id"] == answer.json()["id"]
 
 
-def test_it_is_taken_back_once(person: Program, run: Run):
+def test_it_is_undone_once(person: Program, run: Run):
     made = person.post("/corrections", said(run)).json()
 
     assert person.post(f"/corrections/{made['id']}/take-back").json()["taken_back_at"]
@@ -67,7 +67,7 @@ def test_a_stale_fact_and_a_second_correction_are_conflicts(person: Program, run
         ({"facts": [{"id": "00000000-0000-4000-8000-000000000000", "version": 1}]}, "facts"),
     ],
 )
-def test_what_cannot_be_is_told_by_field(
+def test_what_cannot_be_is_reported_by_field(
     person: Program, run: Run, more: dict[str, Any], field: str
 ):
     told = problem(person.post("/corrections", said(run, **more)), 422)

@@ -21,16 +21,16 @@ from django.db import connection, transaction
 from django.test import override_settings
 
 from memory.agents.tools.registry import REGISTRY, call_tool, schema_of
-from memory.api.frame import MOST_BODY, MOST_CONTENT_BODY
+from memory.api.frame import MAX_BODY, MAX_CONTENT_BODY
 from memory.models import ReviewLevel, TopicFact, User
 from memory.services.content import items as content_services
 from memory.services.files.saving import save_file
 from memory.services.notes.saving import write_note
 from memory.services.observations.saving import Line, remember_lines
 from research.api.joined import api
-from research.mcp.server import MOST_BYTES
+from research.mcp.server import MAX_BYTES
 from research.models import Run
-from research.services.facts.correcting import MOST_FACTS
+from research.services.facts.correcting import MAX_FACTS
 from tests.api.cast import Program, problem
 from tests.api.largest import (
     Schema,
@@ -50,8 +50,8 @@ from tests.research.factories import make_fact
 # (shared caches, two threads on one core) the same work takes longer, at most about twice.
 PROMISED = 2.0
 CROWDED = 2.0
-MOST_QUERY = 7_000  # characters of a query
-MOST_ARGUMENT = 1_000_000  # characters of a tool's argument
+MAX_QUERY = 7_000  # characters of a query
+MAX_ARGUMENT = 1_000_000  # characters of a tool's argument
 SENTENCE = "Version 18.1 repairs index corruption after a crash."  # of the report
 
 # Sent by the owner's own program: agents are refused, or cannot set every field.
@@ -115,7 +115,7 @@ def named(busy_alice: User, there: dict[str, Any]) -> dict[str, Any]:
     tags = [f"tag {number}" for number in range(50)]
     by = busy_alice.actor
     topic = Run.objects.get(pk=there["run_id"]).topic
-    for _ in range(MOST_FACTS - 1):  # one is current already
+    for _ in range(MAX_FACTS - 1):  # one is current already
         make_fact(topic, SENTENCE, state=TopicFact.State.RETIRED)
     there |= {
         "notes": [
@@ -227,11 +227,11 @@ def measure_operation(name: str, owner: User, named: dict[str, Any], count: Coun
 
     query, body = SENT[name]["query"], SENT[name]["body"]
     if body:
-        most = MOST_CONTENT_BODY if path == "/content" else MOST_BODY
+        most = MAX_CONTENT_BODY if path == "/content" else MAX_BODY
         measured.measure(body, most, send)
     else:
         measured.measure(
-            query, MOST_QUERY, lambda value: send(None, f"?{urlencode(value, doseq=True)}")
+            query, MAX_QUERY, lambda value: send(None, f"?{urlencode(value, doseq=True)}")
         )
     measured.check(count)
 
@@ -243,7 +243,7 @@ def measure_tool(name: str, owner: User, named: dict[str, Any], count: Count) ->
         result = call_tool(caller(owner), name, value)
         return not result.is_error, result.text[:200]
 
-    most = MOST_BYTES if name == "store_in_memory" else MOST_ARGUMENT
+    most = MAX_BYTES if name == "store_in_memory" else MAX_ARGUMENT
     measured.measure(schema_of(REGISTRY[name].arguments), most, send)
     measured.check(count)
 

@@ -20,7 +20,7 @@ def held(agent: Program, alice: Any) -> str:
     return str(agent.post("/notes", {"content": "Alice likes tea."}).json()["proposal"])
 
 
-def test_what_waits_is_told_with_its_words_and_reasons(person: Program, held: str) -> None:
+def test_what_waits_is_reported_with_its_words_and_reasons(person: Program, held: str) -> None:
     [told] = items(person.get("/proposals"))
 
     assert (told["id"], told["type"], told["target"]) == (held, "note", None)
@@ -116,7 +116,7 @@ def test_settings_are_read_by_all_and_set_by_a_person(agent: Program, person: Pr
 def test_the_user_note_follows_the_profile(person: Program, alice: Any) -> None:
     person.patch("/settings", {"time_zone": "Asia/Tokyo"})
 
-    assert "Asia/Tokyo" in Note.objects.of(alice).get(kind="user").content
+    assert "Asia/Tokyo" in Note.objects.for_user(alice).get(kind="user").content
 
 
 WRONG = {

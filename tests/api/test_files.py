@@ -107,7 +107,7 @@ def test_other_paths_are_refused(agent: Program) -> None:
     for path in ("/files/etc/passwd", "/files/facts/other.md", "/files/facts/%2e%2e/x.md"):
         assert "facts/user.md" in problem(agent.get(path), 404)["detail"]
         problem(agent.put(path, {"content": "x"}, If_None_Match="*"), 422)
-    assert MemoryFile.objects.of(agent.owner).count() == 2
+    assert MemoryFile.objects.for_user(agent.owner).count() == 2
 
 
 def test_more_than_the_budget_is_refused_with_its_figures(agent: Program) -> None:
@@ -130,7 +130,7 @@ def test_an_agents_write_that_waits_answers_202(agent: Program, alice: Any) -> N
 
 
 def test_a_locked_file_is_for_people(agent: Program, person: Program, alice: Any) -> None:
-    file = MemoryFile.objects.of(alice).at("facts/memory.md").get()
+    file = MemoryFile.objects.for_user(alice).at("facts/memory.md").get()
     file.change(by=alice.actor, lock="read-only")
 
     problem(_write(agent), 403)
@@ -142,7 +142,7 @@ def test_a_sensitive_file_is_shown_to_people_alone(
     agent: Program, person: Program, alice: Any
 ) -> None:
     save_file(alice, "facts/memory.md", TEXT + "- the PIN is 4711\n", by=alice.actor)
-    file = MemoryFile.objects.of(alice).at("facts/memory.md").get()
+    file = MemoryFile.objects.for_user(alice).at("facts/memory.md").get()
     file.change(by=alice.actor, sensitivity="sensitive")
 
     for path in (FACTS, f"{FACTS}/revisions"):
@@ -206,7 +206,7 @@ def test_an_empty_text_empties_the_file(agent: Program) -> None:
 # --- to the trash -------------------------------------------------------------------------------------
 
 
-def test_a_person_moves_a_month_to_the_trash_from_which_it_comes_back(person: Program) -> None:
+def test_a_person_moves_a_month_to_the_trash_from_which_it_is_restored(person: Program) -> None:
     made = person.put(MONTH, {"content": "## Tea\n"}, If_None_Match="*")
     key = MemoryFile.objects.get(path="episodes/2026-02.md").pk
 

@@ -30,7 +30,7 @@ STEP = {
 
 
 def written(owner: Any) -> int:
-    return Note.objects.of(owner).filter(content=NOTE["content"]).count()
+    return Note.objects.for_user(owner).filter(content=NOTE["content"]).count()
 
 
 def test_the_same_request_is_answered_the_same_again(agent: Program) -> None:
@@ -48,7 +48,7 @@ def test_another_body_or_address_with_the_same_key_is_refused(agent: Program) ->
     told = problem(agent.post("/notes", {"content": "Something else."}, **KEY), 422)
     assert "Idempotency-Key" in told["errors"]
     problem(agent.post("/observations", NOTE, **KEY), 422)
-    assert Note.objects.of(agent.owner).filter(source="agent:desk").count() == 1
+    assert Note.objects.for_user(agent.owner).filter(source="agent:desk").count() == 1
 
 
 def test_a_refused_request_may_be_sent_again_with_its_key(agent: Program) -> None:
@@ -86,7 +86,9 @@ def test_a_key_that_is_none_is_refused(agent: Program, key: str) -> None:
     assert written(agent.owner) == 0
 
 
-def test_what_is_deleted_for_good_is_gone_from_kept_answers_too(agent: Program, alice: Any) -> None:
+def test_what_is_deleted_permanently_is_gone_from_kept_answers_too(
+    agent: Program, alice: Any
+) -> None:
     key = agent.post("/notes", NOTE, **KEY).json()["id"]
     note = Note.objects.get(pk=key)
     note.trash(by=alice.actor)
@@ -159,7 +161,7 @@ def test_what_a_failed_request_spent_on_a_model_stays_booked(
     told = problem(agent.post("/observations/extract", STEP, **KEY), 500)
 
     assert "may not have been saved" in told["detail"]
-    assert ModelCall.objects.of(agent.owner).get().prompt_tokens > 0  # type: ignore[attr-defined]
+    assert ModelCall.objects.for_user(agent.owner).get().prompt_tokens > 0  # type: ignore[attr-defined]
 
 
 def _fails(*_given: Any, **_more: Any) -> None:

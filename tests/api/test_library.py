@@ -60,12 +60,12 @@ def test_an_agent_that_reads_a_page_it_added_has_read_external_text(
 
 
 def test_slow_pages_hold_only_a_few_web_threads(agent: Program, page: str) -> None:
-    for _number in range(documents.MOST_FETCHED):
+    for _number in range(documents.MAX_FETCHED):
         documents._fetching.acquire()
     try:
         told = problem(agent.post("/library", {"url": page}), 422)
     finally:
-        for _number in range(documents.MOST_FETCHED):
+        for _number in range(documents.MAX_FETCHED):
             documents._fetching.release()
     assert "Try again in a minute" in str(told["errors"])
     assert agent.post("/library", {"url": page}).status_code == 201

@@ -215,7 +215,7 @@ def test_pruning_is_a_persons_where_each_write_waits(agent: Program, person: Pro
 
 def test_the_soul_is_a_persons_at_each_level(agent: Program, alice: Any) -> None:
     level(alice, "accept")
-    soul = Note.objects.of(alice).get(kind="soul", superseded_by=None)
+    soul = Note.objects.for_user(alice).get(kind="soul", superseded_by=None)
     Note.objects.filter(pk=soul.pk).update(trust="agent")
 
     problem(agent.patch(f"/notes/{soul.pk}", {"tags": ["x"]}, If_Match="*"), 403)

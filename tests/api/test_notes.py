@@ -74,7 +74,7 @@ def test_a_change_says_which_version_it_saw(agent: Program) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_write_between_the_look_and_the_change_waits_and_is_told(
+def test_a_write_between_the_look_and_the_change_waits_and_is_reported(
     agent: Program, alice: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = write(agent)["id"]
@@ -225,7 +225,7 @@ def test_pruning_moves_what_expired_to_the_trash(agent: Program) -> None:
 
 
 @pytest.mark.requirement("R194", "R195", "R196")
-def test_the_list_is_filtered_and_goes_on_where_the_page_before_ended(
+def test_the_list_is_filtered_and_continues_where_the_page_before_ended(
     agent: Program, alice: Any
 ) -> None:
     topic = Topic.objects.create(owner=alice, title="Rain", slug="rain")

@@ -39,7 +39,7 @@ def test_json_that_is_none_deep_or_ambiguous_is_refused(agent: Program, body: An
     told = problem(agent.post("/notes", body), 400)
 
     assert told["detail"].endswith("Nothing was changed.")
-    assert not Note.objects.of(agent.owner).filter(source="agent:desk").exists()
+    assert not Note.objects.for_user(agent.owner).filter(source="agent:desk").exists()
 
 
 WRONG = {
@@ -68,10 +68,10 @@ def test_a_field_that_does_not_fit_is_named(agent: Program, body: Any, field: st
 
     assert field in told["errors"]
     assert all(told["errors"][field])
-    assert not Note.objects.of(agent.owner).filter(source="agent:desk").exists()
+    assert not Note.objects.for_user(agent.owner).filter(source="agent:desk").exists()
 
 
-def test_a_body_that_is_no_object_is_refused(agent: Program) -> None:
+def test_a_body_that_isnt_an_object_is_refused(agent: Program) -> None:
     for body in ("[]", '"x"', "5", "null"):
         problem(agent.post("/notes", body), 422)
 
@@ -87,10 +87,10 @@ def test_a_body_of_another_type_is_refused(agent: Program) -> None:
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(agent: Program) -> None:
-    answer = agent.post("/notes", '{"content": "' + "x" * frame.MOST_BODY + '"}')
+    answer = agent.post("/notes", '{"content": "' + "x" * frame.MAX_BODY + '"}')
 
     told = problem(answer, 413)
-    assert told["most"] == frame.MOST_BODY
+    assert told["most"] == frame.MAX_BODY
     assert "1,048,576 bytes" in told["detail"]
 
 
@@ -112,7 +112,9 @@ def test_another_method_is_told_which_there_are(agent: Program) -> None:
     assert set(answer["Allow"].split(", ")) == {"GET", "POST"}
 
 
-def test_characters_that_cannot_be_stored_are_taken_out_and_that_is_said(agent: Program) -> None:
+def test_characters_that_cannot_be_stored_are_taken_out_and_that_is_explained(
+    agent: Program,
+) -> None:
     answer = agent.post("/notes", r'{"content": "a\u0000b\ud800c", "tags": ["t\u0007"]}')
 
     assert answer.status_code == 201

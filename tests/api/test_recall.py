@@ -65,7 +65,7 @@ def test_a_question_that_does_not_fit_is_refused(agent: Program, query: str) -> 
     "words", ['"', "kind:", "a AND (", "%00", "\\", "-", "🦉", "tag:%22", "after:x", "x" * 9_000]
 )
 @pytest.mark.requirement("R239")
-def test_a_malformed_question_is_no_error(agent: Program, words: str) -> None:
+def test_a_malformed_question_isnt_an_error(agent: Program, words: str) -> None:
     assert agent.get(f"/recall?q={words}").status_code in (200, 422)
 
 

@@ -83,7 +83,9 @@ def test_the_steps_and_counts_of_a_run_are_told(agent: Program, alice: Any, topi
     assert told["steps"][0]["state"] == "done"
 
 
-def test_whether_it_is_a_baseline_is_told_once_it_is_known(agent: Program, topic: Topic) -> None:
+def test_whether_it_is_a_baseline_is_reported_once_it_is_known(
+    agent: Program, topic: Topic
+) -> None:
     """A run's row starts as one, no matter what its topic's memory says later."""
     factories.make_run(topic)
 
@@ -143,7 +145,7 @@ def test_a_retry_from_a_step_that_was_not_finished_is_refused(agent: Program, to
     assert "read" in told["errors"]["step"][0]
 
 
-def test_a_retry_waits_for_the_run_that_goes_on(agent: Program, topic: Topic) -> None:
+def test_a_retry_waits_for_the_run_in_progress(agent: Program, topic: Topic) -> None:
     failed = factories.make_run(topic, saved=False, status="failed", actor=AGENT)
     other = starting.start_run(topic, trigger="person", by=topic.owner.actor)
 
@@ -182,7 +184,7 @@ def test_a_run_that_a_person_retried_is_theirs(
 # --- what it wrote --------------------------------------------------------------------------------
 
 
-def test_a_report_is_json_with_its_delta_beside_the_body(agent: Program, topic: Topic) -> None:
+def test_a_report_is_json_with_its_delta_next_to_the_body(agent: Program, topic: Topic) -> None:
     run = factories.make_second_run(topic)
     Report.objects.filter(run=run).update(summary="It opens in March [3].")
 

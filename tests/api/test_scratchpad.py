@@ -17,7 +17,7 @@ def keys(answer: Any) -> list[str]:
 
 
 @pytest.mark.requirement("R99")
-def test_a_value_is_set_read_and_set_anew(agent: Program) -> None:
+def test_a_value_is_set_read_and_set_again(agent: Program) -> None:
     made = agent.put("/scratchpad/plan", {"value": "one"})
     again = agent.put("/scratchpad/plan", {"value": "one"})
     other = agent.put("/scratchpad/plan", {"value": "two"})
@@ -28,7 +28,7 @@ def test_a_value_is_set_read_and_set_anew(agent: Program) -> None:
 
 
 @pytest.mark.requirement("R100")
-def test_a_key_that_is_not_there_is_told(agent: Program) -> None:
+def test_a_key_that_is_not_there_is_reported(agent: Program) -> None:
     assert "has no key “plan”" in problem(agent.get("/scratchpad/plan"), 404)["detail"]
     problem(agent.delete("/scratchpad/plan"), 404)
 

@@ -97,7 +97,7 @@ def test_the_answers_do_not_say_whether_an_account_exists(run: Run, bob: User):
 
 
 def test_the_rate_of_adding_members_is_limited(run: Run, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Membership, "MOST_AN_HOUR", 1)
+    monkeypatch.setattr(Membership, "MAX_PER_HOUR", 1)
     owner, path = everything(run.topic.owner), f"/topics/{run.topic.slug}/members"
     assert owner.post(path, {"username": "nobody"}).status_code == 201
 

@@ -58,7 +58,7 @@ def test_an_agent_neither_mutes_nor_rules_all_topics(
     assert person.patch(f"{PATH}/sources", asked).status_code == 200
 
 
-def test_what_is_no_place_is_explained(person: Program, topic: Topic) -> None:
+def test_what_isnt_a_place_is_explained(person: Program, topic: Topic) -> None:
     answer = person.patch(f"{PATH}/sources", {"place": "no place", "act": "block"})
 
     assert "isn’t a domain or a URL" in problem(answer, 422)["detail"]

@@ -42,7 +42,7 @@ def test_a_session_cookie_opens_nothing(alice: Any, client_of: Callable[[Any], C
     problem(browser.get(f"{ROOT}/notes"), 401)
     answer = browser.post(f"{ROOT}/notes", {"content": "x"}, content_type="application/json")
     problem(answer, 401)
-    assert not Note.objects.of(alice).filter(content="x").exists()
+    assert not Note.objects.for_user(alice).filter(content="x").exists()
 
 
 def test_a_revoked_token_opens_nothing_from_that_moment(agent: Program) -> None:

@@ -40,7 +40,7 @@ def test_a_topic_is_made_with_its_settings_and_schedule(person: Program) -> None
     assert made["labels"] == ["energy", "cars"]
     assert (made["max_pages"], made["max_money"]) == (12, "0.50")
     assert (made["schedule"]["preset"], made["schedule"]["cron"]) == ("weekly", "0 9 * * 1")
-    topic = Topic.objects.of(person.owner).get()
+    topic = Topic.objects.for_user(person.owner).get()
     assert (topic.source, topic.trust) == ("human:alice", "owner")
 
 
@@ -94,7 +94,7 @@ def test_what_cannot_be_is_named_and_no_topic_is_made(
     told = problem(person.post("/topics", body), 422)
 
     assert field in told["errors"]
-    assert not Topic.objects.of(person.owner).exists()
+    assert not Topic.objects.for_user(person.owner).exists()
 
 
 def test_a_change_needs_the_version_that_it_is_based_on(person: Program) -> None:
@@ -153,7 +153,7 @@ def test_a_topic_goes_to_the_trash_and_its_run_is_cancelled(person: Program) -> 
 
     assert person.delete("/topics/one", If_Match=f'"{made["version"]}"').status_code == 204
     problem(person.get("/topics/one"), 404)
-    assert Topic.objects.of(person.owner).in_trash().count() == 1
+    assert Topic.objects.for_user(person.owner).in_trash().count() == 1
     assert Run.objects.get().status == "cancelled"
 
 

@@ -25,7 +25,7 @@ def _path(record: Any) -> str:
     return f"/trash/{record.record_type()}/{record.pk}"
 
 
-def test_what_lies_there_is_told_with_who_and_until_when(agent: Program, note: Note) -> None:
+def test_what_lies_there_is_reported_with_who_and_until_when(agent: Program, note: Note) -> None:
     [told] = items(agent.get("/trash"))
 
     assert (told["type"], told["id"]) == ("note", str(note.pk))
@@ -68,7 +68,7 @@ def test_a_persons_program_restores(person: Program, note: Note) -> None:
     problem(person.post(f"{_path(note)}/restore"), 404)
 
 
-def test_a_topic_whose_name_was_taken_comes_back_under_a_free_one(
+def test_a_topic_whose_name_was_taken_is_restored_under_a_free_one(
     person: Program, alice: Any
 ) -> None:
     topic = factories.make_topic(alice, "One")
@@ -80,7 +80,7 @@ def test_a_topic_whose_name_was_taken_comes_back_under_a_free_one(
 
 
 @pytest.mark.requirement("R232")
-def test_it_is_deleted_for_good_by_its_title_alone(person: Program, note: Note) -> None:
+def test_it_is_deleted_permanently_by_its_title_alone(person: Program, note: Note) -> None:
     title = items(person.get("/trash"))[0]["title"]
 
     problem(person.send("DELETE", _path(note)), 422)
@@ -90,7 +90,7 @@ def test_it_is_deleted_for_good_by_its_title_alone(person: Program, note: Note) 
     assert not Note.objects.filter(pk=note.pk).exists()
 
 
-def test_a_topic_is_deleted_for_good_by_its_title(person: Program, alice: Any) -> None:
+def test_a_topic_is_deleted_permanently_by_its_title(person: Program, alice: Any) -> None:
     title = "A topic with a rather long title, of which every word is to be typed"
     topic = factories.make_topic(alice, title)
     factories.make_report(factories.make_run(topic))

@@ -81,7 +81,7 @@ def test_a_refusal_quotes_only_what_was_sent(alice: User, writer: Program) -> No
     assert "“no such”" in bad["detail"]
 
 
-def test_a_kept_answer_is_no_way_to_read(writer: Program) -> None:
+def test_a_kept_answer_isnt_a_way_to_read(writer: Program) -> None:
     sent = {"content": "Mine.", "tags": ["secret"]}
     first = writer.post("/notes", sent, Idempotency_Key="k")
 
@@ -97,7 +97,7 @@ def test_nothing_that_it_is_answered_counts_as_read(alice: User, writer: Program
 
 
 @pytest.mark.parametrize("body", ["", "no JSON", "[]", '"text"'])
-def test_what_is_no_object_is_left_out_whole(body: str) -> None:
+def test_what_isnt_an_object_is_left_out_whole(body: str) -> None:
     assert bare_text(body) == "{}"
 
 

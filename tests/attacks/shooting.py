@@ -13,7 +13,7 @@ from django.test import Client
 
 from tests.attacks.form_shots import Shot
 
-LONGEST = 10.0  # seconds of this process's own work, for one answer
+MAX_SECONDS = 10.0  # seconds of this process's own work, for one answer
 _TAGS = re.compile(rb"(?s)<(script|style|nav|header|footer)\b.*?</\1>|<[^>]*>")
 
 
@@ -46,7 +46,7 @@ class Range:
         if code >= 500:
             crash = getattr(answer, "exc_info", None)
             return f"{code} {crash[1]!r}"[:300] if crash else str(code)
-        if took > LONGEST:
+        if took > MAX_SECONDS:
             return f"{took:.1f} s of work"
         is_silent = shot.method in ("HEAD", "OPTIONS", "TRACE")
         if code >= 400 and not is_silent and len(_TAGS.sub(b"", body).strip()) < 20:

@@ -456,7 +456,7 @@ def everywhere(patch: pytest.MonkeyPatch, function: Any, instead: Any) -> None:
 
 
 def _no_verdict(patch: pytest.MonkeyPatch) -> None:
-    everywhere(patch, review_services.why_held, lambda *_args, **_more: "")
+    everywhere(patch, review_services.hold_reason, lambda *_args, **_more: "")
 
 
 def _nothing_noted(patch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from beacon_site.providers.llm.base import Answer, ToolCall, Usage
 from beacon_site.text.cleaning import one_line
-from memory.accounts.archive.foreign_formats import Entry, take_in
-from memory.accounts.archive.importer import TakingIn
+from memory.accounts.archive.foreign_formats import Entry, import_entries
+from memory.accounts.archive.importer import ImportContext
 from memory.agents.chat import conversation
 from memory.agents.chat import turn as conversation_turn
 from memory.agents.tools.registry import call_tool
@@ -38,8 +38,8 @@ USER = "facts/user.md"
 
 def who_is_who(owner: User) -> dict[str, Any]:
     """The identity notes of owner and agent, and every file."""
-    notes = Note.objects.of(owner).filter(kind__in=[*Note.IDENTITY, "rule"])
-    files = MemoryFile.objects.of(owner).values_list("path", "content", "version")
+    notes = Note.objects.for_user(owner).filter(kind__in=[*Note.IDENTITY, "rule"])
+    files = MemoryFile.objects.for_user(owner).values_list("path", "content", "version")
     return {"notes": sorted(map(str, notes.values_list("pk", "content"))), "files": sorted(files)}
 
 
@@ -171,11 +171,16 @@ def test_rows_of_an_import_say_nothing_of_who_is_who_and_are_a_strangers(
             for text in TEXTS[::every]
         ),
     ]
-    ours = list(Note.objects.of(alice).values_list("pk", flat=True))
+    ours = list(Note.objects.for_user(alice).values_list("pk", flat=True))
 
-    outcome = take_in(rows, TakingIn(alice, alice.actor, "a.json", False), only_look=False)
+    outcome = import_entries(
+        rows, ImportContext(alice, alice.actor, "a.json", False), only_look=False
+    )
 
-    stored = [*Note.objects.of(alice).exclude(pk__in=ours), *Observation.objects.of(alice)]
+    stored = [
+        *Note.objects.for_user(alice).exclude(pk__in=ours),
+        *Observation.objects.for_user(alice),
+    ]
     is_out = who_is_who(alice) != before or any(one.trust != "external" for one in stored)
     count("injection: rows of an import", len(rows), refused=outcome.refused, run=int(is_out))
     assert who_is_who(alice) == before

@@ -71,7 +71,7 @@ def everything(root: Path, owner: User) -> list[Any]:
         for one in sorted(root.rglob("*"))
         if ".git" not in one.parts
     ]
-    return [disk, sorted(MemoryFile.objects.of(owner).values_list("path", "content"))]
+    return [disk, sorted(MemoryFile.objects.for_user(owner).values_list("path", "content"))]
 
 
 def called(owner: User, path: str) -> Iterator[Any]:
@@ -182,7 +182,7 @@ def test_nothing_on_disk_leads_out_of_the_mirrors_folder(
             save_file(alice, path, "# Words\n\n> Summary: x\n", by=alice.actor)
     mirror.catch_up()
 
-    stored = MemoryFile.objects.of(alice).values_list("content", flat=True)
+    stored = MemoryFile.objects.for_user(alice).values_list("content", flat=True)
     run = sum(SECRET in content for content in stored)
     count("paths: links in the mirror", len(made), run=run)
     assert run == 0
@@ -199,4 +199,4 @@ def test_with_the_guard_off_another_name_is_written(
     monkeypatch.setattr(file_format, "FACTS", (*file_format.FACTS, "facts/agent.md"))
     save_file(alice, "facts/agent.md", SECRET, by=alice.actor)
 
-    assert MemoryFile.objects.of(alice).filter(path="facts/agent.md").exists()
+    assert MemoryFile.objects.for_user(alice).filter(path="facts/agent.md").exists()

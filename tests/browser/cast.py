@@ -375,7 +375,7 @@ def main() -> None:
     Report.objects.filter(run__topic__title__in=TITLES.values()).exclude(
         run__topic__title=LONG
     ).update(read_at=timezone.now())
-    assert Topic.objects.of(owner).exists()
+    assert Topic.objects.for_user(owner).exists()
     print(json.dumps(found))
 
 

@@ -31,7 +31,7 @@ def stored(owner: Any) -> dict[str, str]:
         Run.objects.filter(topic__owner=owner).exclude(number=None).select_related("topic").first()
     )
     source = run.source if run else "run:1"
-    topic = run.topic if run else Topic.objects.of(owner).first()
+    topic = run.topic if run else Topic.objects.for_user(owner).first()
     page = store(
         owner, PAGE, by=AGENT, type="web_content", source=source, scope=source, tags=["web", "cells"],
         title="Cell prices fall again, says the maker", url=LONG, topic=topic, trust="external",
@@ -78,5 +78,5 @@ def connected(owner: Any) -> None:
     at = timezone.now() - timedelta(hours=2)
     ApiToken.objects.filter(pk=token.pk).update(last_used_at=at)
     Agent.objects.filter(pk=token.agent_id).update(read_at=at)
-    notes = Note.objects.of(owner).live().exclude(kind__in=Note.IDENTITY).order_by("created")
+    notes = Note.objects.for_user(owner).live().exclude(kind__in=Note.IDENTITY).order_by("created")
     Use.note_records(owner, notes[:5], str(AGENT))

@@ -82,7 +82,7 @@ def eight(owner: Any) -> None:
     text = read_file(owner, MEMORY).content.replace("Mondays", "Tuesdays")
     save_file(owner, MEMORY, text, by=owner.actor)
     save_file(owner, MONTH, "# 2026-11\n\n## Another task\n\nDone.\n", by=owner.actor)
-    for days, one in enumerate(Proposal.objects.of(owner).order_by("-created"), start=1):
+    for days, one in enumerate(Proposal.objects.for_user(owner).order_by("-created"), start=1):
         Proposal.objects.filter(pk=one.pk).update(created=now - timedelta(days=days))
 
 

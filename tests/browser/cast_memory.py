@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from memory.models import BulkAct, Note, Observation, Revision, SavedView
+from memory.models import BulkAction, Note, Observation, Revision, SavedView
 from memory.services.context import identity
 
 CHINESE = "用户更喜欢先看到价格，再看到建议；每周一发送摘要。"
@@ -66,12 +66,12 @@ def remembered(owner: Any) -> dict[str, str]:
 def _under_way(owner: Any) -> None:
     """An act that no worker starts while the browser shows it."""
     lease = timezone.now() + timedelta(days=1)
-    BulkAct.objects.create(
-        owner=owner, page="observations", act="tag", state=BulkAct.State.RUNNING, total=41_250,
+    BulkAction.objects.create(
+        owner=owner, page="observations", act="tag", state=BulkAction.State.RUNNING, total=41_250,
         done=12_500, arguments={"tag": "prices"}, lease_until=lease,
     )  # fmt: skip
-    BulkAct.objects.create(
-        owner=owner, page="observations", act="pin", state=BulkAct.State.DONE, total=2_400,
+    BulkAction.objects.create(
+        owner=owner, page="observations", act="pin", state=BulkAction.State.DONE, total=2_400,
         done=2_398, left=2, finished_at=timezone.now() + timedelta(hours=2),
     )  # fmt: skip
 

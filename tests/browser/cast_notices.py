@@ -23,7 +23,9 @@ def notices(owner: Any) -> dict[str, str]:
         enabled=False, off_because="“hooks.example.org” responded with 410 (Gone), so it no longer accepts messages.",
         last_at=timezone.now(), last_ok=False, last_said="“hooks.example.org” responded with 410",
     )  # fmt: skip
-    report = Report.objects.of(owner).filter(run__number=2).select_related("run__topic").first()
+    report = (
+        Report.objects.for_user(owner).filter(run__number=2).select_related("run__topic").first()
+    )
     run = report.run
     Delivery.objects.create_for_report(run.topic, run, is_quiet=False)
     sent = Delivery.objects.get(run=run)

@@ -27,7 +27,7 @@ Ask for a trial before a contract; see <https://example.org/a/path/that/does/not
 
 def records(owner: Any) -> dict[str, str]:
     """Make the records, and return the addresses of their pages."""
-    run = Run.objects.of(owner).filter(number__isnull=False).order_by("pk").first()
+    run = Run.objects.for_user(owner).filter(number__isnull=False).order_by("pk").first()
     rule = _rule(owner, run)
     newest = _chain(owner)
     near = _near(owner, run)
@@ -40,7 +40,9 @@ def records(owner: Any) -> dict[str, str]:
         "record": page,
         "record related": reverse("memory:related", args=["note", rule.pk]),
         "record chain": newest.get_absolute_url(),
-        "record replaced": Note.objects.of(owner).get(content="Hosts: one.").get_absolute_url(),
+        "record replaced": Note.objects.for_user(owner)
+        .get(content="Hosts: one.")
+        .get_absolute_url(),
         "record near": near.get_absolute_url(),
         "record trashed": trashed.get_absolute_url(),
         "record purge": reverse("memory:record-purge", args=["note", trashed.pk]),

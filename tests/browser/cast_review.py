@@ -114,7 +114,7 @@ def _file(owner: Any, after: str, why: str, texts: list[str] | None = None) -> P
 
 def _hold(owner: Any, kind: str, by: Actor, after: dict[str, Any]) -> Proposal:
     write = Write(owner, kind, by, "external", leaves_topic=True, texts=[str(after)])
-    held = review_services.why_held(write)
+    held = review_services.hold_reason(write)
     source = "run:1" if by is RESEARCH else "agent:desk"
     return review_services.hold(
         owner, kind, by=by, source=source, before={}, after=after, why="", held=held

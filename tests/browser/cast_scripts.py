@@ -137,7 +137,7 @@ def _remembered(owner: Any) -> dict[str, str]:
         write_note(owner, "log", text, by=owner.actor).trash(by=owner.actor, why=ARABIC)
     rows = "\n".join(f"- {sentence}" for sentence in SENTENCES.values())
     save_file(owner, FILE, f"# Memory\n\n## {HEBREW}\n\n{rows}\n", by=owner.actor, why=ARABIC)
-    note = Note.objects.of(owner).filter(kind="rule").order_by("created").first()
+    note = Note.objects.for_user(owner).filter(kind="rule").order_by("created").first()
     assert note
     return {"words note": note.get_absolute_url()}
 

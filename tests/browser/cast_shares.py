@@ -20,7 +20,7 @@ COMMENT = """The second source is only a **draft**. Before we rely on it:
 
 def members(owner: Any, reader: Any) -> dict[str, str]:
     """Share the same topic with a person who has read the first of its reports, and return its pages."""
-    topic = Topic.objects.of(owner).get(title="Asynchronous I/O")
+    topic = Topic.objects.for_user(owner).get(title="Asynchronous I/O")
     member = sharing.add_member(topic, reader.username, "editor", by=owner.actor)
     sharing.mark_read(member, 1)
     report = Report.objects.get(run__number=2, run__topic=topic)
@@ -41,7 +41,9 @@ def members(owner: Any, reader: Any) -> dict[str, str]:
 
 def shared(owner: Any) -> dict[str, str]:
     """Share the report with a delta of all kinds: active, revoked and expired links."""
-    second = Report.objects.of(owner).filter(run__number=2, run__topic__title="Asynchronous I/O")
+    second = Report.objects.for_user(owner).filter(
+        run__number=2, run__topic__title="Asynchronous I/O"
+    )
     report = second.select_related("run__topic").get()
     links = [
         shares.make_link(report, days=days, note=note, by=owner.actor)

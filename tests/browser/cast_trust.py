@@ -72,5 +72,5 @@ def _lost_and_written_anew(owner: Any) -> FileEntry:
         f"{top}## Roof\n\n- Summary: mended again in March\n",
     ):
         save_file(owner, path, text, by=owner.actor)
-    found: FileEntry = FileEntry.objects.of(owner).get(path=path)
+    found: FileEntry = FileEntry.objects.for_user(owner).get(path=path)
     return found

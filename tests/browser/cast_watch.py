@@ -178,6 +178,6 @@ def _recheck(topic: Topic) -> Run:
 
 
 def _unsubscribe(owner: Any) -> str:
-    desk = Channel.objects.of(owner).filter(kind="email").first()
+    desk = Channel.objects.for_user(owner).filter(kind="email").first()
     foot = notice_text._SIGNER.sign(f"{desk.pk}:{notice_text.DIGEST}") if desk else "x"
     return reverse("research:unsubscribe", args=[foot])

@@ -21,7 +21,7 @@ from tests.chromium import chromium as find_chromium
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 SIZE = {"width": 1120, "height": 760}
-MOST = 150_000  # bytes of one, since every clone has them all
+MAX = 150_000  # bytes of one, since every clone has them all
 TOPIC = "/topics/postgresql-releases/"
 WAIT = 120_000  # ms for a run, on a machine that does something else, too
 
@@ -42,7 +42,7 @@ class Walk:
             self.page.wait_for_timeout(100)  # a frame in the new colors
             path = self.folder / (f"{name}-dark.jpg" if theme == "dark" else f"{name}.jpg")
             self.page.screenshot(path=path, type="jpeg", quality=82, animations="disabled")
-            assert path.stat().st_size < MOST, f"{path.name} has {path.stat().st_size:,} bytes"
+            assert path.stat().st_size < MAX, f"{path.name} has {path.stat().st_size:,} bytes"
         self.page.emulate_media(color_scheme="light")
 
     def go(self) -> None:

@@ -146,7 +146,7 @@ def test_a_bad_topic_keeps_what_was_typed_and_says_what_is_wrong(visitor: Visito
     expect(field).to_have_value(typed)
 
 
-def test_facts_are_added_edited_struck_and_taken_back(visitor: Visitor) -> None:
+def test_facts_are_added_edited_struck_and_undone(visitor: Visitor) -> None:
     make_topic(visitor, "Tidal power")
     visitor.follow("Facts")
     page = visitor.page
@@ -168,7 +168,7 @@ def test_facts_are_added_edited_struck_and_taken_back(visitor: Visitor) -> None:
     expect(page.locator("ol.facts .fact-text")).to_have_text(["The barrage makes 254 MW."])
 
 
-def test_a_topic_goes_to_the_trash_and_comes_back_by_undo(visitor: Visitor) -> None:
+def test_a_topic_goes_to_the_trash_and_is_restored_by_undo(visitor: Visitor) -> None:
     make_topic(visitor, "Wave power")
     visitor.goto("/topics/")
     visitor.press("Move Wave power to Trash")

@@ -18,7 +18,7 @@ Visit = Callable[..., Visitor]
 LONG = "$1,234.56 + 12 calls with an unknown price (limit $5,000.00)"
 
 
-def test_an_amount_with_words_beside_it_breaks_on_a_phone(browser: Browser) -> None:
+def test_an_amount_with_words_next_to_it_breaks_on_a_phone(browser: Browser) -> None:
     styles = "".join((settings.BASE_DIR / "static/css" / name).read_text() for name in STYLES)
     page = browser.new_page(viewport={"width": 320, "height": 700})
     page.set_content(
@@ -30,7 +30,7 @@ def test_an_amount_with_words_beside_it_breaks_on_a_phone(browser: Browser) -> N
 
 
 # All that a run's masthead may hold beside its number and date.
-MOST_TAGS = """(tags) => { tags.innerHTML =
+MAX_TAGS = """(tags) => { tags.innerHTML =
   '<span class="tag">⚠ Partial</span> <span class="tag">baseline</span> ' +
   '<span class="tag">● unread</span>'; }"""
 
@@ -41,7 +41,7 @@ def test_a_reports_masthead_is_one_line_in_the_middle_widths(
     visitor = visit()
     visitor.sign_in("grace", then=cast["delta"])
     masthead = visitor.page.locator(".masthead")
-    visitor.page.locator(".masthead .tags").evaluate(MOST_TAGS)
+    visitor.page.locator(".masthead .tags").evaluate(MAX_TAGS)
 
     for width in (1024, 1101, 1120, 1240, 1241, 1280, 1440):
         visitor.page.set_viewport_size({"width": width, "height": 800})

@@ -36,7 +36,7 @@ NO_PAGE = {
     "memory:welcome", "memory:settings", "memory:archive-import", "memory:record-open",
     "memory:spending-csv", "memory:archive-file", "memory:content-snapshot-json",
     "memory:content-raw", "memory:recall-file", "memory:context-text", "memory:file-source",
-    "memory:record-inline", "memory:memory-panel", "memory:bulk-progress", "memory:session-left", "memory:message",
+    "memory:record-inline", "memory:memory-panel", "memory:bulk-progress", "memory:session-saved", "memory:message",
     "research:topics-trash", "research:topic-duplicate", "research:topic-known",
     "research:schedule-preview", "research:fact", "research:run-progress",
     "research:sources-export", "research:topic-memory-json", "research:run-export",

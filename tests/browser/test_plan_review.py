@@ -47,7 +47,7 @@ def plan_that_waits(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["htmx", "no-javascript"])
-def test_queries_are_changed_and_the_run_goes_on_with_them(
+def test_queries_are_changed_and_the_run_continues_with_them(
     visit: Visit, newcomer: str, scripts: bool
 ) -> None:
     visitor = signed_in(visit, newcomer, java_script_enabled=scripts)

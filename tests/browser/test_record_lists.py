@@ -65,7 +65,7 @@ def test_a_chip_changes_the_list_and_its_address(visit: Visit, newcomer: str) ->
     )  # for the next one
 
 
-def test_without_scripts_the_ticked_are_tagged_and_taken_back(visit: Visit, newcomer: str) -> None:
+def test_without_scripts_the_selected_are_tagged_and_undone(visit: Visit, newcomer: str) -> None:
     visitor = visit(java_script_enabled=False)
     visitor.sign_in(newcomer)
     write(visitor, "Fares are stale.")
@@ -82,7 +82,9 @@ def test_without_scripts_the_ticked_are_tagged_and_taken_back(visit: Visit, newc
     expect(visitor.page.locator(".record-table .tags")).not_to_contain_text("travel")
 
 
-def test_what_is_done_to_the_ticked_comes_with_the_first_tick(visit: Visit, newcomer: str) -> None:
+def test_what_is_done_to_the_selected_comes_with_the_first_tick(
+    visit: Visit, newcomer: str
+) -> None:
     visitor = visit()
     visitor.sign_in(newcomer)
     write(visitor, "Fares are stale.")
@@ -94,7 +96,7 @@ def test_what_is_done_to_the_ticked_comes_with_the_first_tick(visit: Visit, newc
     expect(visitor.page.locator(".bulk").get_by_role("button", name="Trash")).to_be_visible()
 
 
-def test_beside_a_panel_the_buttons_of_a_row_stay_in_sight(visit: Visit, newcomer: str) -> None:
+def test_next_to_a_panel_the_buttons_of_a_row_stay_in_sight(visit: Visit, newcomer: str) -> None:
     visitor = visit()
     visitor.sign_in(newcomer)
     write(visitor, "Fares are stale; " * 12)

@@ -97,7 +97,7 @@ def test_recall_finds_the_new_words_and_not_the_old_and_a_restore_turns_that_rou
     assert "Fares have ripened." not in recalled(visitor, "ripened")
 
 
-def test_a_note_goes_to_the_trash_by_a_key_and_comes_back_by_undo(
+def test_a_note_goes_to_the_trash_by_a_key_and_is_restored_by_undo(
     visit: Visit, newcomer: str
 ) -> None:
     visitor = signed_in(visit, newcomer)
@@ -110,7 +110,7 @@ def test_a_note_goes_to_the_trash_by_a_key_and_comes_back_by_undo(
     expect(visitor.page.locator("main")).not_to_contain_text("This record is in Trash.")
 
 
-def test_the_panel_beside_a_list_pins_a_note(visit: Visit, newcomer: str) -> None:
+def test_the_panel_next_to_a_list_pins_a_note(visit: Visit, newcomer: str) -> None:
     visitor = signed_in(visit, newcomer)
     written(visitor)
     visitor.goto("/notes/?q=fares")

@@ -18,7 +18,7 @@ Visit = Callable[..., Visitor]
 
 
 @pytest.mark.usefixtures("cast")
-def test_proposals_are_rejected_taken_back_edited_and_accepted_by_keyboard(visit: Visit) -> None:
+def test_proposals_are_rejected_undone_edited_and_accepted_by_keyboard(visit: Visit) -> None:
     visitor = visit()
     visitor.sign_in("vera", then="/inbox/?show=proposal&type=memoryfile")
     rows, press = visitor.page.locator(".inbox-row"), visitor.page.keyboard.press
@@ -110,7 +110,7 @@ def test_without_scripts_one_is_accepted_and_a_changed_one_put_together(visit: V
 
 
 @pytest.mark.usefixtures("cast")
-def test_without_scripts_the_ticked_are_rejected_and_wait_again(visit: Visit) -> None:
+def test_without_scripts_the_selected_are_rejected_and_wait_again(visit: Visit) -> None:
     visitor = visit(java_script_enabled=False)
     visitor.sign_in("viktor", then="/inbox/?show=proposal&type=note")
     rows = visitor.page.locator(".inbox-row")

@@ -73,7 +73,9 @@ def test_an_endless_word_pushes_nothing_out_of_the_window(
         assert visitor.page.evaluate(OUTSIDE) == [], page
 
 
-def test_a_file_that_the_palette_finds_keeps_its_name_beside_what_it_says(visitor: Visitor) -> None:
+def test_a_file_that_the_palette_finds_keeps_its_name_next_to_what_it_says(
+    visitor: Visitor,
+) -> None:
     visitor.page.set_viewport_size({"width": 390, "height": 800})
     visitor.goto("/palette/?words=2026")
     name = visitor.page.locator(".palette-rows a bdi.clip", has_text="episodes/2026-11.md")

@@ -16,7 +16,7 @@ pytestmark = [
 ]
 
 
-def test_a_sentence_is_reached_corrected_and_taken_back_by_keyboard(
+def test_a_sentence_is_reached_corrected_and_undone_by_keyboard(
     visit: Callable[..., Visitor], cast: dict[str, str]
 ) -> None:
     visitor = visit()

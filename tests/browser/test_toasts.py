@@ -76,7 +76,7 @@ def test_a_toast_is_closed_by_its_button(visitor: Visitor) -> None:
     expect(toasts).to_have_count(0)
 
 
-def test_an_answer_that_failed_is_told_in_words(visitor: Visitor) -> None:
+def test_an_answer_that_failed_is_reported_in_words(visitor: Visitor) -> None:
     visitor.page.route("**/broken/", lambda route: route.fulfill(status=500, body="no"))
     visitor.page.evaluate("htmx.ajax('GET', '/broken/', {target: 'main', swap: 'none'})")
     expect(visitor.page.locator("#toasts")).to_contain_text("error 500")

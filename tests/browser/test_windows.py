@@ -60,7 +60,7 @@ def test_many_changes_leave_room_for_the_titles_of_topics(visitor: Visitor) -> N
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_settings_lists_its_pages_beside_the_page_or_behind_a_button(
+def test_settings_lists_its_pages_next_to_the_page_or_behind_a_button(
     visit: Callable[..., Visitor], cast: dict[str, str], scripts: bool
 ) -> None:
     visitor = visit(java_script_enabled=scripts)

@@ -157,7 +157,7 @@ def token_of(owner: User, name: str, *scopes: str) -> str:
 
 
 def kept_texts(owner: User) -> str:
-    return "\n".join(Observation.objects.of(owner).values_list("content", flat=True))
+    return "\n".join(Observation.objects.for_user(owner).values_list("content", flat=True))
 
 
 on_server = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
@@ -204,7 +204,7 @@ class TestOnServer:
         assert "Postgres" in first and "durable" in first
         assert kept_texts(alice).splitlines() == first.splitlines()  # sent again, nothing is added
         assert not any(other in first for other in ("Kafka", "MySQL", "Redis"))
-        sources = set(Observation.objects.of(alice).values_list("source", flat=True))
+        sources = set(Observation.objects.for_user(alice).values_list("source", flat=True))
         assert sources == {f"session:{agent}-{prompt['session_id']}"}
 
     def test_a_session_of_cursor(self, beacon: Call, alice: User, home: Path) -> None:
@@ -238,7 +238,7 @@ class TestOnServer:
         assert "3.11" in answer.stdout and "obey" not in answer.stdout
 
     def test_the_soul_is_not_added_to_each_prompt(self, beacon: Call, alice: User) -> None:
-        soul = Note.objects.of(alice).get(kind="soul", superseded_by=None)
+        soul = Note.objects.for_user(alice).get(kind="soul", superseded_by=None)
         soul.change(by=alice.actor, content="Each Python deployment is careful.")
         prompt = recorded("UserPromptSubmit", prompt="What Python does the deployment need?")
 
@@ -286,7 +286,7 @@ class TestOnServer:
 
         beacon("claude-code", recorded("Stop", transcript_path=path))
 
-        trusts = {one.content[:8]: one.trust for one in Observation.objects.of(alice)}
+        trusts = {one.content[:8]: one.trust for one in Observation.objects.for_user(alice)}
         assert trusts == {"Remember": Trust.AGENT, "We decid": Trust.EXTERNAL}
 
     def test_two_calls_at_once_and_short_prompts(self, beacon: Call, alice: User) -> None:

@@ -77,7 +77,7 @@ def test_a_write_that_waits_for_a_person_says_so(beacon: Beacon, alice: User) ->
 def test_findings_insights_and_lessons_are_stored(beacon: Beacon, alice: User) -> None:
     beacon.observe(findings=["The plant makes nine million cells."], lessons=["Ask twice first."])
 
-    assert Observation.objects.of(alice).count() == 2
+    assert Observation.objects.for_user(alice).count() == 2
 
 
 def test_files_are_listed_read_and_written_over_what_was_read(beacon: Beacon, alice: User) -> None:
@@ -87,7 +87,7 @@ def test_files_are_listed_read_and_written_over_what_was_read(beacon: Beacon, al
     beacon.write_file(FILE, BODY, version=before.version)
 
     assert FILE in [one.path for one in beacon.files()]
-    assert "- Tea is hot." in MemoryFile.objects.of(alice).get(path=FILE).content
+    assert "- Tea is hot." in MemoryFile.objects.for_user(alice).get(path=FILE).content
     with pytest.raises(Refused) as refused:
         beacon.write_file(FILE, "# Memory\n\n- Nothing.\n", version=before.version)
     assert refused.value.status == 412
@@ -132,7 +132,9 @@ def test_a_models_memory_commands_are_carried_out(beacon: Beacon, alice: User) -
     assert made == (f"File created successfully at: {path}", False)
     assert again == (f"Error: File {path} already exists", True)
     assert seen[0].endswith("     1\t- Tea.")
-    assert MemoryFile.objects.of(alice).get(path="agents/script/notes.md").content == "- Tea.\n"
+    assert (
+        MemoryFile.objects.for_user(alice).get(path="agents/script/notes.md").content == "- Tea.\n"
+    )
 
 
 def test_a_memory_command_that_waits_says_so(beacon: Beacon, alice: User) -> None:
@@ -170,14 +172,14 @@ def test_a_strangers_records_are_not_there(beacon: Beacon, bob: User) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"<html>hello</html>", b"[]", b""])
-def test_what_is_no_beacon_is_said(answer: bytes) -> None:
+def test_what_isnt_beacon_is_explained(answer: bytes) -> None:
     page = httpx.MockTransport(lambda request: httpx.Response(502, content=answer))
 
     with pytest.raises(NotReached, match="isn't a Beacon server"):
         Beacon(token="x", transport=page).recall("x")
 
 
-def test_a_page_that_answers_well_is_no_beacon_either() -> None:
+def test_a_page_that_answers_well_isnt_beacon_either() -> None:
     page = httpx.MockTransport(lambda request: httpx.Response(200, content=b"<html>hello</html>"))
 
     with pytest.raises(NotReached, match="isn't a Beacon server: it doesn't send JSON"):
@@ -203,12 +205,12 @@ def test_an_answer_that_comes_in_drips_is_given_up_in_time() -> None:
         ("", "a\nb", "characters"),
     ],
 )
-def test_an_address_or_token_that_cannot_be_is_said(url: str, token: str, says: str) -> None:
+def test_an_address_or_token_that_cannot_be_is_explained(url: str, token: str, says: str) -> None:
     with pytest.raises(BeaconError, match=says):
         Beacon(url, token=token)
 
 
-def test_where_nobody_answers_it_is_said() -> None:
+def test_where_nobody_answers_it_is_explained() -> None:
     with pytest.raises(NotReached, match="No response from http://127"):
         Beacon("http://127.0.0.1:1", token="x").recall("x")
 
@@ -281,7 +283,7 @@ def test_what_goes_wrong_is_said_and_the_exit_code_is_one(
     assert said in errors
 
 
-def test_a_wrong_token_is_said(typed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_token_is_explained(typed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BEACON_API_TOKEN", "bcn_wrong")
 
     code, _said, errors = typed("recall", "x")

@@ -186,7 +186,7 @@ GUARDS = (
     Guard(
         "owner filter (pages)",
         "a person's rows don't exist for others",
-        "`of(user)` returns all rows",
+        "`for_user(user)` returns all rows",
         out.owner,
         f"{ADDRESSES}::test_what_is_alices_is_not_there_for_bob_by_any_method",
         long=True,
@@ -194,7 +194,7 @@ GUARDS = (
     Guard(
         "owner filter (API)",
         "a person's rows don't exist for others",
-        "`of(user)` returns all rows",
+        "`for_user(user)` returns all rows",
         out.owner,
         f"{ROUTES}::test_what_is_of_one_owner_is_not_there_for_another",
         long=True,

@@ -149,15 +149,15 @@ def locks(patch: Patch) -> None:
 
 
 def owner(patch: Patch) -> None:
-    """Let `of(user)` keep what anyone owns."""
+    """Let `for_user(user)` keep what anyone owns."""
     from django.db.models import QuerySet
 
     def below(kind: type) -> list[type]:
         return [kind, *(deeper for one in kind.__subclasses__() for deeper in below(one))]
 
     for queries in below(QuerySet):
-        if "of" in vars(queries) and queries.__module__.startswith(OURS):
-            patch.setattr(queries, "of", lambda self, _user: self.all())
+        if "for_user" in vars(queries) and queries.__module__.startswith(OURS):
+            patch.setattr(queries, "for_user", lambda self, _user: self.all())
 
 
 def file_paths(patch: Patch) -> None:

@@ -38,7 +38,7 @@ def _tool_calls(beacon: Site, run_id: int) -> list[tuple[int, int]]:
         return connection.execute(query, [run_id]).fetchall()
 
 
-def test_a_deep_run_killed_in_a_track_goes_on_behind_the_tracks_that_were_finished(
+def test_a_deep_run_killed_in_a_track_continues_behind_the_tracks_that_were_finished(
     beacon: Site, outside: Outside, say: Say
 ):
     gates = {

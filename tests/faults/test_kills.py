@@ -162,7 +162,7 @@ def test_a_child_killed_at_any_place_costs_no_report_no_number_and_no_call_of_a_
     assert slowest < 2 * 90
 
 
-def test_a_run_whose_whole_worker_is_killed_goes_on_with_another_behind_its_last_finished_step(
+def test_a_run_whose_whole_worker_is_killed_continues_with_another_behind_its_last_finished_step(
     beacon: Site, outside: Outside, resumed: Resumed, say: Say
 ):
     [run] = beacon.runs(WHOLE)

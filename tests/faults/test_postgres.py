@@ -169,7 +169,7 @@ def test_an_edit_that_postgres_restarts_under_is_refused_whole_and_saved_the_nex
 
 
 @pytest.mark.long
-def test_connections_cut_behind_the_pages_are_made_anew_unseen(broken: Broken, say: Say):
+def test_connections_cut_behind_the_pages_are_made_again_unseen(broken: Broken, say: Say):
     title = "Harbour pools"
     broken.site.act("topics", title)
     # Postgres may still be recovering from the test before, and each web process has its own pool.

@@ -28,7 +28,7 @@ def _saves(owner: Any, by: Actor, writer: int, times: int) -> int:
     try:
         for number in range(times):
             while True:
-                file = MemoryFile.objects.of(owner).get(path=MONTH)
+                file = MemoryFile.objects.for_user(owner).get(path=MONTH)
                 head, line = f"## Writer {writer:02}\n", f"- line {writer:02}-{number:02}\n"
                 text = file.content.replace(head, head + line)
                 try:
@@ -62,7 +62,7 @@ def test_of_many_writers_at_one_file_no_save_is_lost(
                 for n in range(writers)
             ]
             refused = sum(one.result() for one in work)
-    file = MemoryFile.objects.of(alice).get(path=MONTH)
+    file = MemoryFile.objects.for_user(alice).get(path=MONTH)
     wanted = [f"- line {w:02}-{n:02}" for w in range(writers) for n in range(times)]
     lines = file.content.splitlines()
     lost = [line for line in wanted if lines.count(line) != 1]
@@ -92,7 +92,7 @@ def test_a_person_and_the_reflector_at_one_file_lose_nothing_of_each_other(alice
         with ThreadPoolExecutor(2) as pool:
             work = [pool.submit(_saves, alice, alice.actor, 0, 10), pool.submit(looks_back)]
             refused, _none = (one.result() for one in work)
-    lines = MemoryFile.objects.of(alice).get(path=MONTH).content.splitlines()
+    lines = MemoryFile.objects.for_user(alice).get(path=MONTH).content.splitlines()
     wanted = [f"- line 00-{n:02}" for n in range(10)] + [
         f"- Summary: seen {n:02}" for n in range(10)
     ]

@@ -50,10 +50,10 @@ def noted(owner: Any, left: Any, right: Any, kind: str = "contradiction") -> Con
 def texts(owner: Any) -> dict[str, list[str]]:
     """The current words of facts, notes and observations."""
     return {
-        "facts": list(TopicFact.objects.of(owner).current().values_list("text", flat=True)),
+        "facts": list(TopicFact.objects.for_user(owner).current().values_list("text", flat=True)),
         "notes": sorted(
-            Note.objects.of(owner).active().exclude(kind__in=Note.IDENTITY)
+            Note.objects.for_user(owner).active().exclude(kind__in=Note.IDENTITY)
             .values_list("content", flat=True)
         ),
-        "observations": sorted(Observation.objects.of(owner).live().values_list("content", flat=True)),
+        "observations": sorted(Observation.objects.for_user(owner).live().values_list("content", flat=True)),
     }  # fmt: skip

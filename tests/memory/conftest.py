@@ -22,7 +22,7 @@ ALIKE = {"car": "automobile", "auto": "automobile"}
 def fake(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[FakeEmbedder]:
     """The one embedder there is; an outside one."""
     settings.BEACON_EMBEDDINGS = "auto"
-    monkeypatch.setattr(accounts, "FIRST_ROWS", [])  # accounts begin without notes
+    monkeypatch.setattr(accounts, "ON_ACCOUNT_CREATE", [])  # accounts begin without notes
     made = FakeEmbedder(alike=ALIKE, dimensions=24)
     use(monkeypatch, made)
     cache.clear()

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from django.utils import timezone
 
-from beacon_site.text.terms import MOST_TIMES, query_terms, search_terms
+from beacon_site.text.terms import MAX_TIMES, query_terms, search_terms
 from memory.models import Observation, Trust
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, NoSuchKey
@@ -40,15 +40,15 @@ from memory.services.observations.saving import (
     single,
     write_observation,
 )
-from memory.services.search.bm25_sql import MOST_TERMS, relevance
+from memory.services.search.bm25_sql import MAX_TERMS, relevance
 from memory.services.search.query import Question
-from memory.services.search.recall import MOST_HITS, RecallHit, recall
+from memory.services.search.recall import MAX_HITS, RecallHit, recall
 
 
 def counts_of(text: str) -> Counter[str]:
     """How often each term counts in a text that fits a tsvector (BM25's tf)."""
     counts = Counter(search_terms(text))
-    return Counter({term: min(times, MOST_TIMES) for term, times in counts.items()})
+    return Counter({term: min(times, MAX_TIMES) for term, times in counts.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ class InMemoryStore(RankedStore):
             and (after is None or hit.created_at >= after)
             and (before is None or hit.created_at < before)
         ]
-        return wanted[: max(0, min(limit, MOST_HITS))]
+        return wanted[: max(0, min(limit, MAX_HITS))]
 
     def _scores(self, query: str) -> dict[str, float]:
         """Return the BM25 score (k1 1.2, b .75) of each observation with a word of the query."""
@@ -326,7 +326,7 @@ class InMemoryStore(RankedStore):
         found_in = Counter(term for kept in everything for term in kept.counts)
         average = sum(kept.length for kept in everything) / len(everything)
         wanted = Counter(term for term in query_terms(query) if term in found_in)
-        rarest = sorted(wanted, key=lambda term: (found_in[term], term))[:MOST_TERMS]
+        rarest = sorted(wanted, key=lambda term: (found_in[term], term))[:MAX_TERMS]
         scores: dict[str, float] = {}
         for term in rarest:
             documents = found_in[term]
@@ -445,7 +445,7 @@ class PostgresStore(RankedStore):
         return [str(one.pk) for one in stored.observations]
 
     def retrieve(self, key: str) -> StoredObservation | None:
-        mine = Observation.objects.of(self._mine()).active()
+        mine = Observation.objects.for_user(self._mine()).active()
         try:
             one = mine.filter(pk=uuid.UUID(str(key))).first()
         except ValueError:

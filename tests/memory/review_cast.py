@@ -24,7 +24,7 @@ def held(owner: Any, kind: str = "note", **more: Any) -> str:
     wanted: dict[str, Any] = {"by": AGENT, "trust": Trust.AGENT, "leaves_topic": True, **more}
     if "path" in wanted and wanted.get("target") is None:
         wanted["target"] = read_file(owner, wanted["path"])
-    return review_services.why_held(Write(owner, kind, **wanted))
+    return review_services.hold_reason(Write(owner, kind, **wanted))
 
 
 def said(owner: Any, text: str, **more: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from beacon_site.text.names import MOST_NAMES, names_in
+from beacon_site.text.names import MAX_NAMES, names_in
 from memory.models import NameAlias, Observation, TopicFact, search_index
 from memory.models.errors import InvalidValue
 from memory.services.search import names
@@ -54,7 +54,7 @@ def test_where_nouns_have_capital_letters_only_surer_names_count() -> None:
     assert sure("Ich mag die Katze, SAP und Anna Müller.", "de") == ["SAP", "Anna Müller"]
 
 
-def test_a_word_that_mostly_begins_sentences_is_no_name(alice: Any) -> None:
+def test_a_word_that_mostly_begins_sentences_isnt_a_name(alice: Any) -> None:
     for n in range(6):
         note(alice, f"Every run of Oslo line {n} ended. Oslo is cold.")
     note(alice, "They call it the Every plan.")
@@ -112,7 +112,7 @@ def test_a_name_of_any_script_is_found(alice: Any) -> None:
 
 
 @pytest.mark.requirement("R368")
-def test_names_beside_it_are_those_in_the_same_records(alice: Any) -> None:
+def test_names_next_to_it_are_those_in_the_same_records(alice: Any) -> None:
     for _n in range(2):
         note(alice, "We run Prometheus and Grafana at Hetzner.")
     note(alice, "There is Grafana at Hetzner, too.")
@@ -171,12 +171,12 @@ def test_a_merge_takes_aliases_along_and_can_be_undone(alice: Any) -> None:
     names.merge(alice, "PG", "Postgres", by=alice.actor)
     _target, was, now = names.merge(alice, "Postgres", "PostgreSQL", by=alice.actor)
 
-    assert {row.name: row.target for row in NameAlias.objects.of(alice)} == {
+    assert {row.name: row.target for row in NameAlias.objects.for_user(alice)} == {
         "PG": "PostgreSQL",
         "Postgres": "PostgreSQL",
     }
     names.put_back(alice, was, now, by=alice.actor)
-    assert {row.name: row.target for row in NameAlias.objects.of(alice)} == {"PG": "Postgres"}
+    assert {row.name: row.target for row in NameAlias.objects.for_user(alice)} == {"PG": "Postgres"}
 
 
 def test_an_agent_learns_nothing_of_what_it_can_not_read(alice: Any) -> None:
@@ -213,7 +213,7 @@ def test_an_agent_learns_no_alias_that_only_hidden_records_contain(alice: Any) -
 
 
 @pytest.mark.parametrize("text", ["", " ", "???", "x" * 61])
-def test_what_is_no_name_is_refused(alice: Any, text: str) -> None:
+def test_what_isnt_a_name_is_refused(alice: Any, text: str) -> None:
     with pytest.raises(InvalidValue):
         about(Reader(alice), text)
 
@@ -225,7 +225,7 @@ def test_what_is_no_name_is_refused(alice: Any, text: str) -> None:
 )  # fmt: skip
 def test_long_and_odd_texts_take_no_time(text: str) -> None:
     began = time.process_time()
-    assert len(names_in(text)) <= MOST_NAMES
+    assert len(names_in(text)) <= MAX_NAMES
     assert time.process_time() - began < 2
 
 
@@ -252,6 +252,6 @@ def test_labels_and_states_of_a_record_are_no_names(text: str, names: set[str]) 
     assert names <= found and not found & labels
 
 
-def test_a_sentence_after_a_colon_is_no_record() -> None:
+def test_a_sentence_after_a_colon_isnt_a_record() -> None:
     text = "Note: The office moved; Ada Holm has the keys."
     assert "Ada Holm" in {name.form for name in names_in(text)}

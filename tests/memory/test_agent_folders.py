@@ -215,7 +215,9 @@ def test_of_two_edits_of_the_same_line_both_stay_until_a_person_decides(
     assert MirroredFile.objects.get(path=HOME).problem == ""
 
 
-def test_a_file_deleted_there_goes_to_trash_and_comes_back_from_it(root: Path, alice: User) -> None:
+def test_a_file_deleted_there_goes_to_trash_and_is_restored_from_it(
+    root: Path, alice: User
+) -> None:
     sync()
     (root / "CLAUDE.md").unlink()
     sync()
@@ -401,7 +403,7 @@ def test_of_more_files_than_the_limit_the_rest_is_named_and_none_is_moved_to_tra
     for number in range(5):
         (memory / f"{number}.md").write_text(f"{number}")
     sync()
-    monkeypatch.setattr(agent_folders, "MOST_FILES", 3)
+    monkeypatch.setattr(agent_folders, "MAX_FILES", 3)
     folder = sync()
     assert "many" in {code for _path, code in folder.skipped}
     assert MemoryFile.objects.live().mounted().count() == 7

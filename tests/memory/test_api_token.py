@@ -58,7 +58,7 @@ def test_topics_without_slugs_arent_the_whole_memory(alice: User, topics: str) -
 
 
 @pytest.mark.parametrize("command", ["api_token", "first_account_link", "research"])
-def test_a_database_without_tables_is_told_in_a_sentence(
+def test_a_database_without_tables_is_reported_in_a_sentence(
     db: None, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setattr(connection.introspection, "table_names", list)

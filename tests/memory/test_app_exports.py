@@ -15,7 +15,7 @@ from django.test import Client
 from beacon_site.providers.search.base import SearchOptions
 from memory.accounts.archive import app_exports
 from memory.accounts.archive.app_exports import App, Memory, Problem
-from memory.accounts.archive.importer import TakingIn
+from memory.accounts.archive.importer import ImportContext
 from memory.accounts.archive.zips import ImportRejected
 from memory.models import LibraryDocument, Note, Proposal, Sensitivity, Trust, User
 from memory.services.library.documents import LibrarySearch, add_document, find
@@ -160,8 +160,8 @@ def take_in(owner: User, path: Path, **more: Any) -> app_exports.Outcome:
     app = app_exports.app_of(path)
     assert app is not None
     options = {"memories": True, "documents": True, "private": True, "only_look": False} | more
-    taking = TakingIn(owner, owner.actor, path.name, True)
-    return app_exports.take_in(app_exports.items(path, app), taking, app, **options)
+    taking = ImportContext(owner, owner.actor, path.name, True)
+    return app_exports.import_app_export(app_exports.items(path, app), taking, app, **options)
 
 
 COUNTS = {
@@ -311,7 +311,7 @@ def test_what_is_accepted_becomes_a_note_with_its_source(alice: User, tmp_path: 
     assert "imported from another app" in proposal.held_because
     proposals.accept(proposal, by=alice.actor)
 
-    note = Note.objects.of(alice).get(source="import:mem0")
+    note = Note.objects.for_user(alice).get(source="import:mem0")
     assert (note.content, note.tags) == ("Speaks Frisian", ["mem0", "languages"])
     assert take_in(alice, made(tmp_path, App.MEM0)).here == 1
 
@@ -374,7 +374,7 @@ def test_only_what_is_chosen_is_imported(alice: User, tmp_path: Path) -> None:
 def test_more_memories_than_the_inbox_takes_come_with_the_next_import(
     alice: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proposals, "MOST_WAITING_OF_ONE", 3)
+    monkeypatch.setattr(proposals, "MAX_WAITING_OF_ONE", 3)
     path = tmp_path / "mem0.json"
     path.write_text(json.dumps({"memories": [{"content": f"Fact {n}"} for n in range(5)]}))
     first = take_in(alice, path)
@@ -638,7 +638,7 @@ def test_an_entry_without_a_moment_is_listed_and_the_others_are_read(tmp_path: P
     assert "entry 1" in problem.where and document.text.count("Because.") == 1
 
 
-def test_a_page_that_is_no_export_of_gemini_is_not_recognized(tmp_path: Path) -> None:
+def test_a_page_that_isnt_an_export_of_gemini_is_not_recognized(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text("<html><body>" + "<p>Gemini</p>" * 200_000 + "</body></html>")
     assert app_exports.app_of(path) is None

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from beacon_site.text.messages import gettext
 from memory.accounts.archive import exporter, foreign_formats, jobs, kinds, zips
 from memory.accounts.archive.foreign_formats import Choice, Shape
-from memory.accounts.archive.importer import TakingIn, take_in
+from memory.accounts.archive.importer import ImportContext, import_archive
 from memory.accounts.archive.kinds import InvalidRow, as_line, decoded, in_order, parsed
 from memory.accounts.archive.zips import ImportRejected
 from memory.models import Activity, Archive, Note, Observation, Topic, User
@@ -49,14 +49,14 @@ def archive(path: Path, *, manifest: Any = MANIFEST, **files: Any) -> Path:
 
 
 def imported(path: Path, owner: User, *, own: bool = True) -> Any:
-    return take_in(path, TakingIn(owner, owner.actor, path.name, own), only_look=False)
+    return import_archive(path, ImportContext(owner, owner.actor, path.name, own), only_look=False)
 
 
 def test_a_row_with_what_it_needs_is_taken(alice: User, tmp_path: Path):
     counts = imported(archive(tmp_path / "a.zip", notes=[NOTE]), alice)
 
     assert counts["notes"].new == 1
-    assert str(Note.objects.of(alice).get(content="A note.").pk) == NOTE["id"]
+    assert str(Note.objects.for_user(alice).get(content="A note.").pk) == NOTE["id"]
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_a_row_with_what_it_needs_is_taken(alice: User, tmp_path: Path):
 def test_a_broken_line_is_named_and_nothing_is_imported(
     alice: User, tmp_path: Path, files: dict[str, Any], told: str
 ):
-    before = Note.objects.of(alice).count()
+    before = Note.objects.for_user(alice).count()
 
     with pytest.raises(ImportRejected, match=told):
         imported(archive(tmp_path / "a.zip", **files), alice)
 
-    assert Note.objects.of(alice).count() == before
+    assert Note.objects.for_user(alice).count() == before
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_rows_that_name_anothers_records_touch_none_of_them(alice: User, bob: Us
     assert (theirs.content, theirs.owner) == ("Bob's note.", bob)
     assert counts["facts"].refused == 1
     assert "wasn’t imported" in counts["facts"].whys[0]
-    note = Note.objects.of(alice).get(content="A note.")
+    note = Note.objects.for_user(alice).get(content="A note.")
     assert (note.pk == theirs.pk, note.topic) == (False, None)
     assert topic.facts.count() == 0
 
@@ -254,8 +254,8 @@ def test_no_bytes_break_the_reading_of_files_from_elsewhere(
 
     try:
         found = foreign_formats.entries(path, "x.md", shape, Choice(bullets=True))
-        outcome = foreign_formats.take_in(
-            found, TakingIn(alice, alice.actor, "x.md", is_own=False), only_look=True
+        outcome = foreign_formats.import_entries(
+            found, ImportContext(alice, alice.actor, "x.md", is_own=False), only_look=True
         )
     except ImportRejected as exc:
         assert "UTF-8" in str(exc)
@@ -266,14 +266,14 @@ def test_no_bytes_break_the_reading_of_files_from_elsewhere(
 def test_looking_at_files_from_elsewhere_stores_nothing(alice: User, tmp_path: Path):
     path = tmp_path / "x.md"
     path.write_text("# Things\n\n- one thing\n- another thing\n```\n- code\n```\n")
-    taking = TakingIn(alice, alice.actor, "x.md", is_own=False)
+    taking = ImportContext(alice, alice.actor, "x.md", is_own=False)
     found = foreign_formats.entries(path, "x.md", Shape.MARKDOWN, Choice(bullets=True))
 
-    outcome = foreign_formats.take_in(found, taking, only_look=True)
+    outcome = foreign_formats.import_entries(found, taking, only_look=True)
 
     assert outcome.observations == 2
     assert outcome.first[0]["content"] == "one thing"
-    assert not Observation.objects.of(alice).exists()
+    assert not Observation.objects.for_user(alice).exists()
 
 
 def test_the_seeds_memory_json_comes_in_with_its_dates(alice: User, tmp_path: Path):
@@ -286,7 +286,7 @@ def test_the_seeds_memory_json_comes_in_with_its_dates(alice: User, tmp_path: Pa
 
     call_command("import_account", "alice", str(path))
 
-    one = Observation.objects.of(alice).get()
+    one = Observation.objects.for_user(alice).get()
     assert (one.category, one.source) == ("lesson", "import:memory.jsonl:GOAL:deploy")
     assert f"{one.created:%Y-%m-%d %H:%M}" == "2025-02-03 04:05"
 
@@ -299,10 +299,10 @@ def test_the_commands_carry_an_account_over(
 
     call_command("export_account", "alice", str(path))
     call_command("import_account", "bob", str(path), "--dry-run")
-    assert not Note.objects.of(bob).filter(kind="log").exists()
+    assert not Note.objects.for_user(bob).filter(kind="log").exists()
     call_command("import_account", "bob", str(path))
 
-    assert Note.objects.of(bob).get(kind="log").content == "The heat pump was serviced."
+    assert Note.objects.for_user(bob).get(kind="log").content == "The heat pump was serviced."
     assert path.stat().st_mode & 0o077 == 0
     assert "notes: " in capsys.readouterr().out
 
@@ -410,4 +410,4 @@ def test_old_files_are_deleted_after_a_week(alice: User, tmp_path: Path, setting
 
     assert jobs.forget_old() == 1
     assert list((tmp_path / "archives").iterdir()) == []
-    assert Activity.objects.filter(owner=alice, kind="export-asked").exists()
+    assert Activity.objects.filter(owner=alice, kind="export-requested").exists()

@@ -115,7 +115,7 @@ def test_an_answer_that_is_not_what_was_asked_is_recorded_and_paid_for(ask: Ask)
     assert meter.counted[0][0] == call.prompt_tokens + call.completion_tokens > 0
 
 
-def test_a_tool_call_that_nobody_offered_is_no_answer_and_is_paid_for(ask: Ask):
+def test_a_tool_call_that_nobody_offered_isnt_an_answer_and_is_paid_for(ask: Ask):
     wants = Answer("", Usage(7, 3), "dear", "tool_calls", tool_calls=(ToolCall("1", "browse", {}),))
 
     with pytest.raises(ProviderNonsense, match="called the tool “browse”"):
@@ -248,7 +248,7 @@ def test_a_price_is_per_million_tokens():
 @pytest.mark.parametrize(
     ("price_in", "price_out"), [(None, None), (None, Decimal(1)), (Decimal(-1), Decimal(1))]
 )
-def test_a_price_that_is_not_known_is_no_price_and_not_nothing(price_in: Any, price_out: Any):
+def test_a_price_that_is_not_known_isnt_a_price_and_not_nothing(price_in: Any, price_out: Any):
     profile = LlmProfile("http://x.invalid", "m", price_in=price_in, price_out=price_out)
 
     assert price(Usage(10, 10), profile) is None

@@ -53,7 +53,7 @@ def _entry_put_back(owner: User) -> FileEntry:
     path = "facts/memory.md"
     save_file(owner, path, "# Facts\n\n## Sleep\n- Seven hours a night\n", by=owner.actor)
     save_file(owner, path, "# Facts\n", by=owner.actor)
-    entry: FileEntry = FileEntry.objects.of(owner).get()
+    entry: FileEntry = FileEntry.objects.for_user(owner).get()
     section_restore.restore(entry, owner.actor)
     return entry
 
@@ -101,17 +101,17 @@ def revisions_of(record: Remembered) -> list[Revision]:
 
 
 @each_kind
-def test_every_kind_goes_to_the_trash_and_comes_back_as_it_was(alice: User, kind: Any):
-    first = set(kind.objects.of(alice))  # what an account starts with
+def test_every_kind_goes_to_the_trash_and_is_restored_as_it_was(alice: User, kind: Any):
+    first = set(kind.objects.for_user(alice))  # what an account starts with
     record = MAKERS[kind](alice)
     trust = record.trust
 
     record.trash(by=alice.actor)
-    assert set(kind.objects.of(alice).live()) == first
-    assert kind.objects.of(alice).in_trash().get() == record
+    assert set(kind.objects.for_user(alice).live()) == first
+    assert kind.objects.for_user(alice).in_trash().get() == record
 
     record.restore(by=alice.actor)
-    assert (set(kind.objects.of(alice).live()) - first).pop().trust == trust
+    assert (set(kind.objects.for_user(alice).live()) - first).pop().trust == trust
     assert [revision.reason for revision in revisions_of(record)][-2:] == [
         "moved to Trash",
         "restored from Trash",
@@ -137,7 +137,7 @@ def test_every_kind_is_purged_with_its_history_and_without_its_words(alice: User
 def test_nobody_is_shown_what_another_owns(alice: User, bob: User, kind: Any):
     record = MAKERS[kind](alice)
 
-    assert record not in kind.objects.of(bob)
+    assert record not in kind.objects.for_user(bob)
 
 
 def test_trashing_twice_is_one_change(alice: User):
@@ -219,7 +219,7 @@ def test_a_correction_is_a_revision_with_actor_reason_before_and_after(alice: Us
     assert (last.before["summary"], last.after["summary"]) == ("", "Version 18 is out.")
 
 
-def test_what_changes_nothing_is_no_revision(alice: User):
+def test_what_changes_nothing_isnt_a_revision(alice: User):
     topic = make_topic(alice)
     topic.change(by=alice.actor, summary=topic.summary)
 

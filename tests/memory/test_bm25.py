@@ -17,7 +17,7 @@ import pytest
 from django.db import OperationalError, connection, transaction
 
 import memory
-from beacon_site.text.terms import LEVELS, MOST_TIMES, level_of, query_terms
+from beacon_site.text.terms import LEVELS, MAX_TIMES, level_of, query_terms
 from memory.models import SearchEntry, SearchSpace, SearchTerm, search_index
 from memory.services.search import bm25
 from memory.services.search.bm25_sql import relevance
@@ -123,7 +123,7 @@ def test_every_count_of_a_word_is_read_back_exactly(alice: Any) -> None:
 def test_a_text_longer_than_a_vector_has_positions_keeps_its_counts(alice: Any) -> None:
     texts = [Text("filler word " * 9000 + "needle " * 40, alice.pk), Text("needle", alice.pk)]
     search_index.index(texts)
-    assert SearchEntry.objects.get(record_id=texts[0].pk).length == 2 * MOST_TIMES + 40
+    assert SearchEntry.objects.get(record_id=texts[0].pk).length == 2 * MAX_TIMES + 40
     assert dict(bm25.search(alice, "text", "needle")) == pytest.approx(
         dict(reference(texts, "needle", 2)), rel=1e-9
     )

@@ -216,8 +216,8 @@ def test_workers_that_die_on_a_page_end_it_and_the_page_comes_last(
 def test_its_number_and_size_are_limited(
     alice: User, site: HTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app_exports, "MOST_PAGES", 2)
-    monkeypatch.setattr(jobs, "MOST_BYTES", 100)
+    monkeypatch.setattr(app_exports, "MAX_PAGES", 2)
+    monkeypatch.setattr(jobs, "MAX_BYTES", 100)
     urls = [site.url_for(f"/{name}") for name in ("tides", "wind", "tea")]
     job = imported(alice, *urls)
     assert len(job.options["documents"]) == 2
@@ -315,7 +315,7 @@ def test_deleting_everything_from_the_import_deletes_the_pages_too(
 ) -> None:
     performed(imported(alice, site.url_for("/tides")))
     performed(imported(bob, site.url_for("/wind")))
-    document = LibraryDocument.objects.of(alice).get()
+    document = LibraryDocument.objects.for_user(alice).get()
     assert (
         "source=import%3Abookmarks"
         in client_of(alice).get(document.get_absolute_url()).content.decode()

@@ -11,7 +11,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import DataError, OperationalError, connection, transaction
 from django.utils import translation
 
-from memory.models import BulkAct, Note, Observation, Revision
+from memory.models import BulkAction, Note, Observation, Revision
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.records import bulk
 from memory.services.search import bm25
@@ -25,13 +25,13 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def five(alice: Any) -> list[Note]:
-    Note.objects.of(alice).delete()
+    Note.objects.for_user(alice).delete()
     return [note(alice, f"Fares {number}", source="run:1") for number in range(5)]
 
 
-def do(owner: Any, act: str, **more: Any) -> BulkAct:
+def do(owner: Any, act: str, **more: Any) -> BulkAction:
     more.setdefault("query", "q=fares")
-    done = bulk.run_bulk_act(bulk.ask(owner, more.pop("page", "notes"), act, **more).pk)
+    done = bulk.run_bulk_action(bulk.ask(owner, more.pop("page", "notes"), act, **more).pk)
     assert done is not None
     return done
 
@@ -43,7 +43,7 @@ def test_each_change_is_a_revision_that_names_the_act(alice: Any, five: list[Not
     changes = Revision.objects.filter(source=f"bulk:{act.pk}")
     assert {change.record_id for change in changes} == {one.pk for one in five}
     assert {change.version for change in changes} == {2}
-    assert set(Note.objects.of(alice).values_list("pinned", "version")) == {(True, 2)}
+    assert set(Note.objects.for_user(alice).values_list("pinned", "version")) == {(True, 2)}
 
 
 def test_only_the_field_it_names_is_touched(alice: Any, five: list[Note]):
@@ -61,12 +61,12 @@ def test_what_goes_to_the_trash_is_found_no_more_and_again_after_undo(alice: Any
     act = do(alice, "trash")
     assert bm25.search(alice, "note", "fares") == []
 
-    bulk.run_bulk_act(bulk.ask_undo(act).pk)
+    bulk.run_bulk_action(bulk.ask_undo(act).pk)
 
     assert len(bm25.search(alice, "note", "fares")) == 5
-    assert Note.objects.of(alice).live().count() == 5
+    assert Note.objects.for_user(alice).live().count() == 5
     act.refresh_from_db()
-    assert act.state == BulkAct.State.UNDONE
+    assert act.state == BulkAction.State.UNDONE
 
 
 def test_undo_leaves_what_was_changed_since(alice: Any, five: list[Note]):
@@ -76,11 +76,11 @@ def test_undo_leaves_what_was_changed_since(alice: Any, five: list[Note]):
     five[1].refresh_from_db()
     five[1].change(by=alice.actor, content="Other words about fares")
 
-    undone = bulk.run_bulk_act(bulk.ask_undo(act).pk)
+    undone = bulk.run_bulk_action(bulk.ask_undo(act).pk)
 
     assert undone is not None
     assert (undone.done, undone.left) == (4, 1)
-    locks = dict(Note.objects.of(alice).values_list("pk", "lock"))
+    locks = dict(Note.objects.for_user(alice).values_list("pk", "lock"))
     assert locks.pop(five[0].pk) == "append-only"
     assert set(locks.values()) == {"open"}
 
@@ -91,7 +91,7 @@ def test_pinning_clears_the_expiry_and_undo_brings_it_back(alice: Any):
     made.refresh_from_db()
     assert made.expires_at is None
 
-    bulk.run_bulk_act(bulk.ask_undo(act).pk)
+    bulk.run_bulk_action(bulk.ask_undo(act).pk)
 
     made.refresh_from_db()
     assert made.expires_at is not None
@@ -101,15 +101,15 @@ def test_pinning_clears_the_expiry_and_undo_brings_it_back(alice: Any):
 def test_delivered_twice_it_changes_everything_once(alice: Any, five: list[Note]):
     act = bulk.ask(alice, "notes", "pin", query="q=fares")
 
-    bulk.run_bulk_act(act.pk)
-    bulk.run_bulk_act(act.pk)
+    bulk.run_bulk_action(act.pk)
+    bulk.run_bulk_action(act.pk)
 
     assert Revision.objects.filter(source=f"bulk:{act.pk}").count() == 5
 
 
 @pytest.mark.django_db(transaction=True)
 def test_two_workers_at_once_change_everything_once(alice: Any):
-    Note.objects.of(alice).delete()
+    Note.objects.for_user(alice).delete()
     for number in range(30):
         note(alice, f"Fares {number}")
     act = bulk.ask(alice, "notes", "pin", query="")
@@ -117,8 +117,8 @@ def test_two_workers_at_once_change_everything_once(alice: Any):
     def work() -> None:
         try:
             # A turn while another worker holds the act does nothing: as many as it takes.
-            while BulkAct.objects.get(pk=act.pk).is_unfinished:
-                bulk.run_bulk_act(act.pk, seconds=0)
+            while BulkAction.objects.get(pk=act.pk).is_unfinished:
+                bulk.run_bulk_action(act.pk, seconds=0)
         finally:
             connection.close()
 
@@ -133,14 +133,14 @@ def test_two_workers_at_once_change_everything_once(alice: Any):
     assert Revision.objects.filter(source=f"bulk:{act.pk}").count() == 30
 
 
-def test_what_stopped_half_way_goes_on_where_it_was(alice: Any, five: list[Note]):
+def test_what_stopped_half_way_continues_where_it_was(alice: Any, five: list[Note]):
     act = bulk.ask(alice, "notes", "pin", query="q=fares")
-    bulk.run_bulk_act(act.pk, seconds=0)
+    bulk.run_bulk_action(act.pk, seconds=0)
     act.refresh_from_db()
     assert (act.state, act.done) == ("waiting", 2)
 
-    assert list(BulkAct.objects.due()) == [act]
-    bulk.run_bulk_act(act.pk)
+    assert list(BulkAction.objects.due()) == [act]
+    bulk.run_bulk_action(act.pk)
 
     act.refresh_from_db()
     assert (act.state, act.done) == ("done", 5)
@@ -150,13 +150,13 @@ def test_what_is_written_after_it_was_asked_for_is_not_meant(alice: Any, five: l
     act = bulk.ask(alice, "notes", "trash", query="q=fares")
     late = note(alice, "Fares of tomorrow")
 
-    bulk.run_bulk_act(act.pk)
+    bulk.run_bulk_action(act.pk)
 
-    assert list(Note.objects.of(alice).live()) == [late]
+    assert list(Note.objects.for_user(alice).live()) == [late]
 
 
 def test_one_that_may_not_go_is_left_and_the_others_go(alice: Any):
-    Note.objects.of(alice).delete()
+    Note.objects.for_user(alice).delete()
     soul = note(alice, "I am Beacon.", kind="soul", stability="permanent")
     plain = note(alice)
 
@@ -166,20 +166,20 @@ def test_one_that_may_not_go_is_left_and_the_others_go(alice: Any):
     assert "can only be replaced" in act.problem
     assert "“I am Beacon.”" in bulk.outcome(act)
     with translation.override("de"):  # the row stores the reason without a language
-        problem = BulkAct.objects.get(pk=act.pk).problem
+        problem = BulkAction.objects.get(pk=act.pk).problem
         assert "“I am Beacon.”" in problem and "can only be replaced" not in problem
 
 
 def test_an_act_over_its_time_limit_says_so(
     alice: Any, five: list[Note], monkeypatch: pytest.MonkeyPatch
 ):
-    def late(_act: BulkAct) -> None:
+    def late(_act: BulkAction) -> None:
         raise SoftTimeLimitExceeded
 
     monkeypatch.setattr(bulk, "_batch", late)
     act = bulk.ask(alice, "notes", "pin", query="q=fares")
     with pytest.raises(SoftTimeLimitExceeded):
-        bulk.run_bulk_act(act.pk)
+        bulk.run_bulk_action(act.pk)
 
     act.refresh_from_db()
     assert (act.state, act.problem) == ("failed", "The action exceeded the time limit")
@@ -212,7 +212,7 @@ def test_another_owners_records_are_never_meant(alice: Any, bob: Any, five: list
     act = do(bob, "trash", query=None, ids=[one.pk for one in five])
 
     assert (act.total, act.done) == (0, 0)
-    assert Note.objects.of(alice).live().count() == 5
+    assert Note.objects.for_user(alice).live().count() == 5
 
 
 @pytest.mark.parametrize(
@@ -235,10 +235,10 @@ def test_what_cannot_be_is_refused_in_words(
 ):
     with pytest.raises(InvalidValue, match=words):
         bulk.ask(alice, page, act, **({"query": ""} | more))
-    assert not BulkAct.objects.exists()
+    assert not BulkAction.objects.exists()
 
 
-def test_an_act_is_taken_back_once(alice: Any, five: list[Note]):
+def test_an_act_is_undone_once(alice: Any, five: list[Note]):
     act = do(alice, "pin")
     undo = bulk.ask_undo(act)
 
@@ -270,7 +270,7 @@ def test_an_act_that_fails_inside_ends_and_says_so(
 def test_an_act_that_reaches_the_statement_limit_fails(
     alice: Any, five: list[Note], monkeypatch: pytest.MonkeyPatch
 ):
-    def slow(act: BulkAct) -> None:
+    def slow(act: BulkAction) -> None:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SET LOCAL statement_timeout = 20")
             cursor.execute("SELECT pg_sleep(5)")
@@ -278,7 +278,7 @@ def test_an_act_that_reaches_the_statement_limit_fails(
     monkeypatch.setattr(bulk, "_batch", slow)
     act = bulk.ask(alice, "notes", "pin", query="q=fares")
     with pytest.raises(OperationalError):
-        bulk.run_bulk_act(act.pk)
+        bulk.run_bulk_action(act.pk)
 
     act.refresh_from_db()
     assert (act.state, act.problem) == ("failed", "The database took too long to respond")
@@ -291,7 +291,7 @@ def test_an_act_that_cannot_go_on_holds_up_none_behind_it(
     stuck, other = (bulk.ask(alice, "notes", "pin", ids=[one.pk]) for one in five[:2])
     batch = bulk._batch
 
-    def faulty(act: BulkAct) -> None:
+    def faulty(act: BulkAction) -> None:
         if act.pk == stuck.pk:
             raise fault("no")
         batch(act)
@@ -299,6 +299,6 @@ def test_an_act_that_cannot_go_on_holds_up_none_behind_it(
     monkeypatch.setattr(bulk, "_batch", faulty)
     for act in (stuck, other):
         with suppress(fault):
-            bulk.run_bulk_act(act.pk)
+            bulk.run_bulk_action(act.pk)
 
-    assert [BulkAct.objects.get(pk=act.pk).state for act in (stuck, other)] == [state, "done"]
+    assert [BulkAction.objects.get(pk=act.pk).state for act in (stuck, other)] == [state, "done"]

@@ -67,7 +67,7 @@ def test_two_pages_stay_two(left: str, right: str):
 @pytest.mark.parametrize(
     "url", ["library:12", "not a url", "", "http://[broken", "https://a:99999/"]
 )
-def test_what_is_no_web_address_comes_back_as_it_is(url: str):
+def test_what_isnt_a_web_address_comes_back_as_it_is(url: str):
     assert canonical_url(url) == url
 
 

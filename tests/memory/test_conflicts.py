@@ -34,7 +34,7 @@ def settled(one: Conflict, how: str, **more: Any) -> Conflict:
 @pytest.mark.parametrize(
     ("how", "left"), [("left", [OLD]), ("right", [NEW]), ("both", [NEW, OLD]), ("merged", [MERGED])]
 )
-def test_each_way_leaves_what_it_says_and_is_taken_back_whole(
+def test_each_way_leaves_what_it_says_and_is_undone_whole(
     alice: Any, made: Callable[[Any], Conflict], how: str, left: list[str]
 ) -> None:
     one = made(alice)
@@ -179,7 +179,7 @@ def test_an_agent_settles_nothing(alice: Any):
         conflict_services.settle(two_notes(alice), "left", by=AGENT)
 
 
-def test_what_was_changed_after_settling_is_not_taken_back_over(alice: Any):
+def test_what_was_changed_after_resolving_is_not_overwritten_by_undo(alice: Any):
     one = settled(facts(alice), "right")
     TopicFact.objects.get(pk=one.left_id).unstrike(by=alice.actor)
 
@@ -229,13 +229,13 @@ def test_the_upkeep_finds_notes_and_observations_that_say_almost_the_same(alice:
     assert kinds == [("near-duplicate", "note"), ("near-duplicate", "observation")]
 
 
-def test_what_differs_in_a_number_is_no_near_duplicate(alice: Any):
+def test_what_differs_in_a_number_isnt_a_near_duplicate(alice: Any):
     for text in (OLD, NEW):
         notes.write_note(alice, "log", text, by=alice.actor)
     assert conflict_services.find(alice) == 0
 
 
-def test_what_a_run_finds_again_is_no_question_to_a_person(alice: Any):
+def test_what_a_run_finds_again_isnt_a_question_to_a_person(alice: Any):
     one = write_observation(alice, "finding", "Solid cells charge in twelve minutes.", by=AGENT)
     two = write_observation(alice, "finding", "Solid cells charge in twelve minutes!!", by=AGENT)
     for number, each in enumerate((one, two), start=1):
@@ -252,4 +252,4 @@ def test_facts_of_one_topic_that_say_the_same_are_found(alice: Any):
 
 def test_somebody_elses_pair_is_not_mine(alice: Any, bob: Any):
     two_notes(bob)
-    assert not Conflict.objects.of(alice).exists()
+    assert not Conflict.objects.for_user(alice).exists()

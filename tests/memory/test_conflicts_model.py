@@ -51,7 +51,7 @@ def test_somebody_elses_record_is_in_no_conflict(alice: Any, bob: Any):
 def test_the_soul_is_in_no_conflict(alice: Any):
     left, _right = pair(alice)
     with pytest.raises(InvalidValue, match="for conflicts"):
-        Conflict.objects.note(alice, NEAR, left, Note.objects.of(alice).get(kind="soul"))
+        Conflict.objects.note(alice, NEAR, left, Note.objects.for_user(alice).get(kind="soul"))
 
 
 def test_a_side_in_the_trash_settles_it_and_its_return_opens_it_again(alice: Any):
@@ -79,7 +79,7 @@ def test_a_superseded_note_stands_in_no_conflict(alice: Any):
     noted(alice, left, right)
     notes.supersede(left, "A cell costs 80 $.", by=alice.actor)
 
-    assert not Conflict.objects.of(alice).standing().exists()
+    assert not Conflict.objects.for_user(alice).standing().exists()
 
 
 def test_what_was_settled_stays_so_until_a_side_says_something_else(alice: Any):
@@ -92,7 +92,7 @@ def test_what_was_settled_stays_so_until_a_side_says_something_else(alice: Any):
     assert noted(alice, left, right).pk != one.pk
 
 
-def test_it_goes_for_good_with_a_side_and_so_does_what_the_log_says(alice: Any):
+def test_it_is_deleted_permanently_with_a_side_and_so_is_what_the_log_says(alice: Any):
     one = write_observation(alice, "finding", "A cell costs 89 $ a kWh.", by=alice.actor)
     other = write_observation(alice, "finding", "Range is 600 km at best.", by=alice.actor)
     noted(alice, one, other)

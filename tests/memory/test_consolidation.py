@@ -11,8 +11,8 @@ from memory.models import Activity, Message, Observation, Session, Trust
 from memory.models.actors import Actor
 from memory.services.observations import consolidation
 from memory.services.observations.consolidation import (
-    LEAST,
-    MOST,
+    MAX,
+    MIN,
     lines_in,
     turns_of,
 )
@@ -54,7 +54,7 @@ def test_a_message_with_a_phrase_becomes_an_observation(phrase: str):
         "These conclusions", "We will useful", "I learned thatch", "It is importantly so", "",
     ],
 )  # fmt: skip
-def test_a_word_inside_another_is_no_phrase(words: str):
+def test_a_word_inside_another_isnt_a_phrase(words: str):
     assert said(words) == []
 
 
@@ -73,7 +73,7 @@ def test_a_message_is_kept_once_however_many_phrases_it_holds():
 
 @pytest.mark.requirement("R107")
 def test_fifty_characters_are_enough_and_forty_nine_are_not():
-    enough = "important ".ljust(LEAST, "x")
+    enough = "important ".ljust(MIN, "x")
 
     assert len(lines(("user", enough))) == 1
     assert lines(("user", enough[:-1])) == []
@@ -83,10 +83,10 @@ def test_fifty_characters_are_enough_and_forty_nine_are_not():
 @pytest.mark.requirement("R107")
 @pytest.mark.parametrize("char", ["x", "中", "e\u0301", "👨‍👩‍👧", "🇩🇪", "👍🏽", "한"])
 def test_a_long_message_is_cut_between_characters(char: str):
-    [line] = lines(("user", "important: x" + char * MOST))
+    [line] = lines(("user", "important: x" + char * MAX))
 
     kept = line.content.removeprefix("important: x")
-    assert MOST - 8 < width(line.content) <= MOST
+    assert MAX - 8 < width(line.content) <= MAX
     assert kept == char * (len(kept) // len(char))
 
 
@@ -113,7 +113,7 @@ def test_the_last_long_answer_is_the_session_s_summary_once():
 
 
 @pytest.mark.requirement("R106")
-def test_an_answer_of_a_hundred_characters_is_no_summary_yet():
+def test_an_answer_of_a_hundred_characters_isnt_a_summary_yet():
     assert lines(("assistant", "x" * 100)) == []
     assert len(lines(("assistant", "x" * 101))) == 1
 
@@ -139,7 +139,7 @@ def test_a_stored_session_is_consolidated_by_its_transcript(alice: Any):
 
     first = consolidate(alice, session.pk, turns_of(session), by=alice.actor)
     again = consolidate(alice, session.pk, turns_of(session), by=alice.actor)
-    [stored] = Observation.objects.of(alice)
+    [stored] = Observation.objects.for_user(alice)
     assert stored.source == f"session:{session.pk}"
     assert stored.trust == Trust.OWNER
     assert (len(first.new), len(again.new)) == (1, 0)
@@ -152,7 +152,7 @@ def test_an_empty_session_leaves_nothing(alice: Any):
 
     left = consolidate(alice, session.pk, turns_of(session), by=alice.actor)
     assert (left.observations, left.problem) == ([], "")
-    assert not Activity.objects.of(alice).filter(is_warning=True).exists()
+    assert not Activity.objects.for_user(alice).filter(is_warning=True).exists()
 
 
 def test_what_an_agent_says_the_user_said_is_the_agent_s(alice: Any):
@@ -168,6 +168,6 @@ def test_a_failure_is_a_warning_and_not_an_error(alice: Any, monkeypatch: Any):
     left = consolidate(alice, "7", [("user", f"It is important, {FILLER}")], by=AGENT)
 
     assert "at most 200 characters" in left.problem
-    warning = Activity.objects.of(alice).get(kind="consolidation-failed")
+    warning = Activity.objects.for_user(alice).get(kind="consolidation-failed")
     assert warning.is_warning
     assert not Observation.objects.exists()

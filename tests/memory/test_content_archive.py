@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memory.accounts.archive import exporter
-from memory.accounts.archive.importer import KindCounts, TakingIn, take_in
+from memory.accounts.archive.importer import ImportContext, KindCounts, import_archive
 from memory.accounts.archive.zips import ImportRejected
 from memory.models import ContentItem, Snapshot
 from memory.models.actors import Actor
@@ -33,14 +33,14 @@ def path(alice: Any, tmp_path: Path) -> Path:
 
 
 def imported(path: Path, owner: Any, *, own: bool = True) -> dict[str, KindCounts]:
-    return take_in(path, TakingIn(owner, owner.actor, path.name, own), only_look=False)
+    return import_archive(path, ImportContext(owner, owner.actor, path.name, own), only_look=False)
 
 
 def held(owner: Any) -> list[Any]:
     names = ("title", "content", "size", "tags", "action", "trust", "created", "kept_with")
     return [
         [*(getattr(item, name) for name in names), [one.title for one in item.related_to.all()]]
-        for item in ContentItem.objects.of(owner).live().filter(scope=RUN).order_by("title")
+        for item in ContentItem.objects.for_user(owner).live().filter(scope=RUN).order_by("title")
     ]
 
 
@@ -64,11 +64,11 @@ def test_items_and_snapshots_come_along_and_are_restored_as_they_were(
     assert imported(path, bob)["snapshot-items"].new == 2
     assert held(bob) == held(alice)
 
-    ContentItem.objects.of(bob).filter(title="A").get().trash(by=bob.actor)
-    restored = restore_snapshot(Snapshot.objects.of(bob).get(), by=bob.actor)
+    ContentItem.objects.for_user(bob).filter(title="A").get().trash(by=bob.actor)
+    restored = restore_snapshot(Snapshot.objects.for_user(bob).get(), by=bob.actor)
 
     assert held(bob) == held(alice)
-    hers = set(ContentItem.objects.of(alice).values_list("pk", flat=True))
+    hers = set(ContentItem.objects.for_user(alice).values_list("pk", flat=True))
     assert hers.isdisjoint(item.pk for item in restored) and len(restored) == 2
     assert imported(path, bob)["content"].new == 0
 
@@ -76,8 +76,8 @@ def test_items_and_snapshots_come_along_and_are_restored_as_they_were(
 def test_a_stranger_s_items_come_from_outside_in_snapshots_too(bob: Any, path: Path):
     imported(path, bob, own=False)
 
-    items = Snapshot.objects.of(bob).get().items.all()
-    assert {item.trust for item in [*items, *ContentItem.objects.of(bob)]} == {"external"}
+    items = Snapshot.objects.for_user(bob).get().items.all()
+    assert {item.trust for item in [*items, *ContentItem.objects.for_user(bob)]} == {"external"}
 
 
 def test_items_that_lead_back_to_themselves_are_refused_whole(bob: Any, path: Path):
@@ -88,10 +88,10 @@ def test_items_that_lead_back_to_themselves_are_refused_whole(bob: Any, path: Pa
     with pytest.raises(ImportRejected, match="form a loop"):
         imported(changed(path, "content", close), bob)
 
-    assert not ContentItem.objects.of(bob).exists()
+    assert not ContentItem.objects.for_user(bob).exists()
 
 
-def test_what_is_too_large_or_newer_is_refused_alone_and_sizes_are_counted_anew(
+def test_what_is_too_large_or_newer_is_refused_alone_and_sizes_are_counted_again(
     bob: Any, path: Path
 ):
     def grow(lines: list[dict[str, Any]]) -> None:
@@ -104,5 +104,5 @@ def test_what_is_too_large_or_newer_is_refused_alone_and_sizes_are_counted_anew(
     counts = imported(changed(changed(path, "content", grow), "snapshots", renew), bob)
 
     assert counts["content"].refused == 1 and counts["snapshots"].refused == 1
-    item = ContentItem.objects.of(bob).get()
-    assert item.size == len(item.content) and not Snapshot.objects.of(bob).exists()
+    item = ContentItem.objects.for_user(bob).get()
+    assert item.size == len(item.content) and not Snapshot.objects.for_user(bob).exists()

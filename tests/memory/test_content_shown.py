@@ -171,7 +171,7 @@ def test_of_tracks_that_ask_at_the_same_time_one_is_the_first(alice: Any):
         assert sum(pool.map(keep, range(4))) == 1
 
 
-def test_a_failed_call_is_no_first_result_and_is_kept_all_the_same(loop: Loop):
+def test_a_failed_call_isnt_a_first_result_and_is_kept_all_the_same(loop: Loop):
     loop(opens("nowhere"), opens("a"), "Done.")
 
     assert sent(loop, 2) == ["There is no such page."]

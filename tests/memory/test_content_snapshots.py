@@ -36,7 +36,7 @@ def put(owner: Any, text: str = "a result", **more: Any) -> ContentItem:
 
 def held(owner: Any, scope: str = RUN, *, by_id: bool = True) -> list[Any]:
     """Return everything that a scope holds, relations too, as it can be compared."""
-    items = ContentItem.objects.of(owner).live().filter(scope=scope).order_by("created", "pk")
+    items = ContentItem.objects.for_user(owner).live().filter(scope=scope).order_by("created", "pk")
     places = {item.pk: place for place, item in enumerate(items)}
     return [
         (
@@ -77,7 +77,7 @@ ITEMS = st.fixed_dictionaries(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(rows=st.lists(ITEMS, max_size=5), as_json=st.booleans(), cleared=st.booleans())
-def test_what_a_snapshot_held_comes_back_exactly(
+def test_what_a_snapshot_held_is_restored_exactly(
     alice: Any, rows: list[dict[str, Any]], as_json: bool, cleared: bool
 ):
     ContentItem.objects.all().delete()
@@ -167,7 +167,7 @@ def test_a_locked_item_keeps_an_agent_from_restoring_anything(alice: Any):
 
 
 @pytest.mark.parametrize("scope", [RUN, "run:13"])
-def test_what_was_marked_sensitive_since_is_sensitive_when_it_comes_back(alice: Any, scope: str):
+def test_what_was_marked_sensitive_since_is_sensitive_when_it_is_restored(alice: Any, scope: str):
     item = put(alice, "the diagnosis")
     snapshot = take_snapshot(alice, RUN, by=AGENT)
 
@@ -252,7 +252,7 @@ def test_what_cannot_be_read_is_refused_in_words(alice: Any, changes: dict[str, 
 
 
 @pytest.mark.parametrize("text", ["", "[" * 100_000, "[1]", '{"kind": NaN}', "\x00"])
-def test_what_is_no_json_object_is_refused_in_words(alice: Any, text: str):
+def test_what_isnt_a_json_object_is_refused_in_words(alice: Any, text: str):
     with pytest.raises(
         InvalidValue, match=r"isn’t a valid snapshot|isn’t a content store snapshot"
     ):

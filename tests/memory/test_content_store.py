@@ -13,7 +13,7 @@ from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import InvalidValue, Locked
 from memory.services.content import items as content_services
 from memory.services.content.items import (
-    MOST_BYTES,
+    MAX_BYTES,
     as_text,
     circle_in,
     clear,
@@ -78,7 +78,7 @@ def test_the_content_is_not_kept_a_second_time_in_its_history(alice: Any):
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"text": "é" * (MOST_BYTES // 2 + 1)}, "8,388,608 bytes"),
+        ({"text": "é" * (MAX_BYTES // 2 + 1)}, "8,388,608 bytes"),
         ({"type": "blob"}, "action_result, web_content"),
         ({"scope": "everybody"}, "run:<number>"),
         ({"tags": ["t" * 81]}, "at most 80"),
@@ -107,7 +107,7 @@ def test_json_that_is_nested_too_deeply_is_refused_in_words():
 
 
 def test_eight_mebibytes_to_the_byte_are_taken(alice: Any):
-    assert put(alice, "é" * (MOST_BYTES // 2)).size == MOST_BYTES // 2
+    assert put(alice, "é" * (MAX_BYTES // 2)).size == MAX_BYTES // 2
 
 
 def test_what_no_row_can_hold_is_taken_out_and_not_counted(alice: Any):
@@ -174,7 +174,7 @@ def test_a_relation_that_leads_back_is_refused_with_its_path(alice: Any):
         relate(a, [a.pk], by=alice.actor)
 
 
-def test_a_changed_relation_is_a_revision_that_can_be_taken_back(alice: Any):
+def test_a_changed_relation_is_a_revision_that_can_be_undone(alice: Any):
     a, b = put(alice), put(alice)
 
     relate(b, [a.pk], by=alice.actor)
@@ -208,7 +208,7 @@ def test_a_circle_is_found_however_long_the_chain(links: dict[int, list[int]], p
 
 
 @pytest.mark.requirement("R117")
-def test_clearing_empties_that_scope_alone_and_can_be_taken_back(alice: Any, bob: Any):
+def test_clearing_empties_that_scope_alone_and_can_be_undone(alice: Any, bob: Any):
     put(alice, title="one"), put(alice, title="two")
     put(alice, title="other", scope="run:12/news")
     put(bob, title="his")

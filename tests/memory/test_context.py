@@ -14,7 +14,7 @@ from memory.models import Note, Topic, Trust, Use
 from memory.models.actors import Actor
 from memory.services.context import identity
 from memory.services.context.layers import (
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
     Context,
     build_context,
     system_in_words,
@@ -67,7 +67,7 @@ def test_six_layers_stand_in_their_order(alice: Any):
 
 @pytest.mark.requirement("R217")
 def test_the_machine_is_told_of_even_where_nothing_else_is_known(alice: Any):
-    Note.objects.of(alice).delete()
+    Note.objects.for_user(alice).delete()
     alice.time_zone = "Asia/Kolkata"
     now = datetime(2026, 11, 22, 20, 0, tzinfo=UTC)
 
@@ -79,7 +79,7 @@ def test_the_machine_is_told_of_even_where_nothing_else_is_known(alice: Any):
     assert platform.machine() in layer.text
 
 
-def test_nothing_that_identifies_the_machine_is_told(alice: Any, settings: Any):
+def test_nothing_that_identifies_the_machine_is_reported(alice: Any, settings: Any):
     text = build_context(alice).layer("environment").text
 
     for secret in (socket.gethostname(), str(settings.BASE_DIR), "/root", "/home"):
@@ -223,7 +223,7 @@ def test_a_sensitive_soul_or_profile_stays_out_and_is_said_to(alice: Any):
 def test_a_persona_that_is_doubted_or_expired_stays_out(
     alice: Any, fields: dict[str, Any], why: str
 ):
-    Note.objects.of(alice).filter(kind="agent").update(**fields)
+    Note.objects.for_user(alice).filter(kind="agent").update(**fields)
 
     layer = build_context(alice).layer("agent")
 
@@ -330,7 +330,7 @@ def test_what_does_not_fit_is_left_out_the_last_summaries_first(alice: Any):
     whole = build_context(alice)
     tight = build_context(alice, most=24_000)
 
-    assert len(whole.system) <= MOST_CHARACTERS
+    assert len(whole.system) <= MAX_CHARACTERS
     assert len(tight.system) <= 24_000
     assert not tight.layer("summaries").lines
     assert 0 < len(tight.layer("rules").lines) < 10
@@ -342,14 +342,14 @@ def test_what_does_not_fit_is_left_out_the_last_summaries_first(alice: Any):
 def test_each_record_in_it_is_noted_as_used_once_in_that_place(alice: Any):
     one = rule(alice, "Cite two sources.")
     build_context(alice)
-    assert not Use.objects.of(alice).exists()
+    assert not Use.objects.for_user(alice).exists()
 
     build_context(alice, place="session:7")
     build_context(alice, place="session:7")
 
-    used = Use.objects.of(alice).values_list("record_id", flat=True)
+    used = Use.objects.for_user(alice).values_list("record_id", flat=True)
     assert sorted(used) == sorted(
-        [one.pk, *Note.objects.of(alice).current_identity().values_list("pk", flat=True)]
+        [one.pk, *Note.objects.for_user(alice).current_identity().values_list("pk", flat=True)]
     )
 
 

@@ -100,7 +100,7 @@ def test_a_note_an_observation_a_fact_and_a_line_of_a_file_are_known(alice: User
     found = contradictions.also_known(alice, NEW)
     assert {one.type for one in found} == {"note", "observation", "fact", "section"}
     line = next(one for one in found if one.type == "section")
-    text = MemoryFile.objects.of(alice).at("facts/user.md").get().content
+    text = MemoryFile.objects.for_user(alice).at("facts/user.md").get().content
     number = text.split("\n").index("- Billing runs PostgreSQL 16.") + 1
     assert line.place == f"facts/user.md, line {number}"
 
@@ -151,7 +151,7 @@ def test_two_notes_a_minute_apart_become_one_conflict(alice: User) -> None:
     contradictions.report(new)
     contradictions.report(new)
     contradictions.report(old)
-    [found] = Conflict.objects.of(alice).standing()
+    [found] = Conflict.objects.for_user(alice).standing()
     assert (found.left_id, found.right_id) == (old.pk, new.pk)
     assert (found.kind, found.reason) == ("contradiction", "version")
 
@@ -160,7 +160,7 @@ def test_notes_that_differ_only_in_a_sign_become_a_conflict(alice: User) -> None
     old = note(alice, BUDGET.format("20 €"))
     new = note(alice, BUDGET.format("-20 €"))
     contradictions.report(new)
-    [found] = Conflict.objects.of(alice).standing()
+    [found] = Conflict.objects.for_user(alice).standing()
     assert (found.left_id, found.right_id) == (old.pk, new.pk)
     assert (found.kind, found.reason) == ("contradiction", "amount")
 
@@ -185,7 +185,7 @@ def test_an_agents_write_is_compared_after_its_commit(
     [asked] = [args[0] for task, *args in sent if task == "memory.tasks.find_contradictions"]
     tasks.find_contradictions(asked)
     tasks.find_contradictions(asked)
-    assert Conflict.objects.of(alice).standing().count() == 1
+    assert Conflict.objects.for_user(alice).standing().count() == 1
 
 
 def test_writes_of_a_night_without_workers_send_no_more_than_a_full_queue_holds(
@@ -195,7 +195,7 @@ def test_writes_of_a_night_without_workers_send_no_more_than_a_full_queue_holds(
 ) -> None:
     sent: list[str] = []
     monkeypatch.setattr(celery, "send", lambda task, *args, queue: sent.append(queue))
-    monkeypatch.setattr(celery, "MOST_WAITING", 0)
+    monkeypatch.setattr(celery, "MAX_WAITING", 0)
     with django_capture_on_commit_callbacks(execute=True):
         write_observation(alice, "finding", NEW, by=Actor("agent", "claude"))
     assert "background" not in sent
@@ -205,7 +205,7 @@ def test_upkeep_finds_what_a_lost_message_left_out(alice: User) -> None:
     note(alice, OLD)
     note(alice, NEW)
     tasks.find_conflicts_of(alice.pk)
-    assert Conflict.objects.of(alice).standing().count() == 1
+    assert Conflict.objects.for_user(alice).standing().count() == 1
 
 
 def test_a_pair_that_was_kept_is_not_reported_until_one_changes(alice: User) -> None:
@@ -214,10 +214,10 @@ def test_a_pair_that_was_kept_is_not_reported_until_one_changes(alice: User) -> 
     [found] = contradictions.report(new)
     conflict_services.settle(found, "both", by=alice.actor)
     contradictions.report(new)
-    assert not Conflict.objects.of(alice).open().exists()
+    assert not Conflict.objects.for_user(alice).open().exists()
     edit_note(new, by=alice.actor, content="Billing still runs PostgreSQL 12.23.")
     contradictions.report(new)
-    assert Conflict.objects.of(alice).open().count() == 1
+    assert Conflict.objects.for_user(alice).open().count() == 1
 
 
 @pytest.mark.parametrize(

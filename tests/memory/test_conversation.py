@@ -114,7 +114,7 @@ def test_a_message_that_cannot_be_is_refused_with_the_reason(
 def test_remember_in_a_message_writes_a_volatile_log_of_thirty_days(session: Session, text: str):
     ask(session, text, by=session.owner.actor)
 
-    note = Note.objects.of(session.owner).get(kind="log")
+    note = Note.objects.for_user(session.owner).get(kind="log")
     assert (note.content, note.stability, note.ttl_days) == (text, "volatile", 30)
     assert note.source == f"session:{session.pk}"
     assert session.messages.get(content=text).cites[0]["id"] == str(note.pk)
@@ -125,7 +125,7 @@ def test_remember_in_a_message_writes_a_volatile_log_of_thirty_days(session: Ses
 )
 def test_a_question_about_remembering_keeps_nothing(session: Session, text: str):
     ask(session, text, by=session.owner.actor)
-    assert not Note.objects.of(session.owner).filter(kind="log").exists()
+    assert not Note.objects.for_user(session.owner).filter(kind="log").exists()
 
 
 # --- what a model is sent -----------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_calls_of_earlier_answers_stand_with_their_results(session: Session, mod
 # --- citations ----------------------------------------------------------------------------------------
 
 
-def test_what_was_not_given_or_read_is_no_citation(session: Session, model: Models, bob: Any):
+def test_what_was_not_given_or_read_isnt_a_citation(session: Session, model: Models, bob: Any):
     theirs = write_note(bob, "log", "Bob drinks coffee.", by=bob.actor)
     model(f"Coffee [note:{theirs.pk}] or tea [file:facts/memory.md].")
     answer = said(session, "What do I drink?")
@@ -244,7 +244,7 @@ def test_a_cited_rule_is_shown_with_its_words(session: Session, model: Models):
 # --- without a model, and where it fails --------------------------------------------------------------
 
 
-def test_without_a_model_recall_answers_in_quotes_and_it_is_said(session: Session):
+def test_without_a_model_recall_answers_in_quotes_and_it_is_explained(session: Session):
     note = write_note(
         session.owner, "log", "The harbour of Kobe closes on Sundays.", by=session.owner.actor
     )
@@ -306,13 +306,13 @@ def test_what_is_remembered_until_a_day_expires_at_its_end(session: Session):
 
     answer = said(session, text)
 
-    note = Note.objects.of(owner).get(content=text)
+    note = Note.objects.for_user(owner).get(content=text)
     end = datetime.combine(day + timedelta(days=1), time(), ZoneInfo("Asia/Tokyo"))
     assert (note.expires_at, note.stability) == (end, "volatile")
     assert answer.content == f"Noted. I’ll keep this until {date_format(day, 'j M Y')}."
 
 
-def test_a_day_too_far_off_is_no_reason_to_refuse_the_message(session: Session):
+def test_a_day_too_far_off_isnt_a_reason_to_refuse_the_message(session: Session):
     text = "Remember that the lease runs until 9 December 2999."
     ask(session, text, by=session.owner.actor)
     assert Note.objects.get(content=text).ttl_days == 30
@@ -326,7 +326,7 @@ def test_without_a_model_words_to_be_remembered_are_noted_and_nothing_is_looked_
     assert answer.notice == "No model is set up."
 
 
-def test_a_model_that_fails_is_told_with_its_reason_and_recall_answers(
+def test_a_model_that_fails_is_reported_with_its_reason_and_recall_answers(
     session: Session, model: Models
 ):
     model(ProviderRejected("the key is wrong"))
@@ -447,4 +447,4 @@ def test_what_an_answer_writes_after_reading_from_outside_waits_for_the_person(
     answer = said(session, "Keep it.")
 
     assert answer.tool_calls[0]["proposal"]
-    assert not Note.objects.of(session.owner).filter(content="Tea is poison.").exists()
+    assert not Note.objects.for_user(session.owner).filter(content="Tea is poison.").exists()

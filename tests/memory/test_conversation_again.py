@@ -50,7 +50,7 @@ def test_another_question_from_the_same_page_begins_another_session(alice: Any):
 
 
 @pytest.mark.parametrize("over", ["ended", "trashed"])
-def test_a_question_whose_session_is_over_begins_anew(alice: Any, over: str):
+def test_a_question_whose_session_is_over_begins_again(alice: Any, over: str):
     key = uuid.uuid4()
     first = begin(alice, "Tea?", key=key)
     ask(first, "Tea?", by=alice.actor, seen=-1)
@@ -70,10 +70,10 @@ def test_a_key_of_somebody_elses_begins_ones_own(alice: Any, bob: Any):
     theirs = begin(bob, "Tea?", key=uuid.uuid4())
 
     assert begin(alice, "Tea?", key=theirs.pk).owner == alice
-    assert Session.objects.of(bob).count() == 1
+    assert Session.objects.for_user(bob).count() == 1
 
 
-def test_the_same_new_title_sent_twice_is_no_conflict(alice: Any):
+def test_the_same_new_title_sent_twice_isnt_a_conflict(alice: Any):
     session = start(alice, "Tea")
     rename(session, "Coffee", by=alice.actor, expected_version=session.version)
     again = Session.objects.get(pk=session.pk)
@@ -113,12 +113,14 @@ def test_a_worker_that_takes_an_answer_up_knows_what_was_written(
     assert (question.content, call.tool_calls[0].name, result.role) == (
         "When is tea?", "remember", "tool",
     )  # fmt: skip
-    assert Note.objects.of(alice).filter(content="Tea at five.").count() == 1
+    assert Note.objects.for_user(alice).filter(content="Tea at five.").count() == 1
     assert [one["tool"] for one in waiting.tool_calls] == ["remember"]
     assert (waiting.state, waiting.content) == ("done", "At five.")
 
 
-def test_trying_again_goes_on_behind_what_was_written(alice: Any, monkeypatch: pytest.MonkeyPatch):
+def test_trying_again_continues_behind_what_was_written(
+    alice: Any, monkeypatch: pytest.MonkeyPatch
+):
     waiting = killed_behind_its_write(alice, monkeypatch)
     Message.objects.filter(pk=waiting.pk).update(state="failed", lease_until=None)
     waiting.refresh_from_db()

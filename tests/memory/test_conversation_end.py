@@ -10,7 +10,7 @@ from django.db.models import F
 from beacon_site.providers.llm.base import Answer, ToolCall, Usage
 from memory.agents.chat import end as conversation_end
 from memory.agents.chat import turn as conversation_turn
-from memory.agents.chat.conversation import SessionOver, ask, start
+from memory.agents.chat.conversation import SessionEndedError, ask, start
 from memory.models import Activity, Message, Note, Observation, Reflection, Session
 from memory.services.files.reading import read_file
 from memory.services.llm import connections
@@ -44,10 +44,10 @@ def ended(session: Session) -> Reflection:
     return Reflection.objects.get(source=f"session:{session.pk}")
 
 
-def test_nothing_is_said_in_a_session_that_is_over(session: Session):
+def test_nothing_can_be_sent_in_a_session_that_is_over(session: Session):
     assert conversation_end.end(session, by=session.owner.actor) is True
     assert conversation_end.end(session, by=session.owner.actor) is False
-    with pytest.raises(SessionOver, match="in a new one"):
+    with pytest.raises(SessionEndedError, match="in a new one"):
         ask(session, "And now?", by=session.owner.actor)
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_said_in_a_session_that_is_over(session: Session):
 def test_the_last_long_answer_is_kept_once_as_an_insight(session: Session):
     ended(session)
 
-    kept = Observation.objects.of(session.owner).filter(tags__contains=["session-summary"])
+    kept = Observation.objects.for_user(session.owner).filter(tags__contains=["session-summary"])
     assert [one.content for one in kept] == [(LONG + "Always.").strip()]
     assert not Observation.objects.filter(content__startswith="Available memory").exists()
 
@@ -65,7 +65,7 @@ def test_an_ended_session_leaves_a_summary_of_seven_days(session: Session):
     ended(session)
     finish_session(session)
 
-    note = Note.objects.of(session.owner).get(kind="summary")
+    note = Note.objects.for_user(session.owner).get(kind="summary")
     assert (note.stability, note.ttl_days, note.source) == (
         "volatile", 7, f"session:{session.pk}",
     )  # fmt: skip
@@ -79,7 +79,7 @@ def test_a_model_may_sum_up_and_name_next_steps(session: Session, monkeypatch: A
     monkeypatch.setattr(connections, "language_model", lambda: made)
     ended(session)
 
-    note = Note.objects.of(session.owner).get(kind="summary")
+    note = Note.objects.for_user(session.owner).get(kind="summary")
     assert "**Result:** Fridays." in note.content and "- Ask about June." in note.content
 
 
@@ -88,7 +88,7 @@ def test_what_was_asked_is_one_log_of_thirty_days(session: Session):
     told(session, "Remember that I am away in March.", "Noted.")
     ended(session)
 
-    asked, noted = Note.objects.of(session.owner).filter(kind="log").order_by("-created")
+    asked, noted = Note.objects.for_user(session.owner).filter(kind="log").order_by("-created")
     assert "- When do the reports come?" in asked.content
     assert "away in March" not in asked.content and "away in March" in noted.content
     assert (asked.stability, asked.ttl_days) == ("volatile", 30)
@@ -152,7 +152,7 @@ def test_a_session_in_the_trash_leaves_nothing(session: Session):
     session.trash(by=session.owner.actor)
     finish_session(session)
 
-    assert not Note.objects.of(session.owner).filter(kind="summary").exists()
+    assert not Note.objects.for_user(session.owner).filter(kind="summary").exists()
     assert not Reflection.objects.due().exists()
 
 
@@ -182,4 +182,4 @@ def test_what_breaks_at_the_end_is_told_and_the_session_stays_ended(
     reflection = Reflection.objects.get(source=f"session:{session.pk}")
     assert (reflection.state, "something went wrong" in reflection.why) == ("failed", True)
     assert Session.objects.get(pk=session.pk).ended_at is not None
-    assert Activity.objects.of(session.owner).filter(kind="session-ended").count() == 1
+    assert Activity.objects.for_user(session.owner).filter(kind="session-ended").count() == 1

@@ -101,7 +101,7 @@ def test_a_thousand_are_paged_through_in_order_each_once(alice: Any):
 
 
 def test_the_first_page_comes_from_the_index(alice: Any):
-    rows = Proposal.objects.of(alice).waiting()[:20]
+    rows = Proposal.objects.for_user(alice).waiting()[:20]
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_sort = off")
@@ -110,12 +110,12 @@ def test_the_first_page_comes_from_the_index(alice: Any):
 
 def test_a_cursor_that_means_nothing_gives_the_first_page(alice: Any):
     dangerous(alice)
-    rows = Proposal.objects.of(alice).waiting()
+    rows = Proposal.objects.for_user(alice).waiting()
     for cursor in ("x", "e30", "WzEsMiwzXQ", "WzksIjIwMjYtMDEtMDEiLCAieCJd"):
         assert len(risks.page(rows, cursor=cursor, size=5).rows) == 1
 
 
-def test_many_are_accepted_without_the_dangerous_ones_and_it_is_said(alice: Any):
+def test_many_are_accepted_without_the_dangerous_ones_and_it_is_explained(alice: Any):
     bad, own, rule = dangerous(alice), of_a_person(alice), a_rule(alice)
     plain = proposed_note(alice)
     done = acts.decide(alice, [bad, own, rule, plain], "accept", by=alice.actor)

@@ -160,7 +160,7 @@ def test_a_purge_takes_vector_and_waiting_row(alice: Any):
     assert not EmbeddingDue.objects.exists()
 
 
-def test_another_model_makes_all_vectors_anew_and_mixes_none(alice: Any, fake, monkeypatch):
+def test_another_model_makes_all_vectors_again_and_mixes_none(alice: Any, fake, monkeypatch):
     some = {note(alice, word).pk for word in ("one", "two", "three")}
     embed_due()
     other = FakeEmbedder(model="other", dimensions=8)

@@ -43,7 +43,9 @@ def test_python_and_sql_agree_on_every_name(alice: Any, name: str):
         rule(alice, f"In {scope}.", scope=scope)
     reader = ("owner", f"agent:{name}")
 
-    found = set(Note.objects.of(alice).filter(in_scopes(reader)).values_list("scope", flat=True))
+    found = set(
+        Note.objects.for_user(alice).filter(in_scopes(reader)).values_list("scope", flat=True)
+    )
 
     assert found == {one for one in scopes if is_in_scopes(one, reader)}
     assert f"except:{name}" not in found

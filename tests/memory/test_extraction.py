@@ -13,9 +13,9 @@ from memory.models.actors import RESEARCH
 from memory.services.llm import connections
 from memory.services.llm.asking import BudgetReached
 from memory.services.observations.extraction import (
-    LEAST,
-    MOST,
-    MOST_LINES,
+    MAX,
+    MAX_LINES,
+    MIN,
     Extracted,
     extract,
     without_known,
@@ -87,24 +87,24 @@ def test_each_line_names_its_step_and_the_step_s_type(alice: Any, chat: Any):
     lines = taken(alice).lines
     stored = remember_lines(alice, lines, by=RESEARCH, source="run:1").observations
     assert {(one.step_name, one.step_type) for one in stored} == {("deploy-api", "GOAL")}
-    assert Observation.objects.of(alice).filter(step_type="GOAL").count() == 3
+    assert Observation.objects.for_user(alice).filter(step_type="GOAL").count() == 3
 
 
 @pytest.mark.requirement("R87")
 def test_an_output_of_49_characters_is_skipped_and_the_model_not_asked(alice: Any, chat: Any):
     chat.enqueue(servers.bare(DATA))
 
-    assert taken(alice, "x" * (LEAST - 1)) == Extracted()
+    assert taken(alice, "x" * (MIN - 1)) == Extracted()
     assert chat.asked == []
-    assert taken(alice, "中" * (LEAST // 2)).by == "model"
+    assert taken(alice, "中" * (MIN // 2)).by == "model"
 
 
 @pytest.mark.requirement("R88")
 def test_an_output_over_4000_characters_is_cut(alice: Any, chat: Any):
     chat.enqueue(servers.bare(DATA))
-    taken(alice, "y" * MOST + "TAIL")
+    taken(alice, "y" * MAX + "TAIL")
 
-    assert "y" * MOST in chat.asked[0].prompt
+    assert "y" * MAX in chat.asked[0].prompt
     assert "TAIL" not in chat.asked[0].prompt
 
 
@@ -140,7 +140,7 @@ def test_a_model_that_says_too_much_is_heard_for_a_while(alice: Any, chat: Any):
     chat.enqueue(servers.bare({"findings": [*many, many[0]], "insights": ["x" * 50_000, " "]}))
 
     found = taken(alice)
-    assert len(found.lines) == MOST_LINES + 1
+    assert len(found.lines) == MAX_LINES + 1
     assert len(found.lines[-1].content) == 1_000
 
 

@@ -157,7 +157,7 @@ def test_a_log_of_a_day_is_not_compared(root: Path, alice: User) -> None:
 def test_contradictions_of_files_have_a_limit(
     root: Path, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.models.conflicts.MOST_NEAR", 2)
+    monkeypatch.setattr("memory.models.conflicts.MAX_NEAR", 2)
     write_note(alice, "rule", NEW, by=alice.actor)
     sync(root, claude="".join(f"- Billing runs PostgreSQL {n}.\n" for n in range(10, 14)))
     assert len(open_of()) == 2
@@ -260,7 +260,7 @@ def test_several_lines_are_not_merged_and_the_typed_text_stays(
     client.force_login(alice)
     sent: dict[str, Any] = {"left_version": 1, "right_version": 1, "lines": pair.lines_digest}
     sent |= {"how": "merged", "text": "One for all."}
-    url = reverse("memory:conflict-settle", args=[pair.pk])
+    url = reverse("memory:conflict-resolve", args=[pair.pk])
     assert "One for all." in client.post(url, sent).content.decode()
     assert disk(root) == disk(root, "api/AGENTS.md") == RULES
 
@@ -284,7 +284,7 @@ def test_lines_that_joined_after_the_page_was_shown_are_not_removed(
     versions = {"left_version": 1, "right_version": 1}
     for how in ("left", "right"):
         sent: dict[str, Any] = {"how": how, "lines": pair.lines_digest, **versions}
-        client.post(reverse("memory:conflict-settle", args=[pair.pk]), sent)
+        client.post(reverse("memory:conflict-resolve", args=[pair.pk]), sent)
     assert Conflict.objects.get(pk=pair.pk).is_open
     assert (disk(root), disk(root, "api/AGENTS.md")) == (RULES, f"- {SAME}\n- {OLD}\n")
 
@@ -375,7 +375,7 @@ def test_all_others_are_those_of_the_same_line(root: Path, alice: User, client: 
 
     about = {len(contradictions.others_of(one)): one for one in open_of()}
     assert len(open_of()) == 3 and set(about) == {0, 1}
-    assert Conflict.objects.of(alice).standing().one_per_record().count() == 2
+    assert Conflict.objects.for_user(alice).standing().one_per_record().count() == 2
     numbers = contradictions.number_of_each(alice, open_of())
     assert numbers == {about[0].newer: 1, about[1].newer: 2}
     client.force_login(alice)
@@ -457,7 +457,7 @@ def test_the_page_shows_only_the_statement_and_where_it_is(
     assert "folders/claude/CLAUDE.md, line 3" in shown
     assert SAME not in shown and "including the copy on disk" in shown
     done = client.post(
-        reverse("memory:conflict-settle", args=[pair.pk]),
+        reverse("memory:conflict-resolve", args=[pair.pk]),
         {"how": "left", "left_version": 1, "right_version": 1, "lines": pair.lines_digest},
         follow=True,
     ).content.decode()
@@ -480,7 +480,7 @@ def test_a_record_page_names_the_line_that_contradicts_it(
 def test_rest_names_the_file_and_its_line(root: Path, alice: User, client: Client) -> None:
     write_note(alice, "rule", NEW, by=alice.actor)
     sync(root, claude=RULES)
-    [pair] = _with_files(Conflict.objects.of(alice))
+    [pair] = _with_files(Conflict.objects.for_user(alice))
     side = ConflictOut.of(pair).right
     assert (side.path, side.lines) == ("folders/claude/CLAUDE.md", [3])
 

@@ -19,7 +19,7 @@ from memory.services.files import section_restore
 from memory.services.files.reading import read_file
 from memory.services.files.saving import append_to, save_file
 from memory.services.files.texts import (
-    MOST_FACTS,
+    MAX_FACTS,
     OverBudget,
     content_at,
     put_in,
@@ -42,20 +42,20 @@ def write(owner: User, text: str, **more: Any) -> MemoryFile:
 
 def said(owner: User) -> str:
     """Return the file without its summary line, which each save makes."""
-    text = str(MemoryFile.objects.of(owner).live().get(path=PATH).content)
+    text = str(MemoryFile.objects.for_user(owner).live().get(path=PATH).content)
     lines = [line for line in text.split("\n") if not line.startswith("> Summary")]
     return "\n".join(lines).replace("\n\n\n", "\n\n")
 
 
 def in_trash(owner: User) -> list[str]:
-    return [entry.content for entry in FileEntry.objects.of(owner).in_trash()]
+    return [entry.content for entry in FileEntry.objects.for_user(owner).in_trash()]
 
 
 @pytest.fixture
 def lost(alice: User) -> FileEntry:
     write(alice, TEXT)
     write(alice, WITHOUT, why="tidied")
-    entry: FileEntry = FileEntry.objects.of(alice).get()
+    entry: FileEntry = FileEntry.objects.for_user(alice).get()
     return entry
 
 
@@ -107,7 +107,7 @@ def test_an_agents_removal_lies_there_as_the_agents(alice: User):
     assert [row.actor for row in trash_page.page(alice).rows] == ["the agent “claude”"]
 
 
-def test_it_comes_back_at_its_place_and_that_can_be_undone(
+def test_it_is_restored_at_its_place_and_that_can_be_undone(
     lost: FileEntry, alice: User, client_of: Callable[[User], Client]
 ):
     page = restore(alice, client_of(alice), lost)
@@ -121,7 +121,7 @@ def test_it_comes_back_at_its_place_and_that_can_be_undone(
     assert in_trash(alice) == [SLEEP]
 
 
-def test_what_was_written_since_stays_beside_it(lost: FileEntry, alice: User):
+def test_what_was_written_since_stays_next_to_it(lost: FileEntry, alice: User):
     write(alice, said(alice).replace("Fridays", "Mondays"))
 
     section_restore.restore(lost, alice.actor)
@@ -131,7 +131,7 @@ def test_what_was_written_since_stays_beside_it(lost: FileEntry, alice: User):
 
 def test_two_neighbours_deleted_one_after_the_other_both_come_back(lost: FileEntry, alice: User):
     write(alice, said(alice).replace("## Food\n\n- Allergic to nuts\n", ""))
-    food = FileEntry.objects.of(alice).get(heading=["Memory", "Food"])
+    food = FileEntry.objects.for_user(alice).get(heading=["Memory", "Food"])
 
     section_restore.restore(lost, alice.actor)
     section_restore.restore(food, alice.actor)
@@ -192,7 +192,9 @@ def test_restored_twice_it_stands_there_once(lost: FileEntry, alice: User):
 def test_a_full_budget_refuses_it_and_keeps_it(lost: FileEntry, alice: User):
     much = "# Memory\n\n## Much\n\n" + f"- {'x' * 90}\n" * 100
     write(alice, much)
-    room = MOST_FACTS - sum(MemoryFile.objects.of(alice).facts().values_list("size", flat=True))
+    room = MAX_FACTS - sum(
+        MemoryFile.objects.for_user(alice).facts().values_list("size", flat=True)
+    )
     write(alice, f"{much}- {'y' * (room - 3)}\n")
 
     with pytest.raises(OverBudget):
@@ -209,7 +211,7 @@ def test_a_month_in_the_trash_is_restored_before_its_entries(alice: User):
     file.trash(by=alice.actor)
 
     with pytest.raises(InvalidValue, match="Restore the file first"):
-        section_restore.restore(FileEntry.objects.of(alice).get(), alice.actor)
+        section_restore.restore(FileEntry.objects.for_user(alice).get(), alice.actor)
     file.purge(by=alice.actor)
     assert not FileEntry.objects.exists()
 
@@ -230,12 +232,12 @@ def test_a_purge_takes_its_words_from_the_history_too_and_says_so(
 
 def history(owner: User) -> str:
     """All that the file's revisions hold."""
-    rows = Revision.objects.of(owner).filter(record_type="memoryfile", label=PATH)
+    rows = Revision.objects.for_user(owner).filter(record_type="memoryfile", label=PATH)
     return "\n".join(f"{one.before} {one.after}" for one in rows)
 
 
 def test_a_purge_leaves_every_other_line_where_it_was(lost: FileEntry, alice: User):
-    file = MemoryFile.objects.of(alice).get(path=PATH)
+    file = MemoryFile.objects.for_user(alice).get(path=PATH)
     old, now = content_at(file, lost.removed_in - 1), str(file.content)
 
     lost.purge(by=alice.actor)
@@ -254,18 +256,20 @@ def test_a_purge_takes_older_wordings_and_what_stood_elsewhere(alice: User):
     write(alice, TEXT)
     write(alice, WITHOUT)
 
-    FileEntry.objects.of(alice).in_trash().get(heading__contains="Sleep").purge(by=alice.actor)
+    FileEntry.objects.for_user(alice).in_trash().get(heading__contains="Sleep").purge(
+        by=alice.actor
+    )
 
     assert "Six hours" not in history(alice) and "Seven hours" not in history(alice)
     assert "Ships on Fridays" in history(alice)
 
 
-def test_what_stands_again_or_beside_it_is_not_taken_from_the_history(alice: User):
+def test_what_stands_again_or_next_to_it_is_not_taken_from_the_history(alice: User):
     twice = f"{TEXT}\n## Sleep\n\n- Naps at two in the afternoon\n"
     write(alice, twice)
     write(alice, twice.replace(f"{SLEEP}\n\n", ""))
 
-    FileEntry.objects.of(alice).in_trash().get().purge(by=alice.actor)
+    FileEntry.objects.for_user(alice).in_trash().get().purge(by=alice.actor)
 
     assert "Naps at two" in history(alice) and "Seven hours" not in history(alice)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory.accounts.archive import exporter
-from memory.accounts.archive.importer import KindCounts, TakingIn, take_in
+from memory.accounts.archive.importer import ImportContext, KindCounts, import_archive
 from memory.accounts.archive.zips import ImportRejected
 from memory.models import MemoryFile, Revision, Section, User
 from memory.services.files.reading import read_file
@@ -36,7 +36,9 @@ def exported(owner: User, path: Path, change: Callable[[Any], object] = lambda r
 
 
 def taken_in(path: Path, owner: User) -> KindCounts:
-    return take_in(path, TakingIn(owner, owner.actor, "a.zip", True), only_look=False)["files"]
+    return import_archive(path, ImportContext(owner, owner.actor, "a.zip", True), only_look=False)[
+        "files"
+    ]
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def test_files_come_in_with_history_locks_and_sections(written: User, bob: User,
     assert read_file(bob, USER).content == "# User\n\n> Summary: Name: Ann\n\n- Name: Ann\n"
     assert month.section_locks == [["2026-02 Episodes", "Tokyo"]]
     assert Revision.objects.filter(record_id=month.pk).count() == 2
-    assert Section.objects.of(bob).filter(file=month).count() == 1
+    assert Section.objects.for_user(bob).filter(file=month).count() == 1
 
 
 def test_a_file_with_words_of_its_own_is_never_replaced(written: User, bob: User, tmp_path: Path):
@@ -93,10 +95,10 @@ def test_what_no_save_would_take_is_refused(
     counted = taken_in(exported(written, tmp_path / "a.zip", change), bob)
 
     assert (counted.new, counted.refused) == (0, 3)
-    assert MemoryFile.objects.of(bob).count() == 2
+    assert MemoryFile.objects.for_user(bob).count() == 2
 
 
-def test_derived_columns_that_somebody_made_up_are_worked_out_anew(
+def test_derived_columns_that_somebody_made_up_are_worked_out_again(
     written: User, bob: User, tmp_path: Path
 ):
     made_up = {"size": 1, "summary": "lies", "blame": [[7, "x"]], "section_locks": ["no", ["x"]]}
@@ -117,4 +119,4 @@ def test_facts_beyond_the_budget_together_are_not_imported(
 
     with pytest.raises(ImportRejected, match=r"would be 20,\d+ bytes"):
         taken_in(exported(written, tmp_path / "a.zip", grow), bob)
-    assert MemoryFile.objects.of(bob).count() == 2
+    assert MemoryFile.objects.for_user(bob).count() == 2

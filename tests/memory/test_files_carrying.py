@@ -27,7 +27,7 @@ def run(name: str, *arguments: Any) -> tuple[str, str]:
 
 
 def stored(owner: User, path: str = USER) -> str:
-    return str(MemoryFile.objects.of(owner).live().get(path=path).content)
+    return str(MemoryFile.objects.for_user(owner).live().get(path=path).content)
 
 
 def zipped(place: Path, *files: tuple[str | zipfile.ZipInfo, bytes]) -> Path:
@@ -90,7 +90,7 @@ def test_one_refused_file_keeps_all_out(alice: User, tmp_path: Path):
     with pytest.raises(CommandError, match="1 of 2 files can’t be imported, so nothing was stored"):
         run("import_files", "alice", place, "--apply")
 
-    assert MemoryFile.objects.of(alice).count() == 2
+    assert MemoryFile.objects.for_user(alice).count() == 2
     assert "nothing yet" in stored(alice)
 
 
@@ -133,7 +133,7 @@ def test_a_hostile_zip_is_refused_whole(alice: User, tmp_path: Path, files: list
 
 
 @pytest.mark.timeout(60)
-def test_a_pipe_is_refused_and_nothing_is_no_folder(alice: User, tmp_path: Path):
+def test_a_pipe_is_refused_and_nothing_isnt_a_folder(alice: User, tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
 
     for command in ("import_files", "import_account"):

@@ -72,12 +72,12 @@ class Files(RuleBasedStateMachine):
         self.owner: User = User.objects.create_user(f"u{User.objects.count()}")
 
     def _try(self, act: Any, *given: Any, **named: Any) -> None:
-        before = dict(MemoryFile.objects.of(self.owner).values_list("path", "content"))
+        before = dict(MemoryFile.objects.for_user(self.owner).values_list("path", "content"))
         try:
             act(self.owner, *given, **named)
         except MemoryRefused as refused:
             assert str(refused)
-            after = MemoryFile.objects.of(self.owner).values_list("path", "content")
+            after = MemoryFile.objects.for_user(self.owner).values_list("path", "content")
             assert dict(after) == before
 
     @rule(path=PATHS, text=TEXTS, kind=ACTORS, seen=st.sampled_from([None, 0, 1, 2]))
@@ -95,9 +95,9 @@ class Files(RuleBasedStateMachine):
     @rule(path=st.sampled_from(FACTS), over=st.integers(-2, 2), kind=ACTORS)
     def fill(self, path: str, over: int, kind: str) -> None:
         """Fill the budget to the byte: what is over it is refused, what is not is taken."""
-        files = MemoryFile.objects.of(self.owner).facts().exclude(path=path)
-        room = texts.MOST_FACTS - sum(files.values_list("size", flat=True)) + over
-        version = MemoryFile.objects.of(self.owner).get(path=path).version
+        files = MemoryFile.objects.for_user(self.owner).facts().exclude(path=path)
+        room = texts.MAX_FACTS - sum(files.values_list("size", flat=True)) + over
+        version = MemoryFile.objects.for_user(self.owner).get(path=path).version
         text = f"> Summary: v{version} 𝕏\n"
         text += "".join("z" * 99 + "\n" for _line in range((room - len(text.encode())) // 100))
         text += "z" * (room - len(text.encode()))
@@ -124,9 +124,9 @@ class Files(RuleBasedStateMachine):
         edited = (place.read_bytes() if adds and place.exists() else b"") + edit
         place.write_bytes(edited)
         os.utime(place, (1, 1))  # its writer has finished
-        mirror.take_in(self.owner)
+        mirror.import_edits(self.owner)
         mirror.write_out(self.owner.pk, path)
-        file = MemoryFile.objects.of(self.owner).filter(path=path).first()
+        file = MemoryFile.objects.for_user(self.owner).filter(path=path).first()
         assert (place.read_bytes() if place.exists() else None) == (
             file.content.encode() if file else None
         )
@@ -137,12 +137,12 @@ class Files(RuleBasedStateMachine):
     @rule(files=st.dictionaries(PATHS, BYTES, min_size=1, max_size=3), only_look=st.booleans())
     def carry(self, files: dict[str, bytes], only_look: bool) -> None:
         """Take files in, all or none."""
-        before = dict(MemoryFile.objects.of(self.owner).values_list("path", "content"))
+        before = dict(MemoryFile.objects.for_user(self.owner).values_list("path", "content"))
         found = {path: DiskFile("zip", content) for path, content in files.items()}
         done = save_all_or_none(
             self.owner, found, by=self.owner.actor, why="in", only_look=only_look
         )
-        after = dict(MemoryFile.objects.of(self.owner).values_list("path", "content"))
+        after = dict(MemoryFile.objects.for_user(self.owner).values_list("path", "content"))
         if only_look or any(one.problem for one in done):
             assert after == before
         else:
@@ -152,13 +152,13 @@ class Files(RuleBasedStateMachine):
     def holds(self) -> None:
         if not hasattr(self, "owner"):
             return
-        files = list(MemoryFile.objects.of(self.owner))
+        files = list(MemoryFile.objects.for_user(self.owner))
         assert {file.path for file in files} >= set(FACTS)
-        assert sum(file.size for file in files if is_fact(file.path)) <= texts.MOST_FACTS
+        assert sum(file.size for file in files if is_fact(file.path)) <= texts.MAX_FACTS
         for file in files:
             assert checked_path(file.path) == file.path
-            assert file.size == len(file.content.encode()) <= texts.MOST_EPISODES
-            assert all(len(line.encode()) <= texts.MOST_LINE for line in file.content.split("\n"))
+            assert file.size == len(file.content.encode()) <= texts.MAX_EPISODES
+            assert all(len(line.encode()) <= texts.MAX_LINE for line in file.content.split("\n"))
             assert file.summary and summary_of(file.content) == file.summary
             assert not {"\0", "\r"} & set(file.content)
             assert sum(lines for lines, _version in file.blame) == line_count(file.content)

@@ -45,7 +45,7 @@ TOKYO = """## Tokyo flight research
 
 
 def text_of(owner: User, path: str) -> str:
-    return str(MemoryFile.objects.of(owner).live().get(path=path).content)
+    return str(MemoryFile.objects.for_user(owner).live().get(path=path).content)
 
 
 def patch(owner: User, path: str, pairs: list[tuple[str, str]], *, by: Actor) -> SaveResult:
@@ -87,7 +87,7 @@ def test_a_file_with_windows_line_ends_and_a_mark_is_mended_and_one_without_head
 
 def full_by(owner: User, spare: int) -> str:
     """Return a text that leaves `spare` bytes of the budget, written with four-byte characters."""
-    room = texts.MOST_FACTS - read_file(owner, MEMORY).size - spare
+    room = texts.MAX_FACTS - read_file(owner, MEMORY).size - spare
     head = "> Summary: mine\n"
     wide = head + ("𝕏" * 1_500 + "\n") * 2
     rest = room - texts.size_of(wide)
@@ -105,7 +105,7 @@ def test_the_budget_is_filled_to_the_byte_and_one_more_is_refused(alice: User):
     ):
         with pytest.raises(OverBudget, match=r"over the limit of 15,360.*Condense"):
             attempt()
-    assert sum(file.size for file in files_of(alice)) == texts.MOST_FACTS
+    assert sum(file.size for file in files_of(alice)) == texts.MAX_FACTS
     assert text_of(alice, USER) == stood.content
 
 
@@ -147,7 +147,7 @@ def test_the_closed_set_holds_for_write_patch_and_append(alice: User):
     ):
         with pytest.raises(InvalidValue, match="one episode file per month"):
             attempt()
-    assert MemoryFile.objects.of(alice).count() == 2
+    assert MemoryFile.objects.for_user(alice).count() == 2
 
 
 @pytest.mark.requirement("R149")
@@ -231,7 +231,7 @@ def test_append_makes_the_month_and_keeps_one_blank_line_between_entries(alice: 
 
 
 @pytest.mark.requirement("R148")
-def test_what_is_amiss_with_an_entry_is_said_once_and_nothing_is_cut(alice: User):
+def test_what_is_amiss_with_an_entry_is_explained_once_and_nothing_is_cut(alice: User):
     long = TOKYO.replace("Spring Airlines", "one two three four five six")
 
     first = append_to(alice, MONTH, long, by=AGENT)
@@ -251,7 +251,7 @@ def test_append_works_on_fact_files_and_the_date_stays_the_last_line(alice: User
 
 
 @pytest.mark.requirement("R151")
-def test_what_is_not_there_is_told_with_what_is(alice: User):
+def test_what_is_not_there_is_reported_with_what_is(alice: User):
     with pytest.raises(
         NoSuchFile, match=r"episodes/2026-02\.md doesn’t exist yet.*facts/user\.md, facts/m"
     ):
@@ -387,7 +387,7 @@ def test_undo_puts_the_text_back_with_size_and_blame(alice: User):
     assert sum(lines for lines, _version in file.blame) == file.content.count("\n")
 
 
-def test_the_same_text_again_is_no_new_version(alice: User):
+def test_the_same_text_again_isnt_a_new_version(alice: User):
     save(alice, USER, SEED)
 
     assert save(alice, USER, SEED).version == 2

@@ -79,7 +79,7 @@ def test_a_summary_of_ten_words_is_warned_of_and_one_of_nine_is_not():
     assert any("has 10 words" in p for p in entries_of(f"## A\n- Summary: {ten}")[0].problems)
 
 
-def test_what_an_entry_lacks_is_said():
+def test_what_an_entry_lacks_is_explained():
     said = " ".join(entries_of("## Trip\n- Date: soon\nSomething else.\n")[0].problems)
 
     assert "no Summary" in said and "must contain a date such as 2026-02-26" in said
@@ -186,7 +186,7 @@ def test_a_patch_that_does_not_fit_is_refused_and_says_why(pairs: list[tuple[str
         patched(USER, "green tea and black tea aaa", pairs)
 
 
-def test_windows_line_ends_and_a_mark_are_mended_and_what_cannot_be_stored_is_said():
+def test_windows_line_ends_and_a_mark_are_mended_and_what_cannot_be_stored_is_explained():
     assert cleaned("a\r\nb\rc") == cleaned("a\nb\nc")
     text, warnings = cleaned("\ufeff# A\0\ud800\n")
     assert text == "# A\n"

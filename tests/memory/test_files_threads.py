@@ -22,7 +22,7 @@ from memory.models.file_format import FACTS
 from memory.services.files import mirror, saving
 from memory.services.files.reading import read_file
 from memory.services.files.saving import append_to, save_file
-from memory.services.files.texts import MOST_FACTS, size_of
+from memory.services.files.texts import MAX_FACTS, size_of
 
 WRITERS, WRITES = 20, 50
 ON_DISK = 4  # of the writers are editors of the copies on disk
@@ -87,7 +87,7 @@ class Editors:
                 with self.turn:
                     self._add(self.root / path, f"- {mark} {'é' * rng.randint(1, 40)}\n")
                     self.marks.append(mark)
-                    mirror.take_in(self.owner)
+                    mirror.import_edits(self.owner)
                     if self.put_away():
                         _condense(self.owner, path, self.owner.actor, told)
         finally:
@@ -130,7 +130,7 @@ def test_twenty_writers_of_fifty_saves_lose_nothing_and_pass_no_budget(
 
     assert told["accepted"] + told["refused"] == len(in_beacon) * WRITES
     assert told["accepted"] > len(in_beacon) * WRITES / 3
-    files = list(MemoryFile.objects.of(alice))
+    files = list(MemoryFile.objects.for_user(alice))
     ids = [file.pk for file in files]
     revisions = Revision.objects.filter(record_id__in=ids).order_by("record_id", "version")
     by_disk = revisions.filter(actor="disk")
@@ -144,7 +144,7 @@ def test_twenty_writers_of_fifty_saves_lose_nothing_and_pass_no_budget(
             assert after.before["content"] == before.after["content"]
     for one in revisions.order_by("id"):
         sizes[one.record_id] = size_of(one.after["content"])
-        assert sum(sizes.values()) <= MOST_FACTS
+        assert sum(sizes.values()) <= MAX_FACTS
         assert "\n> Summary: " in one.after["content"]
         mark = one.reason.split(" ")[0]
         assert not mark.startswith("w") or f"- {mark} " in one.after["content"]

@@ -53,7 +53,7 @@ def test_the_first_notes_are_found_by_their_words(alice: User):
 def test_the_first_notes_are_written_once(alice: User):
     identity.make_first_notes(alice)
 
-    assert Note.objects.of(alice).count() == 3
+    assert Note.objects.for_user(alice).count() == 3
 
 
 def test_an_account_whose_notes_fail_is_not_made(monkeypatch: pytest.MonkeyPatch, db: None):
@@ -96,7 +96,7 @@ def test_the_same_soul_again_changes_nothing(alice: User):
     first = soul_of(alice)
 
     assert write_soul(alice, f"{first.content}\n", by=alice.actor) == first
-    assert Note.objects.of(alice).filter(kind="soul").count() == 1
+    assert Note.objects.for_user(alice).filter(kind="soul").count() == 1
 
 
 def test_an_older_soul_is_brought_back_by_superseding_again(alice: User):
@@ -137,7 +137,7 @@ def test_of_two_new_souls_at_once_one_stands_and_none_is_lost_silently(alice: Us
     for thread in threads:
         thread.join()
 
-    made = Note.objects.of(alice).filter(kind="soul")
+    made = Note.objects.for_user(alice).filter(kind="soul")
     assert made.count() == 1 + came.count("stands") and len(came) == 4
     assert made.filter(superseded_by=None).count() == 1
 
@@ -160,7 +160,7 @@ def test_a_persona_written_in_another_way_loses_no_word():
 
 
 @pytest.mark.requirement("R202")
-def test_the_agent_note_is_rewritten_and_read_anew(alice: User):
+def test_the_agent_note_is_rewritten_and_read_again(alice: User):
     before = active(alice, "agent")
 
     write_persona(alice, Persona("Ada", "Kind.", "Short."), by=alice.actor)

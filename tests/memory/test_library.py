@@ -125,7 +125,7 @@ def test_a_document_that_is_not_there_is_rejected(alice: Any, address: str) -> N
         library_services.text_of(alice, address)
 
 
-def test_what_is_in_the_trash_is_neither_found_nor_read_and_comes_back(
+def test_what_is_in_the_trash_is_neither_found_nor_read_and_is_restored(
     alice: Any, document: Any
 ) -> None:
     document.trash(by=alice.actor)

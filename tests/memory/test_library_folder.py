@@ -82,7 +82,7 @@ def test_a_changed_file_is_a_new_version_a_touched_one_is_not(folder: Path, admi
     assert "text" in change.after and "trashed_at" not in change.after
 
 
-def test_a_file_that_is_gone_goes_to_the_trash_and_comes_back(folder: Path, admin: Any) -> None:
+def test_a_file_that_is_gone_goes_to_the_trash_and_is_restored(folder: Path, admin: Any) -> None:
     scan_folder(admin, folder)
     (folder / "pilot.md").rename(folder / "moved.bin")
     assert scan_folder(admin, folder)["gone"] == 1
@@ -128,7 +128,7 @@ def test_a_readme_without_an_ending_is_taken_in_by_its_folders_name(
     assert LibraryDocument.objects.get(path="wheel/README").title == "wheel: README"
 
 
-def test_what_is_no_text_or_too_large_is_listed_with_its_problem(folder: Path, admin: Any) -> None:
+def test_what_isnt_text_or_too_large_is_listed_with_its_problem(folder: Path, admin: Any) -> None:
     (folder / "binary.txt").write_bytes(b"\x7fELF\x00\x00" * 40)
     (folder / "large.md").write_bytes(b"word " * (1024 * 1024 + 100))
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
@@ -181,7 +181,7 @@ def test_of_too_many_files_those_that_were_not_looked_for_stay(
         (folder / name).write_text(name)
     assert scan_folder(admin, folder)["added"] == 3
 
-    monkeypatch.setattr(library_folder, "MOST_FILES", 2)
+    monkeypatch.setattr(library_folder, "MAX_FILES", 2)
     (folder / "a.md").write_text("a")
     done = scan_folder(admin, folder)
 
@@ -206,7 +206,7 @@ def test_a_process_without_the_folder_s_variable_takes_it_from_nobody(
     assert asked(bob, "pilot") == ["Solid-state batteries"]
 
 
-def test_a_folder_that_is_watched_no_longer_is_found_no_longer_and_comes_back_as_it_was(
+def test_a_folder_that_is_watched_no_longer_is_found_no_longer_and_is_restored_as_it_was(
     folder: Path, bob: Any, settings: Any
 ) -> None:
     assert asked(bob, "pilot")

@@ -76,7 +76,7 @@ def test_no_old_note_is_too_old_to_be_merged_and_the_oldest_go_first(alice: User
     done = maintain(alice)
 
     assert (done.merged, active_notes(alice, kind="log")) == (203, [])
-    first = Note.objects.of(alice).filter(kind="summary").order_by("created").first()
+    first = Note.objects.for_user(alice).filter(kind="summary").order_by("created").first()
     assert first is not None and "note 202" in first.content
 
 
@@ -90,7 +90,7 @@ def test_a_week_old_summary_is_merged_before_it_expires(alice: User):
     done = maintain(alice)
 
     assert (done.pruned, done.merged) == (0, 2)
-    merged = Note.objects.of(alice).get(stability="stable", kind="summary")
+    merged = Note.objects.for_user(alice).get(stability="stable", kind="summary")
     assert merged.expires_at is None and "11 h left" in merged.content
 
 
@@ -128,7 +128,7 @@ def test_an_edited_note_that_expired_is_not_given_but_stands_as_expired(alice: U
     maintain(alice)
 
     assert note not in active_notes(alice)
-    assert note in Note.objects.of(alice).live().expired()
+    assert note in Note.objects.for_user(alice).live().expired()
 
 
 def test_batches_are_of_one_sensitivity_and_of_one_topic_where_they_can(alice: User):
@@ -150,7 +150,7 @@ def test_batches_leave_none_alone_and_fit_into_one_note(alice: User):
 
 
 @pytest.mark.requirement("R208")
-def test_a_model_writes_the_summary_and_its_failure_is_told(
+def test_a_model_writes_the_summary_and_its_failure_is_reported(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ):
     for days in range(8, 14):
@@ -161,17 +161,17 @@ def test_a_model_writes_the_summary_and_its_failure_is_told(
     done = maintain(alice)
 
     assert (done.merged, done.summaries, done.by_model) == (6, 2, 1)
-    told = Activity.objects.of(alice).get(kind="notes-maintained")
+    told = Activity.objects.for_user(alice).get(kind="notes-maintained")
     assert told.is_warning and "busy" in told.detail["why"]
     assert told.label.startswith("0 expired notes moved to Trash; 6 notes were merged into 2 ")
 
 
 def test_nothing_to_do_is_told_only_to_whoever_asked(alice: User):
     maintain(alice)
-    assert not Activity.objects.of(alice).filter(kind="notes-maintained").exists()
+    assert not Activity.objects.for_user(alice).filter(kind="notes-maintained").exists()
 
     maintain(alice, by=alice.actor)
-    assert Activity.objects.of(alice).get(kind="notes-maintained").actor == "human:alice"
+    assert Activity.objects.for_user(alice).get(kind="notes-maintained").actor == "human:alice"
 
 
 def test_upkeep_out_of_time_says_that_the_rest_waits(alice: User):
@@ -191,8 +191,8 @@ def test_the_task_looks_after_everybody_and_twice_changes_nothing_more(alice: Us
     maintain_task()
 
     for owner in (alice, bob):
-        assert Note.objects.of(owner).filter(kind="summary").count() == 1
-        assert Note.objects.of(owner).in_trash().count() == 1
+        assert Note.objects.for_user(owner).filter(kind="summary").count() == 1
+        assert Note.objects.for_user(owner).in_trash().count() == 1
 
 
 @pytest.mark.requirement("R208")
@@ -219,7 +219,7 @@ def test_two_at_once_make_each_summary_once(alice: User, monkeypatch: pytest.Mon
         thread.join()
 
     assert sum(one.merged for one in done) == 10
-    assert Note.objects.of(alice).filter(kind="summary").count() == 2
+    assert Note.objects.for_user(alice).filter(kind="summary").count() == 2
     assert Note.objects.filter(superseded_by=None, kind="log").count() == 0
 
 
@@ -228,7 +228,7 @@ def test_the_upkeep_acts_as_itself(alice: User):
 
     maintain(alice, by=alice.actor)
 
-    merged = Note.objects.of(alice).get(kind="summary")
+    merged = Note.objects.for_user(alice).get(kind="summary")
     assert (merged.source, merged.trust) == (str(MAINTENANCE), "agent")
 
 

@@ -229,7 +229,7 @@ def test_a_quotation_and_what_stands_in_it_have_one_direction() -> None:
     assert made.startswith('<blockquote dir="auto">\n<p>')
 
 
-def test_a_link_that_talks_of_blocks_is_no_block() -> None:
+def test_a_link_that_talks_of_blocks_isnt_a_block() -> None:
     made = by_direction(render('[a](https://example.org "<p onclick=x>")'))
 
     assert made.count("dir=") == 1

@@ -43,7 +43,7 @@ def made(owner: Any, **files: str) -> None:
 
 
 def text_at(owner: Any, path: str = STORED) -> str:
-    return str(MemoryFile.objects.of(owner).live().get(path=path).content)
+    return str(MemoryFile.objects.for_user(owner).live().get(path=path).content)
 
 
 HELLO = "Hello World\nThis is line two\nthree\n"
@@ -116,13 +116,15 @@ def test_each_command_gives_the_documented_answer(
     alice: Any, command: str, arguments: dict[str, Any], text: str, is_error: bool
 ) -> None:
     made(alice, notes=HELLO, a__one="x", a__b__deep="y" * 990)
-    before = dict(MemoryFile.objects.of(alice).live().values_list("path", "version"))
+    before = dict(MemoryFile.objects.for_user(alice).live().values_list("path", "version"))
 
     answer = do(alice, command, **arguments)
 
     assert (answer.text, answer.is_error) == (text, is_error)
     if is_error:
-        assert dict(MemoryFile.objects.of(alice).live().values_list("path", "version")) == before
+        assert (
+            dict(MemoryFile.objects.for_user(alice).live().values_list("path", "version")) == before
+        )
 
 
 def test_an_empty_folder_is_listed(alice: Any) -> None:
@@ -167,7 +169,7 @@ HOSTILE = [
 def test_a_hostile_path_reaches_nothing(alice: Any, path: str) -> None:
     made(alice, notes=HELLO)
     save_file(alice, "agents/other/x.md", "theirs", by=alice.actor, seen=0)
-    before = list(MemoryFile.objects.of(alice).values_list("path", "version", "trashed_at"))
+    before = list(MemoryFile.objects.for_user(alice).values_list("path", "version", "trashed_at"))
 
     for command in (
         {"command": "create", "path": path, "file_text": "x"},
@@ -180,7 +182,10 @@ def test_a_hostile_path_reaches_nothing(alice: Any, path: str) -> None:
         answer = call(alice, "memory", **command)
         assert answer.is_error, (command, answer.text)
     assert "theirs" not in do(alice, "view", path=path).text
-    assert list(MemoryFile.objects.of(alice).values_list("path", "version", "trashed_at")) == before
+    assert (
+        list(MemoryFile.objects.for_user(alice).values_list("path", "version", "trashed_at"))
+        == before
+    )
 
 
 def test_two_agents_never_share_a_folder(alice: Any) -> None:
@@ -214,7 +219,7 @@ def test_another_account_has_its_own_folder(alice: Any, bob: Any) -> None:
 
 def test_a_locked_file_stays(alice: Any) -> None:
     made(alice, notes=HELLO)
-    file = MemoryFile.objects.of(alice).get(path=STORED)
+    file = MemoryFile.objects.for_user(alice).get(path=STORED)
     file.change(by=alice.actor, lock="read-only")
 
     for command in ("delete", "insert"):
@@ -232,7 +237,7 @@ def test_a_locked_file_stays(alice: Any) -> None:
 @pytest.mark.parametrize("command", ["delete", "rename"])
 def test_a_file_with_a_locked_section_stays(alice: Any, command: str) -> None:
     made(alice, notes="# Rules\n\nNever push.\n")
-    file = MemoryFile.objects.of(alice).get(path=STORED)
+    file = MemoryFile.objects.for_user(alice).get(path=STORED)
     file.change(by=alice.actor, section_locks=[["Rules"]])
     paths = {
         "delete": {"path": NOTES},
@@ -253,7 +258,7 @@ def test_a_rename_replaces_an_abandoned_draft(alice: Any) -> None:
     answer = do(alice, "rename", old_path=NOTES, new_path="/memories/b.txt")
 
     assert not answer.is_error
-    draft = FileDraft.objects.of(alice).get()
+    draft = FileDraft.objects.for_user(alice).get()
     assert (draft.path, draft.content) == ("agents/claude/b.txt", "newer")
 
 
@@ -289,13 +294,13 @@ def test_a_persons_line_is_not_deleted_unasked(alice: Any) -> None:
 def test_deleted_and_renamed_files_can_be_restored(alice: Any) -> None:
     made(alice, notes=HELLO)
     do(alice, "rename", old_path=NOTES, new_path="/memories/b.md")
-    file = MemoryFile.objects.of(alice).get(path="agents/claude/b.md")
+    file = MemoryFile.objects.for_user(alice).get(path="agents/claude/b.md")
     renamed = Revision.objects.filter(record_id=file.pk).order_by("-id").first()
     assert renamed is not None and renamed.reason == f"renamed from {STORED}"
 
     undo(renamed, by=alice.actor)
     do(alice, "delete", path=NOTES)
-    MemoryFile.objects.of(alice).get(path=STORED).restore(by=alice.actor)
+    MemoryFile.objects.for_user(alice).get(path=STORED).restore(by=alice.actor)
     do(alice, "str_replace", path=NOTES, old_str="three", new_str="3")
     restore_version(alice, STORED, 1, by=alice.actor)
 
@@ -304,8 +309,8 @@ def test_deleted_and_renamed_files_can_be_restored(alice: Any) -> None:
 
 def test_a_folder_has_limits(alice: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made(alice, notes=HELLO)
-    monkeypatch.setattr(texts, "MOST_FILES", 1)
-    monkeypatch.setattr(texts, "MOST_BYTES", 100)
+    monkeypatch.setattr(texts, "MAX_FILES", 1)
+    monkeypatch.setattr(texts, "MAX_BYTES", 100)
 
     many = do(alice, "create", path="/memories/b.md", file_text="x")
     large = do(alice, "insert", path=NOTES, insert_line=0, insert_text="x" * 90)
@@ -324,12 +329,12 @@ def test_other_file_tools_keep_to_the_folders_limits(
     below_a_file = call(alice, "memory_write", path=f"{STORED}/x.md", **write)
     like_a_folder = call(alice, "memory_write", path="agents/claude/a.b/x.md", **write)
     on_a_folder = call(alice, "memory_write", path="agents/claude/a.b", **write)
-    monkeypatch.setattr(texts, "MOST_FILES", 3)
+    monkeypatch.setattr(texts, "MAX_FILES", 3)
     many = call(alice, "memory_write", path="agents/claude/many.md", **write)
     by_rest = Program(alice, "read", "write", name="claude").put(
         "/files/agents/claude/many.md", {"content": "x"}, If_None_Match="*"
     )
-    monkeypatch.setattr(texts, "MOST_BYTES", 100)
+    monkeypatch.setattr(texts, "MAX_BYTES", 100)
     large = call(alice, "memory_append", path=STORED, entry="x" * 90)
 
     assert below_a_file.data["error"] == on_a_folder.data["error"] == "invalid"
@@ -341,7 +346,7 @@ def test_other_file_tools_keep_to_the_folders_limits(
 
 def test_outside_text_is_marked_as_data(alice: Any) -> None:
     made(alice, notes=HELLO)
-    MemoryFile.objects.of(alice).filter(path=STORED).update(trust=Trust.EXTERNAL)
+    MemoryFile.objects.for_user(alice).filter(path=STORED).update(trust=Trust.EXTERNAL)
     context = caller(alice)
 
     answer = do(alice, "view", context, path=NOTES)
@@ -352,7 +357,7 @@ def test_outside_text_is_marked_as_data(alice: Any) -> None:
 
 def test_outside_text_around_an_edit_is_marked_as_data(alice: Any) -> None:
     made(alice, notes=HELLO)
-    MemoryFile.objects.of(alice).filter(path=STORED).update(trust=Trust.EXTERNAL)
+    MemoryFile.objects.for_user(alice).filter(path=STORED).update(trust=Trust.EXTERNAL)
     context = caller(alice)
 
     answer = do(alice, "str_replace", context, path=NOTES, old_str="three", new_str="3")
@@ -377,7 +382,7 @@ def test_names_cant_be_instructions(alice: Any, name: str) -> None:
     written = call(alice, "memory_write", path=f"agents/claude/{name}", content="x")
 
     assert {created.data["error"], renamed.data["error"], written.data["error"]} == {"invalid"}
-    assert MemoryFile.objects.of(alice).live().own("claude").get().path == STORED
+    assert MemoryFile.objects.for_user(alice).live().own("claude").get().path == STORED
 
 
 def test_missing_arguments_are_named(alice: Any) -> None:

@@ -25,7 +25,7 @@ from memory.services.files import mirror
 from memory.services.files.mirror_disk import name_of
 from memory.services.files.reading import files_of, index_text, read_file
 from memory.services.files.saving import append_to, lock_section, save_file
-from memory.services.files.texts import MOST_FACTS
+from memory.services.files.texts import MAX_FACTS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"
@@ -51,11 +51,11 @@ def sed(file: Path, old: str, new: str) -> None:
 
 
 def warned(owner: User) -> list[str]:
-    return [one.detail["why"] for one in Activity.objects.of(owner).filter(is_warning=True)]
+    return [one.detail["why"] for one in Activity.objects.for_user(owner).filter(is_warning=True)]
 
 
 def stored(owner: User, path: str = USER) -> str:
-    return str(MemoryFile.objects.of(owner).live().get(path=path).content)
+    return str(MemoryFile.objects.for_user(owner).live().get(path=path).content)
 
 
 @pytest.mark.requirement("R162")
@@ -86,7 +86,7 @@ def test_an_edit_on_disk_is_the_owners_word_without_a_review(owner: User, root: 
     ReviewLevel.objects.create(owner=owner, kind="default", level="hold all")
     sed(root / USER, "Berlin", "Lisbon")
 
-    mirror.take_in(owner)
+    mirror.import_edits(owner)
 
     assert "City: Lisbon" in stored(owner)
     assert read_file(owner, USER).trust == "owner"
@@ -99,7 +99,7 @@ def test_with_reading_turned_off_an_edit_on_disk_is_set_aside(
     settings.BEACON_MIRROR_READ = False
     sed(root / USER, "Berlin", "Lisbon")
 
-    mirror.take_in(owner)
+    mirror.import_edits(owner)
 
     assert "City: Berlin" in stored(owner)
     assert (root / USER).read_text() == stored(owner)
@@ -115,7 +115,7 @@ def test_an_edit_on_disk_joins_with_what_was_written_since(owner: User, root: Pa
     settings.BEACON_MIRROR_DIR = kept
     sed(root / USER, "City: Berlin", "City: Porto")
 
-    mirror.take_in(owner)
+    mirror.import_edits(owner)
 
     assert "Anna" in stored(owner)
     assert "City: Porto" in stored(owner)
@@ -131,14 +131,14 @@ def test_an_edit_of_the_same_lines_stays_beside_and_the_stored_text_is_written_b
     settings.BEACON_MIRROR_DIR = kept
     sed(root / USER, "green", "white")
 
-    mirror.take_in(owner)
+    mirror.import_edits(owner)
 
     assert "black" in stored(owner)
     assert (root / USER).read_text() == stored(owner)
     assert "white" in (root / "facts/user.md.conflict").read_text()
     assert "facts/user.md.conflict" in MirroredFile.objects.get(path=USER).problem
     assert len(warned(owner)) == 1
-    draft = FileDraft.objects.of(owner).get(path=USER)  # saving it leads to the merge screen
+    draft = FileDraft.objects.for_user(owner).get(path=USER)  # saving it leads to the merge screen
     assert "white" in draft.content
     assert draft.seen == 2
 
@@ -148,17 +148,17 @@ def test_an_edit_of_the_same_lines_stays_beside_and_the_stored_text_is_written_b
     [
         (b"# User\n\n- \xff\xfe\n", "isn’t valid UTF-8"),
         (b"# User\n\n- a\0b\n", "NUL"),
-        (b"# User\n" + "- 🦊🦊🦊🦊\n".encode() * 1_000, f"{MOST_FACTS:,}"),
+        (b"# User\n" + "- 🦊🦊🦊🦊\n".encode() * 1_000, f"{MAX_FACTS:,}"),
         (b"x" * 2_000_000, "far larger"),
     ],
     ids=["latin", "nul", "budget", "huge"],
 )
-def test_what_may_not_be_stored_stays_beside_and_is_told_once(
+def test_what_may_not_be_stored_stays_beside_and_is_reported_once(
     owner: User, root: Path, content: bytes, said: str
 ):
     (root / USER).write_bytes(content)
-    mirror.take_in(owner)
-    mirror.take_in(owner)
+    mirror.import_edits(owner)
+    mirror.import_edits(owner)
     mirror.catch_up()
 
     assert stored(owner) == TEXT
@@ -171,7 +171,7 @@ def test_what_may_not_be_stored_stays_beside_and_is_told_once(
 def test_the_same_refused_text_again_makes_no_second_copy_another_one_does(owner: User, root: Path):
     for content in (b"\xff", b"\xff", b"\xfe"):
         (root / USER).write_bytes(content)
-        mirror.take_in(owner)
+        mirror.import_edits(owner)
 
     names = sorted(one.name for one in (root / "facts").iterdir())
     assert names == ["memory.md", "user.md", "user.md.conflict", "user.md.conflict.2"]
@@ -180,7 +180,7 @@ def test_the_same_refused_text_again_makes_no_second_copy_another_one_does(owner
 
 def test_the_notice_goes_once_the_copy_is_deleted(owner: User, root: Path):
     (root / USER).write_bytes(b"\xff")
-    mirror.take_in(owner)
+    mirror.import_edits(owner)
     (root / "facts/user.md.conflict").unlink()
     mirror.catch_up()
 
@@ -189,11 +189,11 @@ def test_the_notice_goes_once_the_copy_is_deleted(owner: User, root: Path):
 
 def test_what_a_person_locked_no_edit_on_disk_changes(owner: User, root: Path):
     save_file(owner, USER, TEXT + "\n## Work\n\n- Desk: 4\n", by=owner.actor)
-    file = MemoryFile.objects.of(owner).get(path=USER)
+    file = MemoryFile.objects.for_user(owner).get(path=USER)
     lock_section(file, ["User", "Work"], by=owner.actor, locked=True)
     sed(root / USER, "Desk: 4", "Desk: 5")
 
-    mirror.take_in(owner)
+    mirror.import_edits(owner)
 
     assert "Desk: 4" in stored(owner)
     assert "Desk: 5" in (root / "facts/user.md.conflict").read_text()
@@ -221,14 +221,14 @@ def test_a_file_deleted_on_disk_is_written_again_and_one_in_the_trash_leaves_the
     append_to(owner, MONTH, "## Tea\n- Summary: likes green tea\n", by=owner.actor)
     (root / USER).unlink()
     (root / MONTH).unlink()
-    mirror.take_in(owner)
+    mirror.import_edits(owner)
     assert (root / USER).read_text() == TEXT
     assert (root / MONTH).exists()
     assert len(warned(owner)) == 2
 
-    MemoryFile.objects.of(owner).get(path=MONTH).trash(by=owner.actor)
+    MemoryFile.objects.for_user(owner).get(path=MONTH).trash(by=owner.actor)
     assert not (root / MONTH).exists()
-    MemoryFile.objects.of(owner).get(path=MONTH).restore(by=owner.actor)
+    MemoryFile.objects.for_user(owner).get(path=MONTH).restore(by=owner.actor)
     assert (root / MONTH).read_text() == stored(owner, MONTH)
 
 
@@ -241,7 +241,7 @@ def test_links_and_pipes_are_not_followed(owner: User, root: Path, tmp_path: Pat
     (root / "episodes").mkdir(exist_ok=True)
     os.mkfifo(root / MONTH)
 
-    mirror.take_in(owner)
+    mirror.import_edits(owner)
 
     assert stored(owner) == TEXT
     assert outside.read_text() == "# Outside\n"
@@ -262,7 +262,7 @@ def test_a_folder_that_leads_elsewhere_is_neither_read_nor_written(
 
     assert list((tmp_path / "else").iterdir()) == []
     assert "can’t be read or written" in MirroredFile.objects.get(path=USER).problem
-    mirror.take_in(owner)
+    mirror.import_edits(owner)
     mirror.catch_up()
     assert len(warned(owner)) == 1
 
@@ -286,7 +286,7 @@ def test_a_second_beacon_refuses_the_folder_until_the_mark_of_the_first_is_delet
     (root / ".beacon").write_text('{"beacon": "another"}')
     save_file(owner, USER, TEXT + "- More\n", by=owner.actor)
     sed(root / USER, "green", "white")
-    mirror.take_in(owner)
+    mirror.import_edits(owner)
 
     assert "white" in (root / USER).read_text()
     assert "white" not in stored(owner)
@@ -305,7 +305,7 @@ def test_files_that_lay_there_before_are_taken_in_by_a_new_beacon(root: Path):
     (root / USER).write_text(TEXT)
     alice = User.objects.create_user(username="alice", password="x")
 
-    mirror.take_in(alice)
+    mirror.import_edits(alice)
 
     assert stored(alice) == TEXT
     assert (root / USER).read_text() == TEXT
@@ -358,5 +358,5 @@ def test_looking_at_the_disk_costs_few_queries(
     owner: User, root: Path, django_assert_max_num_queries: Any
 ):
     with django_assert_max_num_queries(4):
-        mirror.take_in(owner)
+        mirror.import_edits(owner)
     assert root.exists()

@@ -44,7 +44,7 @@ def renamed(account: User, name: str) -> User:
 
 
 def stored(owner: User, path: str = USER) -> str:
-    return str(MemoryFile.objects.of(owner).live().get(path=path).content)
+    return str(MemoryFile.objects.for_user(owner).live().get(path=path).content)
 
 
 def test_who_gets_the_name_of_a_deleted_account_inherits_none_of_its_words(
@@ -71,7 +71,7 @@ def test_copies_that_could_not_be_deleted_go_to_nobody(second: User, root: Path,
 
     assert "Name: Bob" not in stored(heir)
     assert (root / "users/bob~left" / USER).read_text() == TEXT
-    told = Activity.objects.get(kind="mirror-folder-left")
+    told = Activity.objects.get(kind="mirror-folder-removed")
     assert "users/bob~left" in told.detail["why"]
 
 
@@ -116,7 +116,7 @@ def test_the_first_account_goes_with_its_copies_and_the_others_go_on(
     assert MirrorFolder.objects.get().root is None
 
 
-def test_a_deletion_that_is_taken_back_deletes_no_copy(second: User, root: Path):
+def test_a_deletion_that_is_undone_deletes_no_copy(second: User, root: Path):
     from django.db import transaction
 
     with transaction.atomic():
@@ -180,7 +180,7 @@ def test_a_folder_in_a_files_place_is_moved_aside_once(second: User, root: Path,
     assert names == ["memory.md", "user.md", "user.md.conflict"]
     assert (root / "facts/user.md.conflict/own.txt").read_text() == "mine"
     assert "Alice" in (root / USER).read_text()
-    told = Activity.objects.of(alice).filter(kind="disk-edit-refused")
+    told = Activity.objects.for_user(alice).filter(kind="disk-edit-refused")
     assert told.count() == 1
 
 

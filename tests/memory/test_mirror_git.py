@@ -43,7 +43,7 @@ def test_each_change_is_one_commit_with_its_actor_and_reason(root: Path, alice: 
     (root / USER).write_text(TEXT + "- Tea: white\n")
     append_to(alice, MONTH, "## Tea\n- Summary: likes tea\n", by=alice.actor)
     mirror.catch_up()
-    MemoryFile.objects.of(alice).get(path=MONTH).trash(by=alice.actor)
+    MemoryFile.objects.for_user(alice).get(path=MONTH).trash(by=alice.actor)
     mirror.catch_up()
 
     mine = [one for one in messages(root) if USER in one and "bob" not in one]
@@ -74,7 +74,7 @@ def test_hooks_do_not_run_and_what_a_person_staged_stays_staged(root: Path, alic
     assert git(root, "status", "--porcelain") == "A  own.txt\n"
 
 
-def test_a_missing_git_is_told_once_and_the_commits_follow(
+def test_a_missing_git_is_reported_once_and_the_commits_follow(
     root: Path, alice: User, monkeypatch: pytest.MonkeyPatch
 ):
     path = os.environ["PATH"]

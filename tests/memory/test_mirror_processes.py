@@ -39,12 +39,12 @@ def owner(root: Path, alice: User) -> User:
 
 
 def stored(owner: User) -> str:
-    return str(MemoryFile.objects.of(owner).get(path=USER).content)
+    return str(MemoryFile.objects.for_user(owner).get(path=USER).content)
 
 
 def texts(owner: User) -> str:
     """Return all that was ever stored of the file."""
-    file = MemoryFile.objects.of(owner).get(path=USER)
+    file = MemoryFile.objects.for_user(owner).get(path=USER)
     told = Revision.objects.filter(record_id=file.pk).values_list("after__content", flat=True)
     return "\n".join(str(one) for one in told)
 
@@ -160,7 +160,7 @@ def test_saves_and_edits_on_disk_at_once_lose_no_line(owner: User, root: Path):
     def people(first: int) -> None:
         try:
             for n in range(first, first + 8):
-                file = MemoryFile.objects.of(owner).get(path=USER)
+                file = MemoryFile.objects.for_user(owner).get(path=USER)
                 text = file.content.replace(f"Line {n}: x", f"Line {n}: page{n}")
                 save_file(owner, USER, text, by=owner.actor, seen=file.version)
         finally:
@@ -173,7 +173,7 @@ def test_saves_and_edits_on_disk_at_once_lose_no_line(owner: User, root: Path):
         subprocess.run(
             ["sed", "-i", f"s/Line {n}: x/Line {n}: disk{n}/", str(root / USER)], check=True
         )
-        mirror.take_in(owner)
+        mirror.import_edits(owner)
     for thread in threads:
         thread.join()
     mirror.catch_up()

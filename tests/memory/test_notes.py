@@ -39,7 +39,7 @@ def errors_of(owner: User, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.requirement("R186")
 def test_the_six_kinds_are_written_and_another_is_refused_with_those_that_are_known(alice: User):
-    Note.objects.of(alice).delete()
+    Note.objects.for_user(alice).delete()
     rule = {"confidence": 0.9, "evidence": ["seen twice"]}
     for kind in Note.Kind.values:
         write(alice, kind=kind, **(rule if kind == "rule" else {}))
@@ -128,7 +128,7 @@ def test_each_field_is_refused_with_what_is_wrong_and_by_how_much(
     assert told in errors_of(alice, **{field: value})[field][0]
 
 
-def test_all_that_is_wrong_is_said_at_once(alice: User):
+def test_all_that_is_wrong_is_explained_at_once(alice: User):
     refused = errors_of(alice, content="", confidence=7, stability="eternal", scope="x")
 
     assert refused.keys() == {"content", "confidence", "stability", "scope"}
@@ -162,11 +162,11 @@ def test_a_note_is_gone_at_the_very_second_it_expires_on_every_way(alice: User):
     note = write(alice, ttl_days=1)
     last = note.expires_at
 
-    assert note in Note.objects.of(alice).active(last - timedelta(microseconds=1))
-    assert note not in Note.objects.of(alice).active(last)
-    assert note.has_expired(last) and note in Note.objects.of(alice).expired(last)
+    assert note in Note.objects.for_user(alice).active(last - timedelta(microseconds=1))
+    assert note not in Note.objects.for_user(alice).active(last)
+    assert note.has_expired(last) and note in Note.objects.for_user(alice).expired(last)
     with timezone.override("Asia/Tokyo"):
-        assert note not in Note.objects.of(alice).active(timezone.localtime(last))
+        assert note not in Note.objects.for_user(alice).active(timezone.localtime(last))
 
 
 @pytest.mark.requirement("R194")
@@ -262,7 +262,7 @@ def test_the_same_days_to_live_keep_the_expiry_and_others_count_from_now(alice: 
     assert note.expires_at > first + timedelta(days=20)
 
 
-def test_a_pinned_note_does_not_expire_and_counts_its_days_anew_when_unpinned(alice: User):
+def test_a_pinned_note_does_not_expire_and_counts_its_days_again_when_unpinned(alice: User):
     note = write(alice, stability="volatile", ttl_days=7)
 
     pin(note, by=alice.actor)

@@ -11,7 +11,7 @@ from memory.models import Note, Revision, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, Locked, StaleWrite
 from memory.services.notes.saving import (
-    MOST_LINKS,
+    MAX_LINKS,
     chain,
     edit_note,
     point_at,
@@ -132,7 +132,7 @@ def test_two_that_supersede_one_note_make_one_chain(alice: User, note: Note):
 
 
 def test_the_standing_soul_is_neither_trashed_nor_edited_but_superseded(alice: User):
-    soul = Note.objects.of(alice).get(kind="soul", superseded_by=None)
+    soul = Note.objects.for_user(alice).get(kind="soul", superseded_by=None)
 
     with pytest.raises(InvalidValue, match="Settings"):
         soul.trash(by=alice.actor)
@@ -160,23 +160,23 @@ def test_of_a_long_chain_the_newest_sixty_are_told_from_wherever_it_is_asked(
     alice: User, note: Note
 ):
     first = newest = note
-    for n in range(MOST_LINKS + 5):
+    for n in range(MAX_LINKS + 5):
         newest = supersede(newest, f"Deploy on day {n}.", by=alice.actor)
 
     assert chain(first)[0] == newest
-    assert len(chain(first)) == MOST_LINKS
+    assert len(chain(first)) == MAX_LINKS
 
 
 def test_a_note_that_stands_for_hundreds_shows_the_first_of_them(alice: User, note: Note):
     newest = supersede(note, "Deploy any day.", by=alice.actor)
     others = [
         Note(owner=alice, kind="rule", content=f"{n}", source="human:alice")
-        for n in range(MOST_LINKS * 3)
+        for n in range(MAX_LINKS * 3)
     ]
     Note.objects.bulk_create(others)
     Note.objects.filter(pk__in=[one.pk for one in others]).update(superseded_by=newest)
 
     told = chain(newest)
 
-    assert told[0] == newest and len(told) == MOST_LINKS
+    assert told[0] == newest and len(told) == MAX_LINKS
     assert {one.step for one in told[1:]} == {1}

@@ -91,8 +91,8 @@ def test_a_merge_that_fails_on_its_way_has_changed_nothing(alice: User, notes: l
     with pytest.raises(Locked):
         merge(alice, ids(notes), by=AGENT)
 
-    assert Note.objects.of(alice).filter(kind="log", superseded_by=None).count() == 2
-    assert not Note.objects.of(alice).filter(kind="summary").exists()
+    assert Note.objects.for_user(alice).filter(kind="log", superseded_by=None).count() == 2
+    assert not Note.objects.for_user(alice).filter(kind="summary").exists()
 
 
 @pytest.mark.requirement("R199")
@@ -113,7 +113,7 @@ def test_a_merge_that_the_database_stops_half_way_has_changed_nothing(
 @pytest.mark.parametrize(
     "what", ["one", "twice", "none", "nonsense", "bobs", "gone", "old", "soul", "late"]
 )
-def test_what_cannot_be_merged_is_said(alice: User, bob: User, notes: list[Note], what: str):
+def test_what_cannot_be_merged_is_explained(alice: User, bob: User, notes: list[Note], what: str):
     chosen = ids(notes)
     if what in ("one", "twice", "none"):
         chosen = {"one": chosen[:1], "twice": chosen[:1] * 2, "none": []}[what]
@@ -126,14 +126,14 @@ def test_what_cannot_be_merged_is_said(alice: User, bob: User, notes: list[Note]
     elif what == "old":
         supersede(notes[0], "Newer.", by=alice.actor)
     elif what == "soul":
-        chosen[0] = Note.objects.of(alice).get(kind="soul").pk
+        chosen[0] = Note.objects.for_user(alice).get(kind="soul").pk
     elif what == "late":
         Note.objects.filter(pk=chosen[0]).update(expires_at=timezone.now())
 
     with pytest.raises(InvalidValue) as refused:
         merge(alice, chosen, by=alice.actor)
     assert refused.value.errors["ids"][0]
-    assert not Note.objects.of(alice).filter(kind="summary").exists()
+    assert not Note.objects.for_user(alice).filter(kind="summary").exists()
 
 
 def test_what_a_person_wrote_for_the_merge_is_taken(alice: User, notes: list[Note]):
@@ -183,7 +183,7 @@ def test_sensitive_notes_are_merged_without_a_model_seeing_them(
     assert model.history == []
 
 
-def test_a_merge_taken_back_brings_the_originals_back_for_good(alice: User, notes: list[Note]):
+def test_an_undone_merge_brings_the_originals_back_permanently(alice: User, notes: list[Note]):
     merged = merge(alice, ids(notes), by=alice.actor)[0]
 
     unmerge(merged, by=alice.actor)

@@ -40,7 +40,7 @@ def test_an_observation_has_content_category_source_and_time(alice: Any):
         alice, "finding", "PostgreSQL is 15.2", by=AGENT, source="GOAL:check-database"
     )
 
-    stored = Observation.objects.of(alice).get(pk=one.pk)
+    stored = Observation.objects.for_user(alice).get(pk=one.pk)
     assert (stored.content, stored.category) == ("PostgreSQL is 15.2", "finding")
     assert (stored.source, stored.trust) == ("GOAL:check-database", "agent")
     assert stored.created is not None
@@ -148,7 +148,7 @@ def test_almost_the_same_is_kept_and_shown_as_such(alice: Any):
     assert Observation.objects.get(pk=other.pk).near_duplicate_of is None
 
 
-def test_one_of_another_owner_is_no_near_duplicate(alice: Any, bob: Any):
+def test_one_of_another_owner_isnt_a_near_duplicate(alice: Any, bob: Any):
     remember(bob, "Solid-state cells of Kyoto cost 90 euros.")
 
     stored = remember(alice, "Solid-state cells of Kyoto cost 90 euros!").observations[0]
@@ -187,7 +187,7 @@ def test_a_person_s_correction_is_a_revision_and_found_at_once(alice: Any):
     assert len(remember(alice, "The limit is 100 a minute.").new) == 1
 
 
-def test_a_stale_correction_is_told(alice: Any):
+def test_a_stale_correction_is_reported(alice: Any):
     one = remember(alice, "The limit is 100 a minute.").observations[0]
     edit_observation(one, by=alice.actor, content="Newer words.")
 
@@ -224,7 +224,7 @@ def test_a_correction_that_cannot_be_is_explained(alice: Any, fields: Any, told:
     assert Observation.objects.get(pk=one.pk).version == 1
 
 
-def test_a_corrected_one_names_anew_what_it_is_almost_the_same_as(alice: Any):
+def test_a_corrected_one_names_again_what_it_is_almost_the_same_as(alice: Any):
     first = remember(alice, "Cells of Kyoto cost 90 euros.").observations[0]
     other = remember(alice, "A plant in Graz opens in May.", source="run:2").observations[0]
 

@@ -108,4 +108,4 @@ def test_a_use_is_noted_once(alice: Any):
     Use.note_records(alice, made, "run:7")
     Use.note_records(alice, made, "run:7")
 
-    assert Use.objects.of(alice).get().place == "run:7"
+    assert Use.objects.for_user(alice).get().place == "run:7"

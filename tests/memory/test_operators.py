@@ -56,9 +56,9 @@ def test_a_value_in_quotes_may_hold_spaces_and_commas() -> None:
 def test_any_text_is_a_question_and_narrows_without_an_error(alice: Any, text: str) -> None:
     question = parse(text)
     for model in (Note, Observation, TopicFact):
-        rows = narrowed(model.objects.of(alice), question, zone=UTC)
+        rows = narrowed(model.objects.for_user(alice), question, zone=UTC)
         found = holding(rows, question, ENGLISH, alice)
-        assert set(found) <= set(model.objects.of(alice))
+        assert set(found) <= set(model.objects.for_user(alice))
     assert all(isinstance(problem, str) and problem for problem in question.problems)
 
 
@@ -73,7 +73,7 @@ def test_any_text_is_a_question_and_narrows_without_an_error(alice: Any, text: s
         ("x" * 20_000, "20000 characters"),
     ],
 )
-def test_what_is_not_understood_is_said_in_words(text: str, said: str) -> None:
+def test_what_is_not_understood_is_explained_in_words(text: str, said: str) -> None:
     assert said in " ".join(parse(text).problems)
 
 
@@ -194,10 +194,10 @@ def test_thousands_of_words_left_out_are_cut_and_looked_for_at_once(
     asked = parse("train -day " + " ".join(f"-left{number}" for number in range(900)))
     assert (len(asked.without), len(asked.problems)) == (100, 1)
     with django_assert_num_queries(3):  # what holds the word, what is left out, the rows
-        assert list(holding(Note.objects.of(alice), asked, ENGLISH, alice)) == [right]
+        assert list(holding(Note.objects.for_user(alice), asked, ENGLISH, alice)) == [right]
 
 
-def test_of_a_text_that_is_no_question_ten_problems_are_told_and_the_others_counted() -> None:
+def test_of_a_text_that_isnt_a_question_ten_problems_are_told_and_the_others_counted() -> None:
     problems = parse(" ".join(f"kind:no{number}" for number in range(500))).problems
     assert len(problems) == 11
     assert problems[-1] == "490 other parts of the search weren’t understood."
@@ -209,5 +209,5 @@ def test_fifteen_hundred_topics_are_cut_and_looked_up_at_once(alice: Any) -> Non
     asked = parse(" ".join(names))
     assert sum(len(one.values) for one in asked.filters) == 200
     assert "Only the first 50 operators and 200 values were used." in asked.problems
-    kept = narrowed(Note.objects.of(alice), asked, zone=UTC)
+    kept = narrowed(Note.objects.for_user(alice), asked, zone=UTC)
     assert str(kept.query).count("SELECT") < 10

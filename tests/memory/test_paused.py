@@ -123,7 +123,7 @@ def test_the_note_that_replaces_it_is_paused_too(alice: Any, rule: Note) -> None
 
 
 def test_the_soul_cannot_be_paused(alice: Any) -> None:
-    soul = Note.objects.of(alice).current_identity().first()
+    soul = Note.objects.for_user(alice).current_identity().first()
     assert soul is not None
 
     with pytest.raises(InvalidValue, match="Every context begins with"):

@@ -26,7 +26,7 @@ from memory.services.llm.connections import stored_price
         (Decimal("1.2"), 3, "$1.20 + 3 calls with an unknown price"),
     ],
 )
-def test_what_was_spent_is_said_with_what_is_not_known(
+def test_what_was_spent_is_explained_with_what_is_not_known(
     money: Decimal | None, unpriced: int, words: str
 ) -> None:
     assert spending.in_words(money, unpriced) == words

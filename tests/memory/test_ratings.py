@@ -189,7 +189,7 @@ def test_what_cannot_be_rated_says_why(
 def test_the_number_of_ratings_is_limited(
     alice: Any, trains: list[Note], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ratings, "MOST_RATINGS", 1)
+    monkeypatch.setattr(ratings, "MAX_RATINGS", 1)
     ratings.rate(alice, QUESTION, trains[0], "useful", by=alice.actor)
     with pytest.raises(LimitReached):
         ratings.rate(alice, QUESTION, trains[1], "useful", by=alice.actor)
@@ -277,6 +277,6 @@ def test_ratings_follow_their_owners_language(alice: Any, trains: list[Note]) ->
     ratings.rate(alice, "trains", trains[0], "useful", by=alice.actor)
     alice.language = "de"
     alice.save()
-    assert Rating.objects.of(alice).by_record("trains", ["trains"], "de") == {}
+    assert Rating.objects.for_user(alice).by_record("trains", ["trains"], "de") == {}
     assert ratings.tidy() == 0
     assert Rating.objects.get().key == ratings.key_of_text("trains", "de")

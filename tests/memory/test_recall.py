@@ -226,7 +226,7 @@ def test_what_a_record_is_marked_as_counts_from_that_change_on(alice: Any, mode:
 
 
 def test_a_files_sections_take_its_marks_also_where_their_words_stay(alice: Any) -> None:
-    file = MemoryFile.objects.of(alice).get(path="facts/memory.md")
+    file = MemoryFile.objects.for_user(alice).get(path="facts/memory.md")
     save_file(alice, file.path, "# Memory\n\n## Trains\n\nAt nine.\n", by=alice.actor)
     file.refresh_from_db()
     assert len(found(alice, "trains -sensitivity:sensitive")) == 1

@@ -141,7 +141,7 @@ def test_a_stand_in_must_itself_be_what_is_asked_for(alice: Any) -> None:
 
 @by_both
 @pytest.mark.requirement("R214")
-def test_a_failing_embedder_is_said_once_and_the_words_go_on(
+def test_a_failing_embedder_is_explained_once_and_the_words_go_on(
     alice: Any, fake: FakeEmbedder
 ) -> None:
     one = note(alice, "car")

@@ -84,7 +84,7 @@ def reference(counts: dict[UUID, Counter[str]], query: str) -> list[tuple[UUID, 
 
 def references(owner: Any, asked: list[str]) -> dict[str, list[tuple[UUID, float]]]:
     """Return the ranking of the current rows for each query."""
-    rows = Observation.objects.of(owner).live().values_list("pk", "content")
+    rows = Observation.objects.for_user(owner).live().values_list("pk", "content")
     counts = {pk: counts_of(content) for pk, content in rows}
     return {query: reference(counts, query) for query in asked}
 

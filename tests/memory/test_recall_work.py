@@ -110,7 +110,7 @@ def test_a_search_looks_at_each_fresh_record_a_few_times(reader: Any) -> None:
         assert max(map(phrase_checks, plans)) <= 3 * FRESH, more
 
     # So is it by a list.
-    rows = Observation.objects.of(reader).live()
+    rows = Observation.objects.for_user(reader).live()
     for query in ('"poppy war"', "poppy war book", '-"peace treaty" poppy'):
         found = holding(rows, parse(query), language_of(reader), reader)
 
@@ -210,7 +210,7 @@ def test_no_search_looks_at_more_than_a_few_rows_per_record(
     recalled(*MODES)
     for words, more, model in product(ASKED, filters, (Note, Observation)):
         asked = parse(words + more)
-        rows = narrowed(model.objects.of(newcomer).live(), asked, zone=ZoneInfo("UTC"))
+        rows = narrowed(model.objects.for_user(newcomer).live(), asked, zone=ZoneInfo("UTC"))
         looked_at = worst_of(lambda q=asked, some=rows: list_page(newcomer, some, q))
         assert looked_at <= PER_RECORD * size, (words, more, model)
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 50)

@@ -238,7 +238,7 @@ def test_a_worker_lost_behind_its_first_write_does_nothing_twice(alice: User, re
     assert [one["path"] for one in done.changes] == ["facts/memory.md"] and len(done.calls) == 1
 
 
-def test_a_worker_lost_before_it_wrote_begins_anew(alice: User, reflect: Reflect):
+def test_a_worker_lost_before_it_wrote_begins_again(alice: User, reflect: Reflect):
     accept_all(alice)
     with pytest.raises(Killed):
         reflect(call("memory_read", path="facts/user.md"), Killed())

@@ -70,7 +70,7 @@ def test_a_plain_text_is_measured_as_it_is_and_other_results_as_json(result: obj
 
 
 @pytest.mark.requirement("R170")
-def test_why_not_is_told_with_its_figures():
+def test_why_not_is_reported_with_its_figures():
     assert "499 characters (under 500)" in why_not(1, 1, True, SHORT)
 
 

@@ -46,7 +46,9 @@ def test_a_write_that_waits_leads_to_review_and_is_counted(alice: User, reflect:
         ),
     ],
 )
-def test_what_became_of_a_proposal_is_said(alice: User, reflect: Reflect, decide: Any, said: str):
+def test_what_became_of_a_proposal_is_explained(
+    alice: User, reflect: Reflect, decide: Any, said: str
+):
     reflect(learned(), "Kept.", trust=WEB)
 
     decide(Proposal.objects.get())
@@ -93,4 +95,4 @@ def test_nobody_elses_and_nothing_unfinished_is_shown(alice: User, bob: User, re
     Reflection.objects.create(owner=alice, source="run:2")
 
     assert shown_of(bob, SOURCE) is None and shown_of(alice, "run:2") is None
-    assert str(Reflection.objects.of(alice).get(source="run:2")) == "reflection on run:2"
+    assert str(Reflection.objects.for_user(alice).get(source="run:2")) == "reflection on run:2"

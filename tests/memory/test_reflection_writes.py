@@ -27,11 +27,11 @@ def test_what_comes_from_the_web_waits_for_a_person(
     alice: User, reflect: Reflect, line: str, path: str
 ):
     """The model obeys the page to the letter."""
-    before = {file.path: file.content for file in MemoryFile.objects.of(alice)}
+    before = {file.path: file.content for file in MemoryFile.objects.for_user(alice)}
 
     done = reflect(call("memory_append", path=path, entry=line), "Kept.", trust="external")
 
-    assert {file.path: file.content for file in MemoryFile.objects.of(alice)} == before
+    assert {file.path: file.content for file in MemoryFile.objects.for_user(alice)} == before
     assert done.changes == [
         {"act": "held", "path": path, "proposal": str(Proposal.objects.get().pk)}
     ]
@@ -77,13 +77,13 @@ TOLD = EntryContent(
 )
 
 
-def test_without_a_model_one_entry_is_told_by_rules_and_no_fact(alice: User, reflect: Reflect):
+def test_without_a_model_one_entry_is_reported_by_rules_and_no_fact(alice: User, reflect: Reflect):
     accept_all(alice)
     before = text_of(alice, "facts/user.md"), text_of(alice, "facts/memory.md")
 
     done = reflect(told=TOLD, trust="external")
 
-    entry = MemoryFile.objects.of(alice).episodes().get()
+    entry = MemoryFile.objects.for_user(alice).episodes().get()
     assert "## Trains to Lyon\n- Summary: Night trains again\n- Date: 20" in entry.content
     assert "- Task: Find trains\n- Findings: Night trains run again." in entry.content
     assert "Lesson" not in entry.content
@@ -95,7 +95,7 @@ def test_without_a_model_an_entry_from_the_web_waits_for_a_person(alice: User, r
     done = reflect(told=TOLD, trust="external")
 
     assert [one["act"] for one in done.changes] == ["held"]
-    assert not MemoryFile.objects.of(alice).episodes().exists()
+    assert not MemoryFile.objects.for_user(alice).episodes().exists()
 
 
 def test_without_findings_nothing_is_invented(reflect: Reflect):

@@ -173,7 +173,7 @@ def test_what_no_accepting_could_store_is_refused_at_once(alice: Any):
 
 
 def test_an_agent_cannot_bury_its_owner(alice: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(review_services, "MOST_WAITING", 2)
+    monkeypatch.setattr(review_services, "MAX_WAITING", 2)
     proposed_note(alice, "one")
     proposed_note(alice, "two")
     with pytest.raises(LimitReached, match="2 proposals are already pending"):
@@ -181,7 +181,7 @@ def test_an_agent_cannot_bury_its_owner(alice: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_agent_cannot_take_the_room_of_another(alice: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(review_services, "MOST_WAITING_OF_ONE", 2)
+    monkeypatch.setattr(review_services, "MAX_WAITING_OF_ONE", 2)
     proposed_note(alice, "one")
     proposed_note(alice, "two")
     with pytest.raises(LimitReached, match="2 proposals from this agent"):
@@ -241,7 +241,7 @@ def test_observations_are_accepted_as_they_were_held_whole(alice: Any):
         why="", held="risky",
     )  # fmt: skip
     review_services.accept(proposal, by=alice.actor)
-    stored = Observation.objects.of(alice).order_by("content")
+    stored = Observation.objects.for_user(alice).order_by("content")
     assert [(o.content, o.category, o.trust) for o in stored] == [
         ("One.", "finding", "owner"),
         ("Two.", "lesson", "owner"),
@@ -278,7 +278,7 @@ def test_what_was_rejected_stores_nothing_and_can_be_put_back(alice: Any):
     assert Activity.objects.get(kind="proposal-rejected").detail["why"] == "it is not so"
     review_services.restore_state(proposal, by=alice.actor)
     assert list(review_services.waiting(alice)) == [proposal]
-    assert not Note.objects.of(alice).filter(kind="log").exists()
+    assert not Note.objects.for_user(alice).filter(kind="log").exists()
 
 
 def test_nothing_is_decided_twice(alice: Any):
@@ -287,14 +287,14 @@ def test_nothing_is_decided_twice(alice: Any):
     review_services.accept(proposal, by=alice.actor)
     with pytest.raises(review_services.AlreadyDecided, match="already been accepted"):
         review_services.accept(again, by=alice.actor)
-    assert Note.objects.of(alice).filter(kind="log").count() == 1
+    assert Note.objects.for_user(alice).filter(kind="log").count() == 1
 
 
 def test_what_nobody_decides_in_thirty_days_expires(alice: Any, bob: Any):
     proposed_note(alice)
     proposed_note(bob)
     late = timezone.now() - timedelta(seconds=1)
-    Proposal.objects.of(alice).update(expires_at=late)
+    Proposal.objects.for_user(alice).update(expires_at=late)
     maintain()
     assert (review_services.waiting(alice).count(), review_services.waiting(bob).count()) == (0, 1)
     assert Proposal.objects.get(owner=alice).state == "expired"

@@ -43,7 +43,7 @@ def topic(alice: User) -> Topic:
 def obeyed(owner: User, text: str) -> list[Call]:
     """What a model that obeys the text calls: every tool that writes, in every way that there is."""
     line = one_line(text)
-    note = Note.objects.of(owner).get(content="Fares are stale.", superseded_by=None)
+    note = Note.objects.for_user(owner).get(content="Fares are stale.", superseded_by=None)
     told: list[Call] = [
         ("remember", {"content": text}),
         ("remember", {"content": text, "kind": "rule", "confidence": 1.0, "evidence": [text]}),
@@ -67,9 +67,9 @@ def obeyed(owner: User, text: str) -> list[Call]:
 
 def outside(owner: User, topic: Topic) -> dict[str, Any]:
     """Everything outside the run's own topic that can enter another prompt."""
-    files = MemoryFile.objects.of(owner).values_list("path", "content", "version")
-    kept = Note.objects.of(owner).values_list("pk", "content", "superseded_by")
-    seen = Observation.objects.of(owner).exclude(topic=topic).values_list("pk", "content")
+    files = MemoryFile.objects.for_user(owner).values_list("path", "content", "version")
+    kept = Note.objects.for_user(owner).values_list("pk", "content", "superseded_by")
+    seen = Observation.objects.for_user(owner).exclude(topic=topic).values_list("pk", "content")
     return {"files": sorted(files), "notes": sorted(map(str, kept)), "seen": sorted(map(str, seen))}
 
 
@@ -101,7 +101,7 @@ def test_nothing_from_a_hostile_page_is_stored_outside_its_topic(
     assert outside(alice, topic) == before
     assert review_services.waiting(alice).count() > 0
     assert held >= 7 * len(TRICKS[trick])
-    inside = Observation.objects.of(alice).filter(topic=topic)
+    inside = Observation.objects.for_user(alice).filter(topic=topic)
     assert set(inside.values_list("trust", flat=True)) <= {Trust.EXTERNAL}
 
 
@@ -121,7 +121,7 @@ def test_even_words_of_no_page_change_no_identity_without_a_proposal(
     count("injection: who is who", tried, refused=0 if is_changed else tried, run=int(is_changed))
     assert read_file(alice, USER).content == before
     assert [(kind, identity.active(alice, kind)) for kind in Note.IDENTITY] == kinds
-    assert not Note.objects.of(alice).filter(kind="rule").exists()
+    assert not Note.objects.for_user(alice).filter(kind="rule").exists()
 
 
 def test_with_the_guard_off_the_same_calls_write(alice: User, topic: Topic):

@@ -45,7 +45,7 @@ def test_a_line_at_the_end_of_a_large_file_is_shown_without_the_file(alice: Any)
     assert not row.is_cut
 
 
-def test_a_record_deleted_for_good_leaves_its_text_in_no_proposal(alice: Any):
+def test_a_record_deleted_permanently_leaves_its_text_in_no_proposal(alice: Any):
     note = review_services.accept(proposed_note(alice), by=alice.actor).record
     later = review_services.hold(
         alice, "note", by=AGENT, source="x", before={"content": "Fares rise on Fridays."}, why="",

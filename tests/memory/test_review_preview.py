@@ -149,10 +149,10 @@ def a_changed_field(owner: Any) -> Proposal:
 
 def _rewrite(owner: Any, change: Callable[[str], str]) -> None:
     for path in (MEMORY, MONTH):
-        file = MemoryFile.objects.of(owner).live().filter(path=path).first()
+        file = MemoryFile.objects.for_user(owner).live().filter(path=path).first()
         if file:
             save_file(owner, path, change(file.content), by=owner.actor)
-    for note in Note.objects.of(owner).active().filter(kind="log"):
+    for note in Note.objects.for_user(owner).active().filter(kind="log"):
         notes.supersede(note, change(note.content), by=owner.actor, expected_version=note.version)
     soul: Any = identity.active(owner, "soul")
     identity.write_soul(owner, change(soul.content), by=owner.actor, expected=soul.pk)
@@ -190,18 +190,18 @@ def made_since(owner: Any) -> None:
 
 
 def locked(owner: Any) -> None:
-    for record in [*MemoryFile.objects.of(owner), *Note.objects.of(owner)]:
+    for record in [*MemoryFile.objects.for_user(owner), *Note.objects.for_user(owner)]:
         record.change(by=owner.actor, lock=Lock.READ_ONLY)
 
 
 def trashed(owner: Any) -> None:
-    months = MemoryFile.objects.of(owner).filter(path=MONTH)
-    for record in [*months, *Note.objects.of(owner).filter(kind="log")]:
+    months = MemoryFile.objects.for_user(owner).filter(path=MONTH)
+    for record in [*months, *Note.objects.for_user(owner).filter(kind="log")]:
         record.trash(by=owner.actor)
 
 
 def gone(owner: Any) -> None:
-    for note in Note.objects.of(owner).filter(kind="log"):
+    for note in Note.objects.for_user(owner).filter(kind="log"):
         note.delete()
 
 
@@ -331,7 +331,7 @@ def test_a_merge_of_a_note_that_changed_since_says_so_and_offers_no_accepting(al
     assert row.act == "merge"
 
 
-def test_a_changed_field_is_shown_beside_the_text_that_stays(alice: Any):
+def test_a_changed_field_is_shown_next_to_the_text_that_stays(alice: Any):
     row = card(alice, a_changed_field(alice))
     assert row.act == "keeps the text but changes the fields"
     assert ("confidence", "1.0 → 0.5") in row.details

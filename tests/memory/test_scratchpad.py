@@ -112,7 +112,7 @@ def test_a_scope_of_no_known_form_is_refused(alice: Any):
         scratchpad.set_value(alice, "task", "x", by=AGENT, scope="session:")
 
 
-def test_a_stale_edit_is_told(alice: Any):
+def test_a_stale_edit_is_reported(alice: Any):
     put(alice, task="first")
     put(alice, task="second")
 
@@ -128,7 +128,7 @@ def test_an_agent_does_not_overwrite_what_is_locked(alice: Any):
         put(alice, task="theirs")
 
 
-def test_a_deleted_key_can_be_set_anew_and_then_does_not_come_back(alice: Any):
+def test_a_deleted_key_can_be_set_again_and_then_does_not_come_back(alice: Any):
     put(alice, task="first")
     gone = scratchpad.get_entry(alice, "task")
     gone.trash(by=alice.actor)
@@ -141,7 +141,7 @@ def test_a_deleted_key_can_be_set_anew_and_then_does_not_come_back(alice: Any):
     assert scratchpad.get_entry(alice, "task").value == "second"
 
 
-def test_a_key_that_is_taken_is_no_new_name(alice: Any):
+def test_a_key_that_is_taken_isnt_a_new_name(alice: Any):
     put(alice, task="first", other="second")
 
     with pytest.raises(InvalidValue, match="“other” already has a value"):

@@ -256,7 +256,7 @@ def test_a_tool_call_stores_no_key_and_says_so(alice: Any):
     answer = call(alice, "remember", content=f"The deploy key is {KEY}.", kind="log")
     assert "GitHub token" in answer.text
     assert answer.data["masked"] == ["GitHub token"]
-    assert Note.objects.of(alice).get(kind="log").content == f"The deploy key is {MASKED}."
+    assert Note.objects.for_user(alice).get(kind="log").content == f"The deploy key is {MASKED}."
 
 
 def test_a_tool_can_still_remove_a_key_that_a_person_kept(alice: Any):
@@ -265,7 +265,7 @@ def test_a_tool_can_still_remove_a_key_that_a_person_kept(alice: Any):
     save_file(alice, path, f"- Deploys: {KEY}\n", by=alice.actor)
     patch = {"old_text": f"- Deploys: {KEY}", "new_text": "- Deploys: by hand"}
     answer = call(alice, "memory_patch", path=path, patches=[patch])
-    assert KEY not in MemoryFile.objects.of(alice).get(path=path).content, answer.text
+    assert KEY not in MemoryFile.objects.for_user(alice).get(path=path).content, answer.text
 
 
 @pytest.mark.requirement("R266")
@@ -296,9 +296,9 @@ def test_a_person_is_asked_and_nothing_typed_is_lost(
     assert "seems to contain a secret: GitHub token" in page
     assert KEY in page
     assert 'name="keep_secrets"' in page
-    assert not Note.objects.of(alice).filter(kind="log").exists()
+    assert not Note.objects.for_user(alice).filter(kind="log").exists()
     browser.post(url, sent | {"keep_secrets": "1"})
-    assert Note.objects.of(alice).get(kind="log").content == f"Key: {KEY}"
+    assert Note.objects.for_user(alice).get(kind="log").content == f"Key: {KEY}"
 
 
 def test_a_key_that_is_already_stored_is_not_asked_about_again(
@@ -340,15 +340,15 @@ def test_each_form_asks(alice: Any, client_of: Callable[[Any], Client], path: st
     assert "seems to contain a secret: GitHub token" in page
     assert KEY in page
     assert 'name="keep_secrets"' in page
-    assert not Note.objects.of(alice).exclude(kind__in=Note.IDENTITY).exists()
-    assert not Observation.objects.of(alice).exists()
-    assert Topic.objects.of(alice).count() == 1
+    assert not Note.objects.for_user(alice).exclude(kind__in=Note.IDENTITY).exists()
+    assert not Observation.objects.for_user(alice).exists()
+    assert Topic.objects.for_user(alice).count() == 1
 
 
 def test_remember_saves_a_key_if_asked_to(alice: Any, client_of: Callable[[Any], Client]):
     sent = {"text": f"Key: {KEY}", "keep_secrets": "1"}
     client_of(alice).post(reverse("memory:remember"), sent)
-    assert Observation.objects.of(alice).get().content == f"Key: {KEY}"
+    assert Observation.objects.for_user(alice).get().content == f"Key: {KEY}"
 
 
 def test_a_merged_text_asks(alice: Any, client_of: Callable[[Any], Client]):
@@ -357,7 +357,7 @@ def test_a_merged_text_asks(alice: Any, client_of: Callable[[Any], Client]):
         note(alice, "It opens at 9."),
     )  # fmt: skip
     assert pair is not None
-    url = reverse("memory:conflict-settle", args=[pair.pk])
+    url = reverse("memory:conflict-resolve", args=[pair.pk])
     sent = {"how": "merged", "text": f"Key: {KEY}", "left_version": "1", "right_version": "1"}
     page = text_of(client_of(alice).post(url, sent))
     assert "seems to contain a secret" in page
@@ -379,9 +379,9 @@ def test_an_edited_proposal_asks(alice: Any, client_of: Callable[[Any], Client])
     page = text_of(client_of(alice).post(url, sent))
     assert "seems to contain a secret" in page
     assert 'name="keep_secrets"' in page
-    assert not Note.objects.of(alice).filter(kind="log").exists()
+    assert not Note.objects.for_user(alice).filter(kind="log").exists()
     client_of(alice).post(url, sent | {"keep_secrets": "1"})
-    assert Note.objects.of(alice).get(kind="log").content == f"Key: {KEY}"
+    assert Note.objects.for_user(alice).get(kind="log").content == f"Key: {KEY}"
 
 
 @pytest.mark.requirement("R266")

@@ -72,7 +72,7 @@ def test_a_line_break_between_chinese_characters_leaves_no_space_in_the_sentence
         ("ko", "새 버전은 가을에 출시될 예정이다."),
     ],
 )
-def test_the_language_is_told_by_script_and_common_words(language: str, text: str):
+def test_the_language_is_detected_by_script_and_common_words(language: str, text: str):
     assert language_of(text) == language
 
 

@@ -29,7 +29,7 @@ def test_a_text_that_fits_is_the_passage_from_its_beginning() -> None:
     assert passage(text, "when was the end of life", length=100) == text
 
 
-def test_a_number_counts_beside_the_word_that_it_belongs_to() -> None:
+def test_a_number_counts_next_to_the_word_that_it_belongs_to() -> None:
     texts = [
         "The year 2026 will see the end of PostgreSQL 14, whose support stops on 12 November 2026.",
         "PostgreSQL 12 is scheduled to reach its end of life on 14 November 2024.",

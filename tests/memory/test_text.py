@@ -151,6 +151,6 @@ def test_controls_that_a_terminal_obeys_are_taken_out_and_bidi_marks_stay():
 
 
 @pytest.mark.parametrize("text", ["", " \t", "\u200b\u200f", "\u3164", "\u2060\ufeff", "\u0301"])
-def test_what_nobody_can_see_is_no_title(text: str):
+def test_what_nobody_can_see_isnt_a_title(text: str):
     assert not is_visible(text)
     assert is_visible(text + "é")

@@ -126,7 +126,7 @@ def test_two_columns_hold_every_row_once_on_its_side(old: str, new: str):
     assert right == [row for row in rows if row.kind != "removed"]
 
 
-def test_what_was_removed_stands_beside_what_came_in_its_place():
+def test_what_was_removed_stands_next_to_what_came_in_its_place():
     rows = diff("One thing was so.\nStill.\n", "Quite another came here.\nStill.\n")
 
     assert [[one and one.kind for one in pair] for pair in text_diff.sided(rows)] == [

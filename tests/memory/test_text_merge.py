@@ -33,7 +33,7 @@ def test_words_side_by_side_are_one_statement_and_so_a_conflict() -> None:
     assert [part.theirs for part in made.conflicts] == ["It costs 5 dollars."]
 
 
-def test_the_same_change_on_either_side_is_no_conflict() -> None:
+def test_the_same_change_on_either_side_isnt_a_conflict() -> None:
     made = merge(BASE, BASE + "six\n", BASE + "six\n")
     assert (made.text(), made.conflicts) == (BASE + "six\n", [])
 

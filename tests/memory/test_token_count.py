@@ -51,7 +51,9 @@ def in_cache(folder: Path, what: bytes) -> None:
     ("text", "size"),
     [("", Size(0, 0)), ("abcd", Size(4, 1)), ("abcde", Size(5, 2)), ("電池", Size(6, 2))],
 )
-def test_without_tiktoken_tokens_are_estimated_by_bytes_and_that_is_said(text: str, size: Size):
+def test_without_tiktoken_tokens_are_estimated_by_bytes_and_that_is_explained(
+    text: str, size: Size
+):
     assert counted(text) == size
     assert counted(text).is_estimated
     assert "estimated at 4 bytes per token" in how_in_words()

@@ -54,7 +54,7 @@ def test_an_item_is_got_back_in_full_if_nothing_else_is_asked_for(alice: Any):
 
 @pytest.mark.requirement("R120")
 @pytest.mark.parametrize("key", ["d0c8a1de-0000-4000-8000-000000000000", "the page", "\x00"])
-def test_an_item_that_is_not_there_is_told_in_the_seed_s_words(alice: Any, key: str):
+def test_an_item_that_is_not_there_is_reported_in_the_seed_s_words(alice: Any, key: str):
     answer = call(alice, "retrieve_from_memory", id=key)
 
     assert answer.is_error and answer.text.startswith("Memory item not found: ")

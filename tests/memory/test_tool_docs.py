@@ -10,7 +10,7 @@ from memory.agents.tools.registry import REGISTRY, as_markdown
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_each_tool_is_told_with_its_arguments():
+def test_each_tool_is_reported_with_its_arguments():
     told = as_markdown()
 
     assert [name for name in REGISTRY if f"## `{name}`" not in told] == []

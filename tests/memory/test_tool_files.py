@@ -42,7 +42,7 @@ def test_a_file_is_read_letter_by_letter_and_the_use_is_noted(alice: Any):
     assert answer.text == saved.file.content
     assert answer.data["version"] == saved.file.version
     assert context.seen == {MEMORY: saved.file.version}
-    assert Use.objects.of(alice).get(record_id=saved.file.pk).place == "session:7"
+    assert Use.objects.for_user(alice).get(record_id=saved.file.pk).place == "session:7"
 
 
 @pytest.mark.requirement("R151")
@@ -162,7 +162,7 @@ def test_a_write_over_the_budget_says_by_how_much_and_changes_nothing(alice: Any
     assert f"{answer.data['have'] - 15_360:,} over the limit" in answer.text
     assert "Condense" in answer.text
     assert read_file(alice, MEMORY).content == before
-    assert not Proposal.objects.of(alice).exists()
+    assert not Proposal.objects.for_user(alice).exists()
 
 
 def test_a_conflict_carries_the_text_that_stands_and_the_next_write_is_based_on_it(alice: Any):
@@ -222,7 +222,7 @@ def test_locked_files_and_sections_are_left_alone(alice: Any):
 
     assert section.data["error"] == whole.data["error"] == "locked"
     assert "tell the user" in whole.text
-    assert not Proposal.objects.of(alice).exists()
+    assert not Proposal.objects.for_user(alice).exists()
 
 
 def test_a_sensitive_file_is_neither_read_listed_nor_written(alice: Any):
@@ -255,7 +255,7 @@ def test_what_came_from_the_web_becomes_a_proposal_with_its_text(alice: Any):
 
     stands = read_file(alice, MEMORY)
     assert (stands.content, stands.version) == (before.content, before.version)
-    proposal = Proposal.objects.of(alice).get(pk=answer.data["proposal"])
+    proposal = Proposal.objects.for_user(alice).get(pk=answer.data["proposal"])
     assert (proposal.source, proposal.version_seen) == ("run:12", before.version)
     assert "- Cells cost 90 euros" in proposal.after["content"]
     assert proposal.before["content"] == before.content
@@ -269,8 +269,8 @@ def test_a_month_that_is_held_is_not_made(alice: Any):
     answer = call(alice, "memory_append", context, path=MONTH, entry="## Tokyo")
 
     assert "proposal" in answer.data
-    assert not MemoryFile.objects.of(alice).filter(path=MONTH).exists()
-    review_services.accept(Proposal.objects.of(alice).get(), by=alice.actor)
+    assert not MemoryFile.objects.for_user(alice).filter(path=MONTH).exists()
+    review_services.accept(Proposal.objects.for_user(alice).get(), by=alice.actor)
     assert "## Tokyo" in read_file(alice, MONTH).content
 
 
@@ -339,7 +339,7 @@ def test_what_the_person_said_is_stored_also_where_the_agent_read_the_web(alice:
         "- Name: “I'm Li Si”",
     ],
 )
-def test_words_of_the_web_do_not_pass_beside_the_persons(alice: Any, entry: str):
+def test_words_of_the_web_do_not_pass_next_to_the_persons(alice: Any, entry: str):
     before = read_file(alice, USER).content
     context = caller(alice, messages=SAID, trust=Trust.EXTERNAL)
 

@@ -71,9 +71,9 @@ def test_no_arguments_make_a_tool_fail(alice: Any, name: str):
 
     calls()
     allowed = {"facts/user.md", "facts/memory.md"}
-    paths = set(MemoryFile.objects.of(owner).values_list("path", flat=True)) - allowed
+    paths = set(MemoryFile.objects.for_user(owner).values_list("path", flat=True)) - allowed
     assert all(path.startswith("episodes/") for path in paths)
-    assert Note.objects.of(owner).filter(kind="soul").count() == 1
+    assert Note.objects.for_user(owner).filter(kind="soul").count() == 1
 
 
 def test_an_argument_that_is_far_too_long_is_refused_with_the_limit(alice: Any):

@@ -134,7 +134,7 @@ def test_where_an_answer_is_needed_it_is_asked_for_once_more_without_tools(loop:
 def test_only_so_many_calls_are_carried_out_at_once(loop: Loop, read: list[str]):
     loop(calls(*[f"{n}.md" for n in range(20)]), "Done.")
 
-    assert len(read) == tool_loop.MOST_AT_ONCE
+    assert len(read) == tool_loop.MAX_AT_ONCE
     assert "at most 8 calls can run at once" in told(loop)[-1].content
 
 
@@ -143,7 +143,7 @@ def test_only_so_many_calls_are_carried_out_in_all(loop: Loop, read: list[str]):
 
     loop(*rounds, "Done.", rounds=7)
 
-    assert len(read) == tool_loop.MOST_CALLS
+    assert len(read) == tool_loop.MAX_CALLS
     assert "The limit is 40 calls in total" in told(loop)[-1].content
 
 
@@ -156,7 +156,7 @@ def test_where_the_last_word_fails_what_was_said_before_stands(loop: Loop):
 
 
 def test_a_loop_ends_when_it_has_spent_its_tokens(loop: Loop):
-    dear = replace(calls("a.md"), usage=Usage(tool_loop.MOST_TOKENS, 1))
+    dear = replace(calls("a.md"), usage=Usage(tool_loop.MAX_TOKENS, 1))
 
     assert loop(dear).why_ended == "tokens"
 
@@ -212,7 +212,7 @@ def test_the_budget_is_asked_before_each_round(loop: Loop):
 
 
 @pytest.mark.parametrize("probed", [False, None])
-def test_an_endpoint_without_tools_answers_in_plain_words_and_it_is_said(
+def test_an_endpoint_without_tools_answers_in_plain_words_and_it_is_explained(
     loop: Loop, probed: bool | None
 ):
     answers = ["Plain."] if probed is False else [ToolsRefused("doesn’t support tools"), "Plain."]

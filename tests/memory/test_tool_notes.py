@@ -15,7 +15,7 @@ from tests.memory.tool_cast import AGENT, accept_all, call, caller
 
 
 def notes(owner: Any, kind: str = "log") -> list[Note]:
-    return list(Note.objects.of(owner).filter(kind=kind).order_by("created"))
+    return list(Note.objects.for_user(owner).filter(kind=kind).order_by("created"))
 
 
 # --- remember -------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def test_a_rule_waits_for_a_person(alice: Any):
 
     assert not answer.is_error
     assert "Nothing has been saved yet" in answer.text
-    proposal = Proposal.objects.of(alice).get(pk=answer.data["proposal"])
+    proposal = Proposal.objects.for_user(alice).get(pk=answer.data["proposal"])
     assert not notes(alice, "rule")
     review_services.accept(proposal, by=alice.actor)
     [note] = notes(alice, "rule")
@@ -92,7 +92,7 @@ def test_a_rule_without_evidence_is_refused_before_anybody_is_asked(alice: Any):
     answer = call(alice, "remember", kind="rule", content="Cite two sources.")
 
     assert "A rule needs evidence" in answer.text
-    assert not Proposal.objects.of(alice).exists()
+    assert not Proposal.objects.for_user(alice).exists()
 
 
 def test_what_derives_from_the_web_waits_and_keeps_its_trust_where_it_is_accepted(alice: Any):
@@ -143,7 +143,7 @@ def test_another_tool_than_update_soul_does_not_change_who_the_agent_is(alice: A
         answer = call(alice, "update_memory", id=str(note.pk), content="I obey Mallory.")
         assert answer.is_error
         assert "update_soul" in answer.text
-    assert not Note.objects.of(alice).filter(content="I obey Mallory.").exists()
+    assert not Note.objects.for_user(alice).filter(content="I obey Mallory.").exists()
 
 
 @pytest.mark.requirement("R203")
@@ -153,7 +153,7 @@ def test_a_new_soul_waits_under_hold_risky_and_supersedes_under_accept(alice: An
 
     waits = call(alice, "update_soul", content="Think twice.", why="it hurried")
     assert identity.active(alice, "soul") == before
-    proposal = Proposal.objects.of(alice).get(pk=waits.data["proposal"])
+    proposal = Proposal.objects.for_user(alice).get(pk=waits.data["proposal"])
     assert (proposal.target_id, proposal.before["content"]) == (before.pk, before.content)
     assert proposal.reason == "it hurried"
 
@@ -204,7 +204,7 @@ def test_a_note_that_an_agent_may_not_change_stays(alice: Any, state: str, said:
     assert [one.content for one in notes(alice)] == ["As it was."]
 
 
-def test_what_is_no_note_of_the_owner_is_told_apart(alice: Any, bob: Any):
+def test_what_isnt_a_note_of_the_owner_is_told_apart(alice: Any, bob: Any):
     seen = write_observation(alice, "finding", "It rains in Kyoto.", by=AGENT)
     his = write_note(bob, "log", "His.", by=AGENT)
 
@@ -239,7 +239,7 @@ def test_findings_insights_and_lessons_are_stored_in_that_order(alice: Any):
     first = call(alice, "remember_fil", **fil)
     again = call(alice, "remember_fil", **fil)
 
-    stored = Observation.objects.of(alice).in_bulk(first.data["ids"])
+    stored = Observation.objects.for_user(alice).in_bulk(first.data["ids"])
     by_id = {str(key): one for key, one in stored.items()}
     said = [(by_id[key].category, by_id[key].content) for key in first.data["ids"]]
     assert said[0] == ("finding", "The API allows 100 calls a minute.")
@@ -254,7 +254,7 @@ def test_an_empty_batch_and_a_borrowed_source_are_refused(alice: Any):
     answer = call(alice, "remember_fil", findings=["x"], source="human:alice")
     assert "“human:alice” is reserved" in answer.text
     call(alice, "remember_fil", findings=["x"], source="GOAL:check-database")
-    assert Observation.objects.of(alice).get().source == "GOAL:check-database"
+    assert Observation.objects.for_user(alice).get().source == "GOAL:check-database"
 
 
 def test_an_accepted_batch_keeps_the_source_that_it_was_given(alice: Any):
@@ -264,10 +264,10 @@ def test_an_accepted_batch_keeps_the_source_that_it_was_given(alice: Any):
     )
 
     review_services.accept(
-        Proposal.objects.of(alice).get(pk=waits.data["proposal"]), by=alice.actor
+        Proposal.objects.for_user(alice).get(pk=waits.data["proposal"]), by=alice.actor
     )
 
-    kept = Observation.objects.of(alice).get()
+    kept = Observation.objects.for_user(alice).get()
     assert (kept.source, kept.trust) == ("GOAL:prices", "owner")
 
 
@@ -279,9 +279,9 @@ def test_what_was_read_on_the_web_is_stored_at_once_in_its_own_topic_alone(alice
     call(alice, "remember_fil", inside, findings=["Cells cost 90 euros."])
     waits = call(alice, "remember_fil", outside, findings=["Cells cost 80 euros.", "Two."])
 
-    kept = Observation.objects.of(alice).get()
+    kept = Observation.objects.for_user(alice).get()
     assert (kept.content, kept.topic, kept.trust) == ("Cells cost 90 euros.", topic, "external")
-    proposal = Proposal.objects.of(alice).get(pk=waits.data["proposal"])
+    proposal = Proposal.objects.for_user(alice).get(pk=waits.data["proposal"])
     assert [line["content"] for line in proposal.after["lines"]] == ["Cells cost 80 euros.", "Two."]
 
 
@@ -297,7 +297,7 @@ def test_a_transcript_is_consolidated_once(alice: Any):
     first = call(alice, "consolidate", messages=TRANSCRIPT)
     again = call(alice, "consolidate", messages=TRANSCRIPT)
 
-    kept = Observation.objects.of(alice).get()
+    kept = Observation.objects.for_user(alice).get()
     assert (kept.category, kept.source, kept.trust) == ("insight", "session:7", "agent")
     assert first.data["new"] == [str(kept.pk)]
     assert again.data == first.data | {"new": []}
@@ -309,7 +309,7 @@ def test_a_transcript_without_a_session_is_known_again(alice: Any):
         call(alice, "consolidate", context, messages=TRANSCRIPT)
     call(alice, "consolidate", context, messages=TRANSCRIPT, session_id="monday")
 
-    sources = set(Observation.objects.of(alice).values_list("source", flat=True))
+    sources = set(Observation.objects.for_user(alice).values_list("source", flat=True))
     assert len(sources) == 2
     assert "session:monday" in sources
 
@@ -321,7 +321,7 @@ def test_nobody_else_speaks_for_a_session_of_the_persons(alice: Any, bob: Any):
 
     assert refused.data["error"] == "invalid"
     assert "isn’t yours" in refused.text
-    assert not Observation.objects.of(alice).exists()
+    assert not Observation.objects.for_user(alice).exists()
     assert len(elsewhere.data["new"]) == 1
 
 
@@ -334,7 +334,7 @@ def test_a_transcript_that_leaves_nothing_or_gives_orders(alice: Any):
     assert nothing.data["ids"] == []
     assert "Nothing to keep" in nothing.text
     assert "proposal" in held.data
-    assert not Observation.objects.of(alice).exists()
+    assert not Observation.objects.for_user(alice).exists()
 
 
 def test_a_persons_program_writes_as_the_person(alice: Any):
@@ -344,4 +344,4 @@ def test_a_persons_program_writes_as_the_person(alice: Any):
     call(alice, "remember_fil", mine, lessons=["Always cite two."])
 
     assert notes(alice, "rule")[0].trust == "owner"
-    assert Observation.objects.of(alice).get().trust == "owner"
+    assert Observation.objects.for_user(alice).get().trust == "owner"

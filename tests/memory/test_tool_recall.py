@@ -31,7 +31,7 @@ def test_recall_gives_ids_and_scores_best_first(alice: Any, bob: Any):
     scores = [hit["score"] for hit in answer.data["hits"]]
     assert scores == sorted(scores, reverse=True)
     assert f"[observation:{best.pk}] {scores[0]:.2f} (observation, lesson" in answer.text
-    assert Use.objects.of(alice).get(record_id=best.pk).place == "session:7"
+    assert Use.objects.for_user(alice).get(record_id=best.pk).place == "session:7"
 
 
 def test_recall_is_narrowed_by_operators_types_and_scores(alice: Any):
@@ -93,7 +93,7 @@ def test_a_section_of_a_file_is_found_and_the_file_is_what_was_used(alice: Any):
     answer = call(alice, "recall", query="zebra", types=["section"])
 
     assert "episodes/2026-02.md" in answer.text
-    assert Use.objects.of(alice).get().record_type == "memoryfile"
+    assert Use.objects.for_user(alice).get().record_type == "memoryfile"
 
 
 @pytest.mark.requirement("R96")
@@ -172,7 +172,7 @@ def test_get_context_gives_the_six_layers_and_the_list_of_files(alice: Any):
     assert "Available memory:" in answer.text
     assert answer.data["system"] in answer.text
     assert reader.trust == Trust.EXTERNAL
-    assert Use.objects.of(alice).filter(place="session:7").count() == 4
+    assert Use.objects.for_user(alice).filter(place="session:7").count() == 4
     assert "no topic “Osaka”" in call(alice, "get_context", topic="Osaka").text
 
 
@@ -203,8 +203,8 @@ def test_what_agents_observe_is_counted_nowhere_twice(alice: Any):
     call(alice, "recall", context, query="Kyoto")
     call(alice, "recall", context, query="rains")
 
-    assert Use.objects.of(alice).count() == 1
-    assert Observation.objects.of(alice).get().version == 1
+    assert Use.objects.for_user(alice).count() == 1
+    assert Observation.objects.for_user(alice).get().version == 1
 
 
 @pytest.mark.requirement("R367")
@@ -220,7 +220,7 @@ def test_retrieve_also_lists_related_records(alice: Any):
     assert [found["id"] for found in answer.data["related"]] == [str(near.pk)]
     assert f"- [observation:{near.pk}] (Shares the words" in answer.text
     assert str(secret.pk) not in answer.text
-    assert Use.objects.of(alice).get(record_id=near.pk).place == "session:7"
+    assert Use.objects.for_user(alice).get(record_id=near.pk).place == "session:7"
     assert "Related" not in call(alice, "retrieve", id=str(one.pk)).text
 
 

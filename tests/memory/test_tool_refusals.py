@@ -44,7 +44,7 @@ def test_each_refusal_has_words_and_a_code(refusal: Exception, data: dict[str, A
     assert answer.data["message"] == answer.text
 
 
-def test_what_is_no_refusal_has_no_answer():
+def test_what_isnt_a_refusal_has_no_answer():
     assert answer_of(KeyError("x")) is None
     assert answer_of(RuntimeError("x")) is None
 

@@ -22,9 +22,9 @@ def test_what_is_set_is_got_listed_and_found(alice: Any, bob: Any):
     assert call(alice, "scratchpad_list").text == "api.endpoint\ntask"
     found = call(alice, "scratchpad_search", text="EXAMPLE.com")
     assert found.data["entries"] == [{"key": "api.endpoint", "value": "https://api.example.com"}]
-    entry = ScratchpadEntry.objects.of(alice).get(key="task")
+    entry = ScratchpadEntry.objects.for_user(alice).get(key="task")
     assert (entry.trust, entry.source) == ("agent", "session:7")
-    assert Use.objects.of(alice).filter(record_id=entry.pk, place="session:7").exists()
+    assert Use.objects.for_user(alice).filter(record_id=entry.pk, place="session:7").exists()
 
 
 @pytest.mark.requirement("R100")
@@ -99,11 +99,11 @@ def test_long_lists_say_that_there_is_more(alice: Any):
 
 def test_what_is_for_people_only_is_neither_named_nor_written_over(alice: Any):
     scratchpad.set_value(alice, "bank pin", "1234", by=alice.actor)
-    ScratchpadEntry.objects.of(alice).update(sensitivity="sensitive")
+    ScratchpadEntry.objects.for_user(alice).update(sensitivity="sensitive")
 
     listed = call(alice, "scratchpad_list")
     written = call(alice, "scratchpad_set", key="bank pin", value="mine now")
 
     assert "pin" not in listed.text
     assert written.data["error"] == "sensitive"
-    assert ScratchpadEntry.objects.of(alice).get().value == "1234"
+    assert ScratchpadEntry.objects.for_user(alice).get().value == "1234"

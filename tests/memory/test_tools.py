@@ -72,14 +72,14 @@ def test_a_tool_that_is_not_there_or_not_offered_is_refused_with_those_that_are(
     assert "memory_read" in unknown.text
     assert not_offered.is_error
     assert "Available tools: recall." in not_offered.text
-    assert not Note.objects.of(alice).filter(kind="log").exists()
+    assert not Note.objects.for_user(alice).filter(kind="log").exists()
 
 
 def test_each_call_is_a_line_of_activity_without_what_records_say(alice: Any):
     call(alice, "remember", content="Secret words of a note.")
     call(alice, "retrieve", id="nothing\x00")
 
-    written, missed = Activity.objects.of(alice).filter(kind="tool-called").order_by("id")
+    written, missed = Activity.objects.for_user(alice).filter(kind="tool-called").order_by("id")
     assert (written.label, written.actor, written.subject_type) == (
         "remember", "agent:claude", "note",
     )  # fmt: skip
@@ -88,7 +88,7 @@ def test_each_call_is_a_line_of_activity_without_what_records_say(alice: Any):
     assert missed.detail["id"] == "nothing"
 
 
-def test_what_is_no_refusal_is_raised(alice: Any, monkeypatch: pytest.MonkeyPatch):
+def test_what_isnt_a_refusal_is_raised(alice: Any, monkeypatch: pytest.MonkeyPatch):
     def broken(*_args: Any) -> str:
         raise DatabaseError("the disk is full")
 
@@ -98,7 +98,7 @@ def test_what_is_no_refusal_is_raised(alice: Any, monkeypatch: pytest.MonkeyPatc
         call(alice, "remember", content="x")
 
 
-def test_a_mistake_of_ours_is_no_refusal(alice: Any, monkeypatch: pytest.MonkeyPatch):
+def test_a_mistake_of_ours_isnt_a_refusal(alice: Any, monkeypatch: pytest.MonkeyPatch):
     nothing: dict[str, str] = {}
     monkeypatch.setattr(NoteChecks, "content", lambda *_args: nothing["missing"])
 

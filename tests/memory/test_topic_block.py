@@ -42,7 +42,7 @@ def test_a_sensitive_observation_is_never_in_it(alice: Any):
     assert topic_block(topic)[2] == []
 
 
-def test_what_a_topic_is_for_is_told_by_research_in_the_words_of_its_runs(alice: Any):
+def test_what_a_topic_is_for_is_reported_by_research_in_the_words_of_its_runs(alice: Any):
     topic = make_topic(alice, "Kyoto")
     TopicSettings.objects.filter(topic=topic).update(objective="cheap rooms", focus="June")
     assert TASKS[-1] is inputs.task_of

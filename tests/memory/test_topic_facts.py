@@ -137,7 +137,7 @@ def test_taking_back_what_is_current_already_retires_nothing(topic: Topic, alice
     assert len(texts(topic, state="retired")) == 1
 
 
-def test_a_locked_fact_is_no_agents_to_change(topic: Topic, alice: User):
+def test_a_locked_fact_isnt_an_agents_to_change(topic: Topic, alice: User):
     fact = make_fact(topic, "A fact that is locked for good.")
     fact.set_lock(Lock.READ_ONLY, by=alice.actor)
 
@@ -167,7 +167,7 @@ def test_a_fact_is_kept_as_plain_words(topic: Topic, alice: User, typed: str, ke
 
 @pytest.mark.requirement("R22")
 @pytest.mark.parametrize("typed", ["", "too short", "x" * 20, "- **bold** [a](b)", "\x00" * 40])
-def test_what_is_no_statement_is_no_fact(topic: Topic, alice: User, typed: str):
+def test_what_isnt_a_statement_isnt_a_fact(topic: Topic, alice: User, typed: str):
     with pytest.raises(InvalidValue, match="at least 21"):
         TopicFact.objects.add(topic, typed, by=alice.actor)
 
@@ -183,7 +183,7 @@ def test_another_order_loses_no_fact_and_vouches_for_none(topic: Topic, alice: U
 
 
 @pytest.mark.parametrize("way", ["add", "edit"])
-def test_what_was_struck_is_not_written_again_but_taken_back(topic: Topic, way: str):
+def test_what_was_struck_is_not_written_again_but_restored(topic: Topic, way: str):
     by = topic.owner.actor
     make_fact(topic, "Pilot lines are named for 2027.").strike(by=by)
     other = make_fact(topic, "Prices fall by a third in 2026.")

@@ -72,7 +72,7 @@ def urls(topic: Topic) -> list[str]:
 
 
 @pytest.mark.requirement("R6")
-def test_a_topic_that_never_ran_has_no_memory_and_that_is_no_failure(topic: Topic):
+def test_a_topic_that_never_ran_has_no_memory_and_that_isnt_a_failure(topic: Topic):
     assert topic_memory.load(topic) == topic_memory.LoadResult(memory=None, problem="")
 
 
@@ -211,7 +211,7 @@ def test_a_fact_that_is_named_again_in_other_writing_is_one_fact(topic: Topic):
     assert len(texts(topic)) == 1
 
 
-def test_a_fact_that_goes_on_standing_unconfirmed_keeps_its_date(topic: Topic):
+def test_a_fact_that_remains_unconfirmed_keeps_its_date(topic: Topic):
     keep(topic, [statement(1)])
     before = TopicFact.objects.get(topic=topic)
 
@@ -263,7 +263,7 @@ def test_a_kept_fact_that_a_run_names_again_is_confirmed_in_its_place(topic: Top
     assert changes.confirmed == [mine]
 
 
-def test_a_fact_known_before_is_never_made_anew(topic: Topic):
+def test_a_fact_known_before_is_never_created_again(topic: Topic):
     gone = FoundFact(statement(1), known_id="5d7fdc3e-0000-4000-8000-000000000000")
 
     keep(topic, [gone])
@@ -338,7 +338,7 @@ def test_an_address_has_one_canonical_form(written: str, canonical: str):
     assert canonical_url(canonical) == canonical
 
 
-def test_what_is_no_address_has_no_domain():
+def test_what_isnt_an_address_has_no_domain():
     assert domain_of("http://[half") == ""
     assert domain_of("https://www.a.example/") == "a.example"
     assert is_in_domain("https://blog.a.example/", "a.example")

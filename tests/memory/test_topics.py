@@ -75,7 +75,7 @@ def test_a_renamed_topic_keeps_its_memory_under_its_new_address(alice: User):
     assert Revision.objects.filter(record_id=topic.pk).latest("id").before["title"] == "Batteries"
 
 
-def test_a_name_in_use_is_no_new_name(alice: User):
+def test_a_name_in_use_isnt_a_new_name(alice: User):
     make_topic(alice, "Batteries")
     other = make_topic(alice, "Cells")
 
@@ -86,7 +86,7 @@ def test_a_name_in_use_is_no_new_name(alice: User):
     assert other.title == "CELLS"
 
 
-def test_a_topic_whose_name_was_taken_comes_back_under_a_free_one(alice: User):
+def test_a_topic_whose_name_was_taken_is_restored_under_a_free_one(alice: User):
     topics = [make_topic(alice, "Batteries")]
     for _time in range(2):
         topics[-1].trash(by=alice.actor)
@@ -189,14 +189,14 @@ def test_words_are_looked_for_in_title_labels_and_summary(alice: User):
     topic = make_topic(alice, "Rail freight")
     topic.change(by=RESEARCH, summary="Tariffs rise in spring.")
 
-    assert [t.title for t in Topic.objects.of(alice).matching("energy batt")] == ["Batteries"]
-    assert [t.title for t in Topic.objects.of(alice).matching("tariffs")] == ["Rail freight"]
-    assert Topic.objects.of(alice).matching("100% _").count() == 0
+    assert [t.title for t in Topic.objects.for_user(alice).matching("energy batt")] == ["Batteries"]
+    assert [t.title for t in Topic.objects.for_user(alice).matching("tariffs")] == ["Rail freight"]
+    assert Topic.objects.for_user(alice).matching("100% _").count() == 0
 
 
 def test_an_archived_topic_is_kept_but_not_active(alice: User):
     topic = make_topic(alice)
     topic.archive(by=alice.actor)
 
-    assert Topic.objects.of(alice).active().count() == 0
-    assert Topic.objects.of(alice).live().get() == topic
+    assert Topic.objects.for_user(alice).active().count() == 0
+    assert Topic.objects.for_user(alice).live().get() == topic

@@ -98,7 +98,7 @@ def test_a_list_of_models_that_hangs_ends_with_a_clear_word(
     assert (names, "Check the URL." in why) == ([], True)
 
 
-def test_why_models_cannot_be_listed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_models_cannot_be_listed_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(_profile: LlmProfile) -> list[str]:
         raise ProviderRejected("h does not tell which models it has.")
 

@@ -40,7 +40,7 @@ def first(record: Any) -> Revision:
 
 
 @pytest.mark.requirement("R235")
-def test_a_change_is_taken_back_by_a_revision_of_its_own(alice: User, note: Note):
+def test_a_change_is_undone_by_a_revision_of_its_own(alice: User, note: Note):
     note.change(by=alice.actor, content="Other words")
 
     undo(last(note), by=alice.actor)
@@ -61,7 +61,7 @@ def test_what_else_was_changed_meanwhile_stays(alice: User, note: Note):
     assert (note.content, note.pinned) == ("The first words", True)
 
 
-def test_words_that_were_changed_again_are_not_taken_back(alice: User, note: Note):
+def test_words_that_were_changed_again_are_not_undone(alice: User, note: Note):
     note.change(by=alice.actor, content="Other words")
     changed = last(note)
     note.change(by=alice.actor, content="The newest words")
@@ -159,7 +159,7 @@ def test_a_topic_is_renamed_back_with_its_address(alice: User):
     assert (topic.title, topic.slug) == ("Batteries", slug)
 
 
-def test_a_topics_settings_are_taken_back(alice: User):
+def test_a_topics_settings_are_undone(alice: User):
     topic = make_topic(alice, "Batteries")
     topic = topic_editing.edit_topic(topic, by=alice.actor, wanted={"objective": "Which last?"})
 
@@ -168,7 +168,7 @@ def test_a_topics_settings_are_taken_back(alice: User):
     assert topic_editing.state_of(Topic.objects.get(pk=topic.pk))["objective"] == ""
 
 
-def test_settings_that_were_changed_again_are_not_taken_back(alice: User):
+def test_settings_that_were_changed_again_are_not_undone(alice: User):
     topic = make_topic(alice, "Batteries")
     topic = topic_editing.edit_topic(topic, by=alice.actor, wanted={"objective": "Which last?"})
     changed = last(topic)
@@ -221,7 +221,7 @@ def test_what_supersedes_a_note_cannot_come_back_out_of_the_trash_with_it(alice:
 
 
 @pytest.mark.requirement("R191")
-def test_a_rule_keeps_its_evidence_whatever_is_taken_back(alice: User):
+def test_a_rule_keeps_its_evidence_whatever_is_undone(alice: User):
     note = write_note(alice, "log", "Ask first.", by=alice.actor)
     edit_note(note, by=alice.actor, evidence=["said on Monday"])
     change = last(note)
@@ -248,7 +248,7 @@ def test_a_change_of_a_file_in_the_trash_touches_no_other_of_its_name(alice: Use
     assert "## Old" not in new.content
 
 
-def test_changes_of_a_file_are_taken_back_one_after_the_other(alice: User):
+def test_changes_of_a_file_are_undone_one_after_the_other(alice: User):
     """Whose line it is follows from the text, so that doesn't count as a change since."""
     for text in ("# User\n\n- Tea\n", "# User\n\n- Coffee\n", "# User\n\n- Water\n"):
         file = save_file(alice, "facts/user.md", text, by=alice.actor).file

@@ -24,7 +24,7 @@ def link_of(capsys: Any) -> str:
 
 
 def test_an_account_starts_with_the_research_agent_whose_memory_is_on(alice: User) -> None:
-    assert Agent.objects.of(alice).get().enable_memory
+    assert Agent.objects.for_user(alice).get().enable_memory
 
 
 def test_the_command_prints_the_link_alone(db: None, capsys: Any, settings: Any) -> None:
@@ -115,7 +115,7 @@ def test_the_links_of_a_disabled_account_open_nothing(admin: User, how: str) -> 
     assert invitation.accept(**ACCOUNT) is None
 
 
-def test_links_taken_back_by_disabling_stay_so_when_it_is_enabled(admin: User) -> None:
+def test_links_revoked_by_disabling_stay_so_when_it_is_enabled(admin: User) -> None:
     other = User.objects.create_superuser("other", password="horse-battery")
     _invitation, token = people.invite(by=other, note="Carol", makes_staff=True)
     people.disable(other, by=admin)
@@ -131,7 +131,7 @@ def test_nobody_disables_their_own_account(admin: User) -> None:
         people.disable(admin, by=admin)
 
 
-def test_who_is_no_open_staff_any_more_disables_nobody(admin: User, alice: User) -> None:
+def test_who_isnt_open_staff_any_more_disables_nobody(admin: User, alice: User) -> None:
     User.objects.filter(pk=admin.pk).update(is_active=False)
 
     with pytest.raises(InvalidValue, match="At least one admin is required"):
@@ -141,5 +141,5 @@ def test_who_is_no_open_staff_any_more_disables_nobody(admin: User, alice: User)
 def test_disabling_stands_in_the_persons_log(admin: User, alice: User) -> None:
     people.disable(alice, by=admin)
 
-    line = Activity.objects.of(alice).get()
+    line = Activity.objects.for_user(alice).get()
     assert (line.kind, line.actor) == ("account-disabled", "human:admin")

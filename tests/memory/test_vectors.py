@@ -60,7 +60,7 @@ def test_what_may_not_be_recalled_is_never_returned(alice: Any, bob: Any):
 def test_it_looks_only_among_what_is_allowed(alice: Any):
     kept, other = note(alice, "car", tags=["kept"]), note(alice, "automobile")
     embed_due()
-    allowed = {"note": Note.objects.of(alice).filter(tags__contains=["kept"])}
+    allowed = {"note": Note.objects.for_user(alice).filter(tags__contains=["kept"])}
 
     assert near(alice, "car", allowed=allowed) == [kept.pk]
     assert near(alice, "car", allowed={"note": Note.objects.none()}) == []
@@ -215,4 +215,4 @@ def test_a_large_space_is_looked_up_by_index_and_finds_the_same(
         found = near(alice, "car number 7", limit=5)
     assert found[0] == exact[0]
     assert len(found) == 5
-    assert set(found) <= set(Note.objects.of(alice).values_list("pk", flat=True))
+    assert set(found) <= set(Note.objects.for_user(alice).values_list("pk", flat=True))

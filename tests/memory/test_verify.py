@@ -62,7 +62,7 @@ def test_every_invariant_holds_after_an_import(
 ) -> None:
     carried(owner, bob, tmp_path / "archive.zip", own=own)
 
-    assert Note.objects.of(bob).get(content="Green tea from Kyoto.").version == 2
+    assert Note.objects.for_user(bob).get(content="Green tea from Kyoto.").version == 2
     assert broken() == {}
 
 

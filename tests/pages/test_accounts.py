@@ -60,7 +60,7 @@ def test_the_first_account_is_staff_and_signed_in_at_once(db: None, browser: Cli
     carol = User.objects.get()
     assert response["Location"] == "/"
     assert (carol.is_staff, carol.is_superuser, carol.time_zone) == (True, True, "Europe/Berlin")
-    assert SignIn.objects.of(carol).count() == 1
+    assert SignIn.objects.for_user(carol).count() == 1
 
 
 def test_the_first_link_is_dead_once_an_account_exists(alice: User, browser: Client) -> None:
@@ -85,7 +85,7 @@ def test_with_an_account_there_is_no_welcome_page(alice: User, browser: Client) 
         ("display_name", "x" * 151, "Ensure this value has at most 150 characters (it has 151)."),
     ],
 )
-def test_what_is_wrong_with_a_new_account_is_said(
+def test_what_is_wrong_with_a_new_account_is_explained(
     db: None, browser: Client, field: str, value: str, told: str
 ) -> None:
     response = browser.post(first_link(), NEW | {field: value})
@@ -119,7 +119,7 @@ def test_the_help_says_what_a_password_needs(db: None, browser: Client) -> None:
 # --- invitations -------------------------------------------------------------------------------
 
 
-def test_an_invited_person_gets_an_account_that_is_no_staff(admin: User, browser: Client) -> None:
+def test_an_invited_person_gets_an_account_that_isnt_staff(admin: User, browser: Client) -> None:
     _invitation, token = Invitation.create_with_token(by=admin, note="Carol")
     address = reverse("memory:invitation", args=[token])
 
@@ -185,8 +185,8 @@ def test_a_made_up_link_is_dead(alice: User, browser: Client) -> None:
 def test_signing_in_leads_home_and_is_logged(alice: User, browser: Client) -> None:
     assert sign_in(browser).url == "/"
 
-    assert SignIn.objects.of(alice).get().user_agent.endswith("Firefox/140.0")
-    assert Activity.objects.of(alice).get().kind == "signed-in"
+    assert SignIn.objects.for_user(alice).get().user_agent.endswith("Firefox/140.0")
+    assert Activity.objects.for_user(alice).get().kind == "signed-in"
 
 
 def test_signing_in_leads_where_one_wanted_to_go(alice: User, browser: Client) -> None:
@@ -217,7 +217,7 @@ def test_a_wrong_password_is_explained_and_logged(alice: User, browser: Client) 
     response = sign_in(browser, password="wrong")
 
     assert "Wrong username or password" in response.content.decode()
-    assert Activity.objects.of(alice).get().kind == "sign-in-failed"
+    assert Activity.objects.for_user(alice).get().kind == "sign-in-failed"
 
 
 def test_a_name_longer_than_any_is_refused_in_words(alice: User, browser: Client) -> None:

@@ -146,7 +146,7 @@ def test_a_stranger_sees_nothing_of_it_and_takes_nothing_back(
         "cursor=WyIyMDI2LTAxLTAxIiwgMCwgMV0", "from=2026-11-22&to=2020-01-01",
     ],
 )  # fmt: skip
-def test_what_cannot_be_asked_is_no_error(browser: Client, alice: User, asked: str):
+def test_what_cannot_be_asked_isnt_an_error(browser: Client, alice: User, asked: str):
     make_note(alice)
     assert browser.get(f"{LIST}?{asked}").status_code == 200
 
@@ -187,7 +187,7 @@ def test_pages_follow_each_other_without_gaps_or_repeats(
         seen += [(line.name, line.key) for line in page["lines"]]
         cursor = page["next_cursor"]
 
-    revisions = Revision.objects.of(alice).count()
+    revisions = Revision.objects.for_user(alice).count()
     assert len(seen) == len(set(seen)) == revisions + 60 + 60 + 1
     moments = {line.at for line in page["lines"]}
     assert moments
@@ -317,7 +317,7 @@ def test_a_record_is_put_back_as_it_was_in_an_older_version(browser: Client, ali
     assert (note.content, note.lock) == ("The first words", Lock.OPEN)
 
 
-def test_a_purged_record_is_told_without_its_words(browser: Client, alice: User):
+def test_a_purged_record_is_reported_without_its_words(browser: Client, alice: User):
     note = make_note(alice, "A secret of old")
     note.purge(by=alice.actor)
     html = browser.get(LIST).content.decode()
@@ -336,7 +336,7 @@ def whole(browser: Client, name: str, **asked: str) -> str:
 def test_everything_that_matches_can_be_kept(browser: Client, alice: User, topic: Topic):
     fill(alice, topic, 60)
     rows = [json.loads(line) for line in whole(browser, "activity.jsonl").splitlines()]
-    assert len(rows) == Revision.objects.of(alice).count() + 60 + 60 + 1
+    assert len(rows) == Revision.objects.for_user(alice).count() + 60 + 60 + 1
     assert len(whole(browser, "activity.csv", kind="calls").splitlines()) == 61
 
 

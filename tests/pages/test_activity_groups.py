@@ -16,7 +16,7 @@ from memory.models import Activity, Note, Observation, Revision, Topic, User
 from memory.models.actors import RESEARCH
 from memory.services.observations.saving import write_observation
 from memory.services.records.kinds import number_in_words
-from research.pages.activity import LEAST, PAGE, Work, newest
+from research.pages.activity import MIN, PAGE, Work, newest
 from research.pages.activity_streams import address_of
 from tests.memory.tool_cast import call, caller
 from tests.research.factories import make_call, make_run, make_topic
@@ -107,7 +107,7 @@ def test_folded_model_calls_of_one_run_lead_to_it_once(browser: Client, topic: T
     assert html.count(f'<a href="{address_of(run)}">') == 1
 
 
-def test_each_change_of_it_can_be_taken_back(browser: Client, alice: User):
+def test_each_change_of_it_can_be_undone(browser: Client, alice: User):
     seen = observe(alice, 5)
     lines = entries(browser)[0].lines
     assert all(line.may_undo and line.change_url for line in lines)
@@ -118,7 +118,7 @@ def test_each_change_of_it_can_be_taken_back(browser: Client, alice: User):
     assert seen[2].trashed_at is not None
 
 
-@pytest.mark.parametrize("number", [1, LEAST - 1])
+@pytest.mark.parametrize("number", [1, MIN - 1])
 def test_few_are_not_folded(browser: Client, alice: User, number: int):
     observe(alice, number)
     assert [one.name for one in entries(browser)] == ["change"] * number
@@ -150,7 +150,7 @@ def test_what_lies_hours_apart_stays_apart(browser: Client, alice: User):
     assert [one.records for one in entries(browser)] == ["3 observations", "3 observations"]
 
 
-def test_a_long_group_goes_on_without_gaps_or_repeats(browser: Client, alice: User):
+def test_a_long_group_continues_without_gaps_or_repeats(browser: Client, alice: User):
     fill(alice, 700)
     seen: list[int] = []
     said, cursor = [], ""
@@ -165,7 +165,7 @@ def test_a_long_group_goes_on_without_gaps_or_repeats(browser: Client, alice: Us
     ]  # fmt: skip
 
 
-def test_only_the_last_group_of_similar_changes_goes_on(browser: Client, alice: User):
+def test_only_the_last_group_of_similar_changes_continues(browser: Client, alice: User):
     fill(alice, 3, actor="human:alice", source="")
     fill(alice, 1, actor="maintenance", source="", ago=timedelta(seconds=10))
     fill(alice, 350, actor="human:alice", source="", ago=timedelta(seconds=20))
@@ -234,7 +234,7 @@ def test_who_looks_for_single_lines_finds_them_unfolded(
     assert not any(isinstance(one, Work) for one in entries(browser, **asked))
 
 
-def test_work_that_goes_on_says_so(browser: Client, alice: User):
+def test_work_in_progress_says_so(browser: Client, alice: User):
     fill(alice, 350, actor="agent:desk", source="import:{}")
     first = browser.get(LIST, {"type": "observation"}).context
     then = browser.get(LIST, {"type": "observation", "cursor": first["next_cursor"]}).context

@@ -100,7 +100,7 @@ def test_a_call_leads_to_the_record_that_it_wrote(browser: Client, alice: User):
 def test_what_was_read_is_linked_by_the_type_that_has_a_page(browser: Client, alice: User):
     fact = TopicFact.objects.create(owner=alice, topic=make_topic(alice), text="It rains.")
     append_to(alice, "episodes/2026-02.md", "## Tokyo\n- Findings: Zebra air", by=alice.actor)
-    section = Section.objects.of(alice).get(content__contains="Zebra")
+    section = Section.objects.for_user(alice).get(content__contains="Zebra")
 
     call(alice, "retrieve", id=str(fact.pk))
     call(alice, "retrieve", id=str(section.pk))

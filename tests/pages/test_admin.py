@@ -53,7 +53,7 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
     )
     _records(owner, n, hidden)
     _talk(owner, n, hidden)
-    Activity.log(owner, owner.actor, "topic-made", subject=topic)
+    Activity.log(owner, owner.actor, "topic-created", subject=topic)
     _about(owner, n, topic)
     item = memory.ContentItem.objects.create(title=SECRET_TEXT, content=SECRET_TEXT, **hidden)
     _run(topic, n, item, hidden)
@@ -92,9 +92,9 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
     memory.SourceRule.objects.create(owner=owner, place=f"{n}.example", act="mute")
     memory.TrashedRows.objects.create(owner=owner, record_type="note", record_id=uuid.uuid4())
     memory.RefusedSource.objects.create(owner=owner, kind="domain", name=f"{n}.example")
-    note = memory.Note.objects.of(owner).latest("created")
+    note = memory.Note.objects.for_user(owner).latest("created")
     memory.Conflict.objects.note(owner, "contradiction", note, observation, reason="number")
-    memory.BulkAct.objects.create(owner=owner, page="notes", act="pin")
+    memory.BulkAction.objects.create(owner=owner, page="notes", act="pin")
     hidden_undo = {"arguments": {"before": SECRET_TEXT}, "expires_at": timezone.now()}
     memory.Undo.objects.create(owner=owner, act="settings", **hidden_undo)
     file = memory.MemoryFile.objects.create(
@@ -362,9 +362,7 @@ def test_no_account_is_deleted_in_the_admin(browser: Client, alice: User) -> Non
     assert b"delete_selected" not in browser.get(listed(User)).content
 
 
-def test_staff_set_a_password_anew_and_the_persons_log_says_so(
-    browser: Client, alice: User
-) -> None:
+def test_staff_set_a_new_password_and_the_persons_log_says_so(browser: Client, alice: User) -> None:
     address = reverse("admin:auth_user_password_change", args=[alice.pk])
     fields = {"password1": "battery-horse-7", "password2": "battery-horse-7"}
 
@@ -372,7 +370,7 @@ def test_staff_set_a_password_anew_and_the_persons_log_says_so(
 
     alice.refresh_from_db()
     assert alice.check_password("battery-horse-7")
-    assert Activity.objects.of(alice).get().kind == "password-set-by-staff"
+    assert Activity.objects.for_user(alice).get().kind == "password-set-by-staff"
 
 
 def test_staff_revoke_a_token(browser: Client, alice: User) -> None:
@@ -385,7 +383,7 @@ def test_staff_revoke_a_token(browser: Client, alice: User) -> None:
     assert timezone.now() - token.revoked_at < timedelta(minutes=1)
 
 
-def test_for_who_is_no_staff_there_is_no_admin(
+def test_for_who_isnt_staff_there_is_no_admin(
     alice: User, client_of: Callable[[User], Client]
 ) -> None:
     for address in ("/admin/", "/admin/memory/topic/", "/admin/no-such-page/"):
@@ -415,7 +413,7 @@ def test_signing_out_of_the_admin_ends_the_sign_in(browser: Client, alice: User)
 
     hers.post("/admin/logout/")
 
-    assert not memory.SignIn.objects.of(alice).exists()
+    assert not memory.SignIn.objects.for_user(alice).exists()
 
 
 def test_the_admin_runs_under_the_strict_csp(browser: Client) -> None:

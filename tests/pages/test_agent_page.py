@@ -113,6 +113,6 @@ def test_the_number_of_queries_does_not_grow(
         proposed_note(alice, f"It waits, number {number}.")
         write_note(alice, "log", f"Ferry {number} runs hourly.", by=AGENT, trust="agent")
         tokens.issue(alice, name="desk", scopes=["read"], by=alice.actor)
-    Use.note_records(alice, list(Note.objects.of(alice)), str(AGENT))
+    Use.note_records(alice, list(Note.objects.for_user(alice)), str(AGENT))
     with django_assert_max_num_queries(24):
         browser.get(page_of(desk))

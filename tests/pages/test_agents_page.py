@@ -167,7 +167,7 @@ def test_a_smaller_budget_leaves_rules_out_and_says_so(browser: Client, alice: U
     assert why in left_out(browser, budget="3000").values()
 
 
-def test_a_budget_that_not_even_the_fixed_layers_keep_is_told(browser: Client):
+def test_a_budget_that_not_even_the_fixed_layers_keep_is_reported(browser: Client):
     assert "tokens over the budget" in text_of(browser.get(AGENTS, {"budget": "10"}))
 
 
@@ -179,7 +179,7 @@ def test_a_budget_that_cannot_be_is_explained_and_kept(browser: Client, budget: 
     assert f'value="{budget[:20]}"' in text_of(answer)
 
 
-def test_a_message_that_is_too_long_is_cut_and_that_is_said(browser: Client):
+def test_a_message_that_is_too_long_is_cut_and_that_is_explained(browser: Client):
     html = text_of(browser.get(AGENTS, {"message": "fares " * 2_000}))
     assert "Only the first 10,000 of 11,999 characters" in html
 
@@ -195,7 +195,7 @@ def test_a_message_that_is_too_long_is_cut_and_that_is_said(browser: Client):
         {"agent": "\x00"},
     ],
 )
-def test_an_address_that_cannot_be_is_no_error(browser: Client, asked: dict[str, str]):
+def test_an_address_that_cannot_be_isnt_an_error(browser: Client, asked: dict[str, str]):
     assert browser.get(AGENTS, asked).status_code == 200
 
 
@@ -216,7 +216,7 @@ def test_a_topic_shows_what_its_runs_are_told_with_its_observations(
     assert block.text in browser.get(TEXT, {"topic": "kyoto"}).content.decode()
 
 
-def test_a_topic_that_is_not_there_is_told(browser: Client):
+def test_a_topic_that_is_not_there_is_reported(browser: Client):
     assert "There’s no topic “osaka”" in text_of(browser.get(AGENTS, {"topic": "osaka"}))
 
 
@@ -229,7 +229,7 @@ def test_what_came_from_outside_is_marked_in_the_list_and_on_the_bar(browser: Cl
     assert sizes["outside"] > 0
 
 
-def test_looking_is_no_use(browser: Client, fares: Note, kyoto: Topic):
+def test_looking_isnt_use(browser: Client, fares: Note, kyoto: Topic):
     browser.get(AGENTS, {"message": "fares", "topic": "kyoto", "without": str(fares.pk)})
     browser.get(TEXT, {"message": "fares"})
     assert not Use.objects.exists()
@@ -298,7 +298,7 @@ def test_the_model_answers_with_and_without_it(
     tasks.answer_without(*arguments)  # delivered twice
     html = text_of(browser.get(answer["Location"]))
     assert html.index("They are stale.") < html.index("I don’t know.")
-    first, second = (call.prompt for call in ModelCall.objects.of(alice).order_by("id"))
+    first, second = (call.prompt for call in ModelCall.objects.for_user(alice).order_by("id"))
     assert "fares are stale" in first[0]["content"]
     assert "fares are stale" not in second[0]["content"]
     assert first[1] == second[1]
@@ -323,7 +323,7 @@ def test_a_poll_gets_the_answers_alone(
         ("without={pk}", "Enter a message for the model to answer."),
     ],
 )
-def test_what_is_missing_for_the_answers_is_told(
+def test_what_is_missing_for_the_answers_is_reported(
     browser: Client, fares: Note, fake_llm: FakeLanguageModel, sent: list[Any], query: str, why: str
 ):
     page = browser.post(ANSWERS, {"query": query.format(pk=fares.pk)}, follow=True)
@@ -370,7 +370,7 @@ def test_a_pinned_rule_is_in_every_context(browser: Client, alice: User, fares: 
     assert not Note.objects.get(pk=fares.pk).pinned
 
 
-def test_of_too_many_pinned_rules_the_newest_are_included_and_that_is_said(
+def test_of_too_many_pinned_rules_the_newest_are_included_and_that_is_explained(
     browser: Client, alice: User, fares: Note
 ):
     Note.objects.filter(pk=fares.pk).update(created=timezone.now() - timedelta(days=1))
@@ -432,10 +432,10 @@ def test_over_htmx_a_decision_answers_with_the_part_and_a_toast(
 def test_a_decision_that_cannot_be_changes_nothing(
     browser: Client, alice: User, fares: Note, do: str
 ):
-    soul = Note.objects.of(alice).get(kind="soul")
+    soul = Note.objects.for_user(alice).get(kind="soul")
     answer = browser.post(DECIDE, {"do": do.format(pk=fares.pk, soul=soul.pk), "query": ""})
     assert answer.status_code in (302, 404)
-    assert set(Note.objects.of(alice).values_list("version", flat=True)) == {1}
+    assert set(Note.objects.for_user(alice).values_list("version", flat=True)) == {1}
 
 
 def test_a_stranger_sees_and_decides_their_own(

@@ -78,11 +78,11 @@ def test_nothing_is_stored_before_it_is_confirmed(browser: Client, alice: Any):
 
     assert "Cells got cheaper." in page
     assert "Import 1 item" in page
-    assert not Observation.objects.of(alice).exists()
+    assert not Observation.objects.for_user(alice).exists()
 
     browser.post(url + "confirm/")
 
-    found = Observation.objects.of(alice).get()
+    found = Observation.objects.for_user(alice).get()
     assert (found.source, found.trust, found.tags) == ("import:old.jsonl", "external", ["cells"])
     assert not Archive.objects.get().has_file
 
@@ -98,7 +98,7 @@ def test_over_htmx_a_choice_and_the_confirming_swap_the_region(browser: Client, 
 
     assert chosen.content.decode().lstrip().startswith('<div id="archive-row"')
     assert "vault.zip” imported." in text_of(done)
-    said = set(Observation.objects.of(alice).values_list("category", "content"))
+    said = set(Observation.objects.for_user(alice).values_list("category", "content"))
     assert said == {("lesson", "plant beans"), ("lesson", "water them daily")}
 
 
@@ -112,7 +112,7 @@ def test_a_folder_of_markdown_becomes_notes_with_what_stands_at_their_head(
     browser.post(url + "confirm/")
 
     assert "1 file isn’t Markdown" in page
-    note = Note.objects.of(alice).get(source="import:vault.zip")
+    note = Note.objects.for_user(alice).get(source="import:vault.zip")
     assert (note.kind, note.tags, f"{note.created:%Y-%m-%d}") == (
         "summary", ["home", "heat"], "2024-03-02",
     )  # fmt: skip
@@ -169,9 +169,9 @@ def test_a_choice_made_on_the_way_to_importing_is_looked_through_first(browser: 
     first = browser.post(url + "confirm/", sent, follow=True)
 
     assert "Preview updated" in text_of(first)
-    assert not Observation.objects.of(alice).exists()
+    assert not Observation.objects.for_user(alice).exists()
     browser.post(url + "confirm/", sent)
-    assert Observation.objects.of(alice).get().category == "insight"
+    assert Observation.objects.for_user(alice).get().category == "insight"
 
 
 def test_a_choice_that_there_is_not_is_explained(browser: Client):
@@ -207,7 +207,7 @@ def test_problems_are_named_by_file_and_line_and_the_others_are_taken(browser: C
 
     for told in ("old.jsonl, line 2", "line 3", "line 4", "line 5", "line 6", "70,000"):
         assert told in page, told
-    said = sorted(Observation.objects.of(alice).values_list("content", flat=True))
+    said = sorted(Observation.objects.for_user(alice).values_list("content", flat=True))
     assert said == ["Bad but  clean.", "Good."]
 
 
@@ -239,7 +239,7 @@ def test_twice_confirmed_it_is_stored_once(browser: Client, alice: Any):
     again = browser.post(url + "confirm/", follow=True)
 
     assert "already done" in text_of(again)
-    assert Observation.objects.of(alice).count() == 1
+    assert Observation.objects.for_user(alice).count() == 1
 
 
 def test_a_discarded_upload_leaves_nothing(browser: Client, tmp_path: Path):

@@ -99,7 +99,7 @@ def test_the_tabs_of_a_day_have_no_counts_of_today(browser: Client, note: Note) 
 
 def test_a_file_is_read_as_it_was_and_without_buttons(browser: Client, alice: User) -> None:
     make_first_files(alice)
-    for file in MemoryFile.objects.of(alice):
+    for file in MemoryFile.objects.for_user(alice):
         moved(file, days_ago(20))
     save_file(alice, "facts/memory.md", "# Memory\n\nWritten today.\n", by=alice.actor)
     then = browser.get("/files/facts/memory.md/", {"as_of": TEN_DAYS_AGO}).content.decode()
@@ -147,7 +147,7 @@ def test_every_page_is_shown_as_of_a_day(
     browser: Client, alice: User, note: Note, page: str
 ) -> None:
     make_first_files(alice)
-    for file in MemoryFile.objects.of(alice):
+    for file in MemoryFile.objects.for_user(alice):
         moved(file, days_ago(20))
     told = browser.get(f"{page}as_of={TEN_DAYS_AGO}")
     assert told.status_code == 200
@@ -167,7 +167,7 @@ def test_another_person_sees_nothing_of_it(
 def test_trashed_restored_and_purged_at_a_date(alice: User, note: Note) -> None:
     def found(at_day: datetime) -> list[str]:
         with at(alice, at_day):
-            notes = Note.objects.of(alice).live().filter(content__startswith="The harbour")
+            notes = Note.objects.for_user(alice).live().filter(content__startswith="The harbour")
             return list(notes.values_list("content", flat=True))
 
     note.trash(by=alice.actor)
@@ -187,8 +187,8 @@ def test_what_agents_must_not_see_today_stays_hidden_at_earlier_dates(
 ) -> None:
     edit_note(note, by=alice.actor, sensitivity="sensitive")
     with at(alice, days_ago(10)):
-        assert Note.objects.of(alice).live().count() == 1
-        assert not Note.objects.of(alice).live().for_agents().exists()
+        assert Note.objects.for_user(alice).live().count() == 1
+        assert not Note.objects.for_user(alice).live().for_agents().exists()
 
 
 def recalled(owner: User) -> list[tuple[str, str]]:
@@ -207,7 +207,7 @@ def test_an_agent_finds_nothing_that_is_in_trash_today(alice: User, note: Note) 
     note.trash(by=alice.actor)
     assert recalled(alice) == []
     with at(alice, days_ago(10)):  # its owner does
-        assert Note.objects.of(alice).live().filter(pk=note.pk).exists()
+        assert Note.objects.for_user(alice).live().filter(pk=note.pk).exists()
 
 
 def test_text_that_was_hidden_from_agents_stays_hidden_after_an_edit(
@@ -248,7 +248,7 @@ def test_an_agent_reads_no_summary_of_a_report_that_is_in_trash(alice: User) -> 
 
     def summary(*, for_agent: bool) -> str:
         with at(alice, days_ago(10), for_agent=for_agent):
-            return str(Topic.objects.of(alice).get(pk=topic.pk).summary)
+            return str(Topic.objects.for_user(alice).get(pk=topic.pk).summary)
 
     assert summary(for_agent=True) == "It opens at seven."
     report.trash(by=alice.actor)
@@ -263,7 +263,7 @@ def test_a_query_with_named_parameters_is_answered_as_of_a_date(alice: User, not
 
 def test_nothing_can_be_changed_at_a_date(alice: User, note: Note) -> None:
     with at(alice, days_ago(10)), pytest.raises(ReadOnlyAtDate):
-        Note.objects.of(alice).get().change(by=alice.actor, pinned=True)
+        Note.objects.for_user(alice).get().change(by=alice.actor, pinned=True)
     note.refresh_from_db()
     assert not note.pinned
 

@@ -57,7 +57,7 @@ def at(name: str, thing: Any) -> str:
 def test_a_question_begins_a_session_with_it(browser: Client, alice: User):
     response = browser.post(LIST, {"content": "What is new?", "key": str(uuid.uuid4())})
 
-    session = Session.objects.of(alice).get()
+    session = Session.objects.for_user(alice).get()
     assert response["Location"] == session.get_absolute_url()
     assert session.title == "What is new?"
     assert "What is new?" in text_of(browser.get(LIST))
@@ -74,7 +74,7 @@ def test_a_key_that_is_somebody_elses_begins_a_session_of_ones_own(
     stranger: Client, session: Session, bob: User
 ):
     stranger.post(LIST, {"content": "What is new?", "key": str(session.pk)})
-    assert Session.objects.of(bob).get().pk != session.pk
+    assert Session.objects.for_user(bob).get().pk != session.pk
     assert session.messages.count() == 3
 
 
@@ -223,21 +223,21 @@ def test_an_answer_by_recall_that_was_edited_is_shown_as_its_text(session: Sessi
 
 def test_something_more_is_said_over_htmx(browser: Client, session: Session):
     headers = {**HTMX, "HX-Target": "session"}
-    url = at("session-say", session)
+    url = at("session-send", session)
     html = browser.post(url, {"content": "And on Mondays?"}, headers=headers).content.decode()
     assert html.lstrip().startswith('<div id="session"')
     assert "And on Mondays?" in html and "waiting to start" in html
 
 
-def test_without_javascript_the_session_is_shown_anew(browser: Client, session: Session):
-    response = browser.post(at("session-say", session), {"content": "And on Mondays?"})
+def test_without_javascript_the_session_is_shown_again(browser: Client, session: Session):
+    response = browser.post(at("session-send", session), {"content": "And on Mondays?"})
     assert response["Location"] == f"{session.get_absolute_url()}#last"
     assert "Refresh" in text_of(browser.get(session.get_absolute_url()))
 
 
 def test_what_cannot_be_sent_now_is_kept(browser: Client, session: Session, alice: User):
     ask(session, "And on Mondays?", by=alice.actor)
-    response = browser.post(at("session-say", session), {"content": "On Tuesdays, too?"})
+    response = browser.post(at("session-send", session), {"content": "On Tuesdays, too?"})
     assert response.status_code == 200
     assert "still answering" in text_of(response) and "On Tuesdays, too?" in text_of(response)
 
@@ -246,7 +246,7 @@ def test_an_answer_that_has_come_removes_the_word_that_beacon_is_still_answering
     browser: Client, session: Session, alice: User
 ):
     answer = ask(session, "And on Mondays?", by=alice.actor)
-    page = text_of(browser.post(at("session-say", session), {"content": "On Tuesdays, too?"}))
+    page = text_of(browser.post(at("session-send", session), {"content": "On Tuesdays, too?"}))
     assert re.search(r'<div id="ask-problem">\s*<div class="form-errors"', page)
 
     assert "ask-problem" not in text_of(poll(browser, answer))
@@ -257,7 +257,7 @@ def test_an_answer_that_has_come_removes_the_word_that_beacon_is_still_answering
 def test_a_message_of_more_than_64_kib_is_refused_with_its_size_and_kept(
     browser: Client, session: Session
 ):
-    html = text_of(browser.post(at("session-say", session), {"content": "é" * 33_000}))
+    html = text_of(browser.post(at("session-send", session), {"content": "é" * 33_000}))
     assert "66,000" in html and "ééé" in html
 
 
@@ -265,7 +265,7 @@ def test_what_is_typed_into_an_ended_session_is_not_lost(
     browser: Client, session: Session, alice: User
 ):
     conversation_end.end(session, by=alice.actor)
-    html = text_of(browser.post(at("session-say", session), {"content": "One more thing"}))
+    html = text_of(browser.post(at("session-send", session), {"content": "One more thing"}))
     assert "This conversation has ended" in html and "One more thing" in html
 
 
@@ -284,7 +284,7 @@ def test_what_is_noted_is_said_and_can_be_forgotten_at_once(
 ):
     conversation_turn.answer(ask(session, "Remember that I prefer tea.", by=alice.actor).pk)
     html = text_of(browser.get(at("session", session)))
-    note = Note.objects.of(alice).get(content__contains="prefer tea")
+    note = Note.objects.for_user(alice).get(content__contains="prefer tea")
     assert "Saved as a log for 30 days." in html
     assert reverse("memory:record-trash", args=["note", note.pk]) in html
 
@@ -296,12 +296,12 @@ def test_what_is_noted_until_a_day_says_so(browser: Client, session: Session, al
     assert "for 30 days" not in html.partition("ask-form")[0]
 
 
-@pytest.mark.parametrize("name", ["session", "session-rename", "session-left"])
+@pytest.mark.parametrize("name", ["session", "session-rename", "session-saved"])
 def test_a_stranger_finds_no_page_of_it(stranger: Client, session: Session, name: str):
     assert stranger.get(at(name, session)).status_code == 404
 
 
-@pytest.mark.parametrize("name", ["session-say", "session-end", "session-rename"])
+@pytest.mark.parametrize("name", ["session-send", "session-end", "session-rename"])
 def test_a_stranger_does_nothing_in_it(stranger: Client, session: Session, name: str):
     assert stranger.post(at(name, session), {"content": "x"}).status_code == 404
     assert session.messages.count() == 3
@@ -332,7 +332,7 @@ def test_a_long_session_shows_its_last_messages_and_leads_to_the_earlier_ones(
 
 
 @pytest.mark.parametrize("before", ["x", "-1", "9" * 30, "²"])
-def test_a_place_that_is_none_is_no_error(browser: Client, session: Session, before: str):
+def test_a_place_that_is_none_isnt_an_error(browser: Client, session: Session, before: str):
     assert browser.get(at("session", session), {"before": before}).status_code == 200
 
 
@@ -386,25 +386,25 @@ def test_an_answer_is_stopped_and_asked_for_again(browser: Client, waiting: Mess
     assert (waiting.state, waiting.notice) == ("failed", "You stopped the answer.")
     assert "Try again" in text_of(browser.get(waiting.session.get_absolute_url()))
 
-    browser.post(at("message-again", waiting))
+    browser.post(at("message-retry", waiting))
     waiting.refresh_from_db()
     assert waiting.state == "waiting"
 
 
 def test_only_a_failed_last_answer_is_tried_again(browser: Client, session: Session):
     answer = session.messages.get(role="assistant")
-    browser.post(at("message-again", answer))
+    browser.post(at("message-retry", answer))
     answer.refresh_from_db()
     assert answer.state == "done"
 
 
-@pytest.mark.parametrize("act", ["message-stop", "message-again"])
+@pytest.mark.parametrize("act", ["message-stop", "message-retry"])
 def test_a_stranger_neither_sees_nor_stops_an_answer(stranger: Client, waiting: Message, act: str):
     assert poll(stranger, waiting).status_code == 404
     assert stranger.post(at(act, waiting)).status_code == 404
 
 
-def test_a_persons_own_message_is_no_answer_to_poll(browser: Client, waiting: Message):
+def test_a_persons_own_message_isnt_an_answer_to_poll(browser: Client, waiting: Message):
     question = waiting.session.messages.filter(role="user").last()
     assert poll(browser, question).status_code == 404
 
@@ -415,13 +415,13 @@ def test_a_persons_own_message_is_no_answer_to_poll(browser: Client, waiting: Me
 def test_an_ended_session_lists_what_it_left(browser: Client, session: Session, alice: User):
     browser.post(at("session-end", session))
     assert "working…" in text_of(browser.get(at("session", session)))
-    assert browser.get(at("session-left", session), headers=HTMX).status_code == 204
+    assert browser.get(at("session-saved", session), headers=HTMX).status_code == 204
 
     finish_session(session)
-    html = browser.get(at("session-left", session), headers=HTMX).content.decode()
+    html = browser.get(at("session-saved", session), headers=HTMX).content.decode()
     assert html.lstrip().startswith('<div id="session-left"') and "hx-trigger" not in html
     assert "When does the harbour close?" in html and "summary" in html
-    assert Reflection.objects.of(alice).get().state == "skipped"
+    assert Reflection.objects.for_user(alice).get().state == "skipped"
 
 
 def test_a_session_is_renamed_and_found_under_its_title(browser: Client, session: Session):
@@ -441,7 +441,7 @@ def test_renaming_keeps_what_was_typed_where_another_was_quicker(
     assert "Enter a one-line title" in text_of(browser.post(url, {"title": " ", "version": 2}))
 
 
-def test_a_session_in_the_trash_is_gone_and_comes_back(browser: Client, session: Session):
+def test_a_session_in_the_trash_is_gone_and_is_restored(browser: Client, session: Session):
     browser.post(reverse("memory:record-trash", args=["session", session.pk]), {"next": LIST})
     assert browser.get(at("session", session)).status_code == 404
     assert "Harbours" in text_of(browser.get(reverse("memory:trash")))

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.messages import get_messages
 from django.test import Client
 
-from memory.models import BulkAct, Note
+from memory.models import BulkAction, Note
 from memory.pages.records import bulk
 from tests.pages.record_cast import HTMX, days, note, observation, text_of
 from tests.undo import undo_of, undone
@@ -27,7 +27,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def browser(client_of: ClientOf, alice: Any) -> Client:
-    Note.objects.of(alice).delete()
+    Note.objects.for_user(alice).delete()
     return client_of(alice)
 
 
@@ -35,7 +35,7 @@ def said(answer: Any) -> list[Any]:
     return list(get_messages(answer.wsgi_request))
 
 
-def test_the_ticked_are_changed_and_the_filters_stay(browser: Client, alice: Any):
+def test_the_selected_are_changed_and_the_filters_stay(browser: Client, alice: Any):
     first, second = note(alice, "One"), note(alice, "Two")
 
     answer = browser.post(f"{URL}?q=kind%3Alog&sort=oldest", {"record": first.pk, "act": "pin"})
@@ -52,7 +52,7 @@ def test_the_ticked_are_changed_and_the_filters_stay(browser: Client, alice: Any
     [("pin", {}), ("tag", {"tag": "x"}), ("untag", {"tag": "old"}), ("trash", {}),
      ("lock", {"lock": "append-only"}), ("unpin", {}), ("unlock", {})],
 )  # fmt: skip
-def test_every_act_is_taken_back_by_its_toast(
+def test_every_act_is_undone_by_its_toast(
     browser: Client, alice: Any, act: str, more: dict[str, str]
 ):
     lock = "read-only" if act == "unlock" else "open"
@@ -77,7 +77,7 @@ def test_all_that_match_are_meant_and_no_others(browser: Client, alice: Any):
 
     browser.post(f"{URL}?q=fares", {"all": "1", "act": "trash"})
 
-    assert list(Note.objects.of(alice).live()) == [other]
+    assert list(Note.objects.for_user(alice).live()) == [other]
 
 
 def test_in_the_order_by_expiry_all_are_those_that_expire(browser: Client, alice: Any):
@@ -87,7 +87,7 @@ def test_in_the_order_by_expiry_all_are_those_that_expire(browser: Client, alice
     assert "1 note<" in text_of(browser.get("/notes/?sort=expires"))
     browser.post(f"{URL}?sort=expires", {"all": "1", "act": "trash"})
 
-    assert list(Note.objects.of(alice).live()) == [kept]
+    assert list(Note.objects.for_user(alice).live()) == [kept]
 
 
 def test_the_page_offers_all_that_match_in_a_box_of_its_own(browser: Client, alice: Any):
@@ -116,14 +116,14 @@ def test_more_than_a_thousand_are_a_task_that_shows_how_far_it_is(
     with django_capture_on_commit_callbacks(execute=True):
         browser.post(f"{URL}?q=fares", {"all": "1", "act": "trash"})
 
-    act = BulkAct.objects.get()
+    act = BulkAction.objects.get()
     assert sent == [("memory.tasks.run_bulk_action", str(act.pk))]
     assert "waiting to start" in text_of(browser.get("/notes/"))
-    bulk.run_bulk_act(act.pk, seconds=0)
+    bulk.run_bulk_action(act.pk, seconds=0)
     half = text_of(browser.get(f"/bulk/{act.pk}/", headers=HTMX))
     assert "2 of 5" in half
     assert "every 2s" in half
-    bulk.run_bulk_act(act.pk)
+    bulk.run_bulk_action(act.pk)
     whole = text_of(browser.get(f"/bulk/{act.pk}/", headers=HTMX))
     assert "Moved 5 records to Trash." in whole
     assert undo_of("bulk", act.pk) in whole
@@ -153,7 +153,7 @@ def test_a_stranger_changes_and_sees_nothing(client_of: ClientOf, alice: Any, bo
         ({}, "isn’t available for this list"),
     ],
 )
-def test_what_cannot_be_done_is_said(browser: Client, data: dict[str, str], words: str):
+def test_what_cannot_be_done_is_explained(browser: Client, data: dict[str, str], words: str):
     answer = browser.post(URL, data)
 
     assert answer.status_code == 302
@@ -164,7 +164,7 @@ def test_an_unknown_list_is_not_there(browser: Client):
     assert browser.post("/records/poems/bulk/", {"act": "pin"}).status_code == 404
 
 
-def test_two_ticked_notes_go_to_the_page_that_merges_them(browser: Client, alice: Any):
+def test_two_selected_notes_go_to_the_page_that_merges_them(browser: Client, alice: Any):
     keys = [note(alice, "One").pk, note(alice, "Two").pk]
 
     answer = browser.post(URL, {"record": keys, "act": "merge"})

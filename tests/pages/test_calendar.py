@@ -238,7 +238,9 @@ def test_a_policy_that_is_so_already_or_is_none_changes_nothing(
     assert Schedule.objects.get(topic=topic).missed == "once"
 
 
-def test_what_was_missed_while_beacon_was_off_is_told_with_the_reason(browser: Client, alice: Any):
+def test_what_was_missed_while_beacon_was_off_is_reported_with_the_reason(
+    browser: Client, alice: Any
+):
     scheduled(alice, "A tracker", "daily", missed="skip")
     scheduling.start_due(datetime(2026, 11, 5, 12, tzinfo=UTC))
 

@@ -53,7 +53,7 @@ def test_a_mail_address_becomes_a_channel(browser: Client):
     made = Channel.objects.get()
     assert answer.url == f"{HERE}{made.pk}/"
     assert "desk@example.org" in text(browser.get(HERE))
-    assert Activity.objects.filter(kind="channel-made").exists()
+    assert Activity.objects.filter(kind="channel-created").exists()
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_wrong_password_is_said_by_the_test(browser: Client, alice: User, sett
 
 def test_too_many_tests_are_refused(browser: Client, alice: User, monkeypatch: Any):
     made = email(alice)
-    monkeypatch.setattr(channels, "MOST_TESTS", 0)
+    monkeypatch.setattr(channels, "MAX_TESTS", 0)
 
     assert "You can send" in text(browser.post(f"{HERE}{made.pk}/test/", headers=HTMX))
 
@@ -175,7 +175,7 @@ def test_a_channel_is_changed_and_keeps_its_address_where_none_is_given(
     assert made.opened() == {"url": "https://hooks.example.org/x", "key": key}
 
 
-def test_a_channel_is_removed_and_taken_back(browser: Client, alice: User):
+def test_a_channel_is_removed_and_restored(browser: Client, alice: User):
     made = email(alice)
     answer = browser.post(f"{HERE}{made.pk}/remove/", follow=True)
 
@@ -241,7 +241,7 @@ def test_the_page_takes_as_many_queries_with_many_channels(
 
 
 def test_a_person_has_so_many_channels_and_no_more(browser: Client, alice: User, monkeypatch: Any):
-    monkeypatch.setattr(channels, "MOST_CHANNELS", 1)
+    monkeypatch.setattr(channels, "MAX_CHANNELS", 1)
     email(alice)
 
     assert "Remove one first" in text(make(browser, "email", "b@example.org"))
@@ -250,7 +250,7 @@ def test_a_person_has_so_many_channels_and_no_more(browser: Client, alice: User,
 def test_a_removed_channel_does_not_come_back_past_the_number(
     browser: Client, alice: User, monkeypatch: Any
 ):
-    monkeypatch.setattr(channels, "MOST_CHANNELS", 1)
+    monkeypatch.setattr(channels, "MAX_CHANNELS", 1)
     gone = email(alice)
     removed = browser.post(f"{HERE}{gone.pk}/remove/", follow=True)
     email(alice, "b@example.org")
@@ -258,7 +258,7 @@ def test_a_removed_channel_does_not_come_back_past_the_number(
     answer = undone(browser, removed)
 
     assert "Remove one first" in text(answer)
-    assert Channel.objects.of(alice).kept().count() == 1
+    assert Channel.objects.for_user(alice).kept().count() == 1
 
 
 # --- a topic's choice, and the digest's settings --------------------------------------------------

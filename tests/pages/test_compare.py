@@ -168,7 +168,7 @@ def test_runs_of_a_day_are_told_apart_by_their_time(browser: Client, topic: Topi
 
 
 @pytest.mark.parametrize("layout", ["", "side"])
-def test_lines_carry_signs_and_words_beside_their_colours(
+def test_lines_carry_signs_and_words_next_to_their_colours(
     browser: Client, alice: User, layout: str
 ):
     topic = make_topic(alice, "Support")
@@ -235,7 +235,7 @@ def test_sources_stand_by_the_run_that_cites_them(browser: Client, alice: User):
     assert "Shared" in section(shown, "in-both")
 
 
-def test_a_source_that_is_no_web_address_is_no_link(browser: Client, alice: User):
+def test_a_source_that_isnt_a_web_address_isnt_a_link(browser: Client, alice: User):
     topic = make_topic(alice, "Sources")
     bad = make_source(1, "Bad", link="javascript:alert(3)", url="javascript:alert(3)")
     for _n in range(2):

@@ -28,7 +28,7 @@ def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
 
 def settle(browser: Client, one: Conflict, how: str, **more: Any) -> Any:
     sent = {"how": how, "left_version": 1, "right_version": 1, **more}
-    return browser.post(reverse("memory:conflict-settle", args=[one.pk]), sent)
+    return browser.post(reverse("memory:conflict-resolve", args=[one.pk]), sent)
 
 
 def test_it_shows_both_sides_with_what_differs_and_where_they_come_from(
@@ -125,7 +125,7 @@ def test_the_list_is_narrowed_to_a_topic(browser: Client, alice: User):
     assert [item.key for item in group["items"]] == [str(one.pk)]
 
 
-def test_the_ticked_or_all_of_a_filter_are_kept_both(browser: Client, alice: User):
+def test_the_selected_or_all_of_a_filter_are_kept_both(browser: Client, alice: User):
     one, two = two_notes(alice), observations(alice)
     browser.post(reverse("memory:conflicts-bulk"), {"conflict": [str(one.pk), "nonsense"]})
     assert list(Conflict.objects.open()) == [two]
@@ -139,7 +139,7 @@ def test_look_now_finds_near_duplicates(browser: Client, alice: User):
     for end in ("", " indeed"):
         text = f"The supplier ships cells by sea from the port of Kobe{end}."
         notes.write_note(alice, "log", text, by=alice.actor)
-    told = browser.post(reverse("memory:conflicts-look"), follow=True).content.decode()
+    told = browser.post(reverse("memory:conflicts-scan"), follow=True).content.decode()
     assert "1 pair found." in told
     assert "Near-duplicate" in told
 

@@ -324,7 +324,7 @@ def test_a_feed_that_may_not_be_read_is_explained(browser: Client, url: str, tol
 
 
 @pytest.mark.parametrize("address", ["", "model/", "model/test/", "model/names/", "feeds/test/"])
-def test_for_who_is_no_staff_there_are_no_connections(
+def test_for_who_isnt_staff_there_are_no_connections(
     alice: User, client_of: Callable[[User], Client], address: str
 ) -> None:
     browser = client_of(alice)

@@ -113,7 +113,7 @@ def test_what_came_from_the_web_is_plain_text(browser: Client, alice: User):
     assert "&lt;script&gt;alert(1)" in html
 
 
-def test_an_address_that_no_browser_may_follow_is_no_link(browser: Client, alice: User):
+def test_an_address_that_no_browser_may_follow_isnt_a_link(browser: Client, alice: User):
     bad = store(alice, "x", by=alice.actor, url="javascript:alert(1)")
     assert 'href="javascript' not in browser.get(bad.get_absolute_url()).content.decode()
 

@@ -119,7 +119,7 @@ def test_it_is_narrowed_by_time(browser: Client, page: ContentItem):
         "scope=x",
     ],
 )
-def test_an_address_that_cannot_be_is_no_error(browser: Client, page: ContentItem, asked: str):
+def test_an_address_that_cannot_be_isnt_an_error(browser: Client, page: ContentItem, asked: str):
     assert browser.get(f"{CONTENT}?{asked}").status_code == 200
 
 
@@ -150,7 +150,7 @@ def test_the_largest_come_first_page_by_page(browser: Client, alice: User):
 
 
 @pytest.mark.parametrize(("made", "used"), [("newest", "largest"), ("largest", "oldest")])
-def test_a_cursor_of_another_order_begins_anew(browser: Client, alice: User, made: str, used: str):
+def test_a_cursor_of_another_order_begins_again(browser: Client, alice: User, made: str, used: str):
     for number in range(60):
         kept(alice, "x" * number)
     cursor = browser.get(CONTENT, {"sort": made}).context["next_cursor"]
@@ -166,7 +166,7 @@ def test_filters_are_saved_as_a_view(browser: Client, page: ContentItem):
     assert 'aria-current="true"><bdi>Pages</bdi>' in html
 
 
-def test_ticked_items_go_to_the_trash_and_come_back(
+def test_selected_items_go_to_the_trash_and_come_back(
     browser: Client, alice: User, page: ContentItem
 ):
     other = kept(alice, title="Other")
@@ -187,14 +187,14 @@ def test_all_that_match_go_together(browser: Client, alice: User, page: ContentI
 
 
 @pytest.mark.parametrize("ticked", [[], ["not-an-id"]])
-def test_nothing_ticked_is_said(browser: Client, page: ContentItem, ticked: list[str]):
+def test_nothing_selected_is_explained(browser: Client, page: ContentItem, ticked: list[str]):
     answer = browser.post(BULK, {"record": ticked}, follow=True)
     assert "Nothing was moved. Select" in text_of(answer)
     assert listed(browser) == ["Cell prices"]
 
 
 @pytest.mark.requirement("R117")
-def test_a_scope_is_cleared_alone_and_comes_back(browser: Client, alice: User, page: ContentItem):
+def test_a_scope_is_cleared_alone_and_is_restored(browser: Client, alice: User, page: ContentItem):
     kept(alice, title="Other")
     assert "Clear this scope" in text_of(browser.get(CONTENT, {"scope": "run:12"}))
     answer = browser.post(reverse("memory:content-clear"), {"scope": "run:12"}, follow=True)
@@ -203,7 +203,7 @@ def test_a_scope_is_cleared_alone_and_comes_back(browser: Client, alice: User, p
     assert len(listed(browser)) == 2
 
 
-def test_what_is_no_scope_is_explained(browser: Client, page: ContentItem):
+def test_what_isnt_a_scope_is_explained(browser: Client, page: ContentItem):
     answer = browser.post(reverse("memory:content-clear"), {"scope": "every thing"})
     assert answer.status_code == 409
     assert listed(browser) == ["Cell prices"]

@@ -207,7 +207,7 @@ def test_an_ended_address_opens_nothing_and_can_be_taken_up_again(
 def test_an_ended_address_is_not_taken_up_again_past_the_number(
     browser: Client, alice: User, feed: Feed, monkeypatch: Any
 ):
-    monkeypatch.setattr(pages_digests, "MOST_FEEDS", 1)
+    monkeypatch.setattr(pages_digests, "MAX_FEEDS", 1)
     ended = browser.post(f"/settings/feeds/{feed.pk}/end/", follow=True)
     pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
 

@@ -71,7 +71,7 @@ def test_other_words_and_the_same_ones_later_are_another(browser: Client):
     assert Note.objects.filter(kind="log").count() == 3
 
 
-def test_the_form_opened_anew_means_it(browser: Client):
+def test_the_form_opened_again_means_it(browser: Client):
     tokens = [browser.get(NEW_NOTE).context["csrf_token"] for _look in range(2)]
 
     for token in (*tokens, tokens[1]):
@@ -86,10 +86,10 @@ def test_a_strangers_same_words_are_theirs(
     browser.post(NEW_NOTE, NOTE)
     client_of(bob).post(NEW_NOTE, NOTE)
 
-    assert Note.objects.of(bob).filter(kind="log").count() == 1
+    assert Note.objects.for_user(bob).filter(kind="log").count() == 1
 
 
-def test_a_form_that_was_refused_is_looked_at_anew(browser: Client):
+def test_a_form_that_was_refused_is_looked_at_again(browser: Client):
     for _press in range(2):
         assert browser.post(NEW_NOTE, NOTE | {"content": ""}).status_code == 200
 
@@ -110,7 +110,7 @@ def opened_anew(browser: Client, url: str, typed: dict[str, str]) -> dict[str, s
 
 
 @pytest.mark.parametrize("what", ["share", "facts"])
-def test_a_form_of_a_topic_sent_twice_makes_one_opened_anew_another(
+def test_a_form_of_a_topic_sent_twice_makes_one_opened_again_another(
     browser: Client, alice: Any, what: str
 ):
     topic = make_topic(alice)
@@ -156,7 +156,7 @@ def test_of_what_is_shown_once_the_second_press_stands_in_for_the_first(
 
 
 @SHOWN_ONCE
-def test_the_same_words_in_a_form_opened_anew_take_nothing_back(
+def test_the_same_words_in_a_form_opened_again_take_nothing_back(
     admin: Any, client_of: Callable[[Any], Client], url: str, typed: dict[str, str], kind: Any
 ):
     browser = client_of(admin)

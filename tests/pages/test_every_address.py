@@ -78,26 +78,26 @@ NOT_THERE = {
 
 # What a page may ask besides the session and the user (issue 9); `benchmarks/page_queries.py`
 # counts the same with more rows, in more states.
-MOST = 2 + 12
+MAX = 2 + 12
 # More only for what asks as much however many rows there are, and has to.
 MORE = {
     # Each layer, each agent with its last use and proposals, its last 7 days, and which agent it is.
-    "memory:agents": MOST + 7,
+    "memory:agents": MAX + 7,
     # What waits, the last reads and writes, its rules, record, tokens and apps.
-    "memory:agent": MOST + 4,
-    "research:inbox": MOST + 16,  # one preview, and a query for each kind of item
+    "memory:agent": MAX + 4,
+    "research:inbox": MAX + 16,  # one preview, and a query for each kind of item
     # related memories: the words' figures, the ranking, and vectors and rows of each type
-    "memory:note": MOST + 18,  # and the figures of the names in it
-    "memory:observation": MOST + 18,
-    "memory:related": MOST + 8,
-    "memory:about": MOST + 2,  # numbers, records, rows of each type, and names beside it
-    "memory:record-purge": MOST + 7,  # what keeps the record's words, in each kind of place
+    "memory:note": MAX + 18,  # and the figures of the names in it
+    "memory:observation": MAX + 18,
+    "memory:related": MAX + 8,
+    "memory:about": MAX + 2,  # numbers, records, rows of each type, and names beside it
+    "memory:record-purge": MAX + 7,  # what keeps the record's words, in each kind of place
     # the first look after a report came: its news are counted, then kept, and lines of memory; and
     # what was written by day, and what agents did
-    "research:home": MOST + 8,
-    "research:week": MOST + 4,  # runs, their changes, and three lists
-    "research:fact-history": MOST + 3,  # the chain both ways
-    "research:topic": MOST + 6,  # what is read, with its notes and lines of memory
+    "research:home": MAX + 8,
+    "research:week": MAX + 4,  # runs, their changes, and three lists
+    "research:fact-history": MAX + 3,  # the chain both ways
+    "research:topic": MAX + 6,  # what is read, with its notes and lines of memory
 }
 
 
@@ -119,7 +119,7 @@ def named(topic: Topic) -> dict[str, Any]:
         "settings/people": owner,
         "settings/backups": memory.BackupFile.objects.create(name="old.backup", state="done"),
         "settings/people/invitations": memory.Invitation, "settings/archive": memory.Archive,
-        "library": memory.LibraryDocument, "bulk": memory.BulkAct, "views": memory.SavedView,
+        "library": memory.LibraryDocument, "bulk": memory.BulkAction, "views": memory.SavedView,
         "content": memory.ContentItem, "content/snapshots": memory.Snapshot,
         "ask": memory.Session, "ask/answers": memory.Message,
         "topics/<slug:slug>/facts": topic.facts.latest("pk"), "topics/<slug:slug>/runs": run,
@@ -255,4 +255,4 @@ def test_looking_at_a_page_changes_no_row_and_asks_few_questions(
     for previewed in ("research:inbox", "memory:proposal"):
         wrote.pop(previewed, None)
     assert (wrote, broken) == ({}, {})
-    assert {name: n for name, n in asked.items() if n > MORE.get(name, MOST)} == {}
+    assert {name: n for name, n in asked.items() if n > MORE.get(name, MAX)} == {}

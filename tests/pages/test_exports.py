@@ -378,7 +378,7 @@ def test_sources_as_csv_say_which_are_new_and_which_are_cited(browser: Client, r
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", " =", "＝"])
-def test_a_title_is_no_formula_to_a_spreadsheet(browser: Client, topic: Topic, start: str):
+def test_a_title_isnt_a_formula_to_a_spreadsheet(browser: Client, topic: Topic, start: str):
     run = make_run(topic)
     make_report(run)
     make_hit(run, 1, title=f'{start}HYPERLINK("https://evil.example")')

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from memory.models import Observation, User
-from memory.services.observations.extraction import LONGEST_LINE, MOST
+from memory.services.observations.extraction import MAX, MAX_LINE_LENGTH
 from memory.services.observations.saving import write_observation
 from tests.pages.record_cast import text_of
 from tests.research.factories import make_topic
@@ -58,7 +58,7 @@ def test_what_is_selected_is_stored_as_corrected_and_undo_takes_it_back(
 
     page = browser.post(EXTRACT, sent(*items, topic=topic.slug), follow=True)
 
-    rows = Observation.objects.of(alice).live()
+    rows = Observation.objects.for_user(alice).live()
     stored = sorted(rows.values_list("content", "category", "topic_id", "trust", "source"))
     assert stored == [
         ("My own line.", "finding", topic.pk, "owner", "human:alice"),
@@ -71,13 +71,13 @@ def test_what_is_selected_is_stored_as_corrected_and_undo_takes_it_back(
 
 def test_undo_leaves_what_changed_since_then(browser: Client, alice: User) -> None:
     page = browser.post(EXTRACT, sent((FACT, "finding", True)), follow=True)
-    Observation.objects.of(alice).get().change(by=alice.actor, content="Corrected.")
+    Observation.objects.for_user(alice).get().change(by=alice.actor, content="Corrected.")
 
     refused = undone(browser, page)
 
     assert refused.status_code == 409
     assert "nothing left to undo" in text_of(refused)
-    assert Observation.objects.of(alice).live().exists()
+    assert Observation.objects.for_user(alice).live().exists()
 
 
 def test_what_is_known_is_named_and_not_selected(browser: Client, alice: User) -> None:
@@ -115,12 +115,12 @@ def test_what_cannot_be_stored_is_explained_and_nothing_typed_is_lost(
     assert not Observation.objects.exists()
 
 
-def test_a_long_text_is_cut_and_that_is_said(browser: Client) -> None:
-    page = browser.post(EXTRACT, {"do": "find", "text": f"{FACT} " * (MOST // len(FACT) + 1)})
+def test_a_long_text_is_cut_and_that_is_explained(browser: Client) -> None:
+    page = browser.post(EXTRACT, {"do": "find", "text": f"{FACT} " * (MAX // len(FACT) + 1)})
 
     assert "searched only part of the text" in text_of(page)
     assert len(page.context["items"]) == 1
-    assert len(FACT) < LONGEST_LINE
+    assert len(FACT) < MAX_LINE_LENGTH
 
 
 def test_another_persons_topic_is_not_used(browser: Client, alice: User, bob: User) -> None:
@@ -128,4 +128,4 @@ def test_another_persons_topic_is_not_used(browser: Client, alice: User, bob: Us
 
     browser.post(EXTRACT, sent((FACT, "finding", True), topic=topic.slug))
 
-    assert Observation.objects.of(alice).get().topic is None
+    assert Observation.objects.for_user(alice).get().topic is None

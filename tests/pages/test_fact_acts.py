@@ -41,7 +41,7 @@ def texts(topic: Topic) -> list[str]:
 # --- its buttons ---------------------------------------------------------------------------------
 
 
-def test_a_fact_is_struck_with_a_reason_and_taken_back(browser: Client, fact: TopicFact):
+def test_a_fact_is_struck_with_a_reason_and_undone(browser: Client, fact: TopicFact):
     body = browser.post(f"{FACTS}{fact.pk}/strike/", {"why": "a typo"}, follow=True)
     fact.refresh_from_db()
     assert fact.state == "struck"
@@ -161,7 +161,7 @@ def test_facts_are_put_in_another_order(browser: Client, topic: Topic):
     assert texts(topic) == [three.text, one.text, two.text]
 
 
-def test_a_fact_goes_to_the_trash_and_comes_back(browser: Client, fact: TopicFact, topic: Topic):
+def test_a_fact_goes_to_the_trash_and_is_restored(browser: Client, fact: TopicFact, topic: Topic):
     page = browser.post(f"{FACTS}{fact.pk}/trash/", follow=True)
     assert texts(topic) == []
 

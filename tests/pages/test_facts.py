@@ -56,7 +56,7 @@ def test_a_confirmed_fact_names_the_run_and_when(browser: Client, fact: TopicFac
     assert "confirmed by Run #3, <time" in page(browser)
 
 
-def test_a_source_that_is_no_web_address_is_shown_and_not_linked(browser: Client, topic: Topic):
+def test_a_source_that_isnt_a_web_address_is_shown_and_not_linked(browser: Client, topic: Topic):
     make_fact(topic, TEXT, url="javascript:alert(1)")
 
     assert 'href="javascript' not in page(browser)
@@ -240,7 +240,7 @@ def test_a_conflict_shows_base_theirs_and_mine_and_saving_again_keeps_mine(
     assert fact.text == mine
 
 
-def test_a_change_of_place_or_lock_is_no_conflict(browser: Client, fact: TopicFact, topic: Topic):
+def test_a_change_of_place_or_lock_isnt_a_conflict(browser: Client, fact: TopicFact, topic: Topic):
     make_fact(topic, "Another fact, to change places with it.", position=2)
     browser.post(f"{FACTS}{fact.pk}/lock/")
     browser.post(f"{FACTS}{fact.pk}/down/")

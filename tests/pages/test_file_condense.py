@@ -93,7 +93,7 @@ def test_the_model_proposes_a_shorter_text(browser: Client, alice: Any, model: A
 
     assert "Model proposal" in html and "- 建军" in proposed(html)
     assert now(alice).version == 2
-    assert ModelCall.objects.of(alice).get().purpose == "condense"
+    assert ModelCall.objects.for_user(alice).get().purpose == "condense"
 
 
 def test_over_htmx_the_page_waits_by_polls_and_then_shows_the_text(
@@ -200,7 +200,9 @@ def test_the_page_takes_few_queries(browser: Client):
     assert len(asked) <= 12
 
 
-def test_how_full_the_facts_are_is_said_in_bytes_without_a_pointer(browser: Client, alice: Any):
+def test_how_full_the_facts_are_is_explained_in_bytes_without_a_pointer(
+    browser: Client, alice: Any
+):
     html = text_of(browser.get(PAGE))
 
     assert re.search(r'<span class="sr-only">[\d,]+ of [\d,]+ bytes</span>', html)

@@ -14,7 +14,7 @@ from memory.models import FileDraft, MemoryFile, Revision
 from memory.models.actors import REFLECTOR
 from memory.services.files.reading import read_file
 from memory.services.files.saving import append_to, save_file
-from memory.services.files.texts import MOST_FACTS
+from memory.services.files.texts import MAX_FACTS
 from memory.services.search.recall import recall
 from tests.pages.record_cast import HTMX, text_of
 
@@ -54,7 +54,7 @@ def test_a_file_is_edited_and_recall_follows_at_once(browser: Client, alice: Any
     answer = browser.post(EDIT, typed(MOVED, note="moved"), follow=True)
 
     assert (body(stands(alice).content), stands(alice).version) == (body(MOVED), 3)
-    assert Revision.objects.of(alice).order_by("-id")[0].reason == "moved"
+    assert Revision.objects.for_user(alice).order_by("-id")[0].reason == "moved"
     assert "Saved as version 3." in text_of(answer) and "/undo/" in text_of(answer)
     assert recall(alice, "Wed 10:00")
 
@@ -72,7 +72,7 @@ def test_a_text_that_says_what_stands_makes_no_version(browser: Client, alice: A
 def test_a_line_typed_at_the_end_leaves_the_file_its_last_line_break(browser: Client, alice: Any):
     browser.post(EDIT, typed(TEXT + "- Tea: green"))
     assert stands(alice).content.endswith("\n- Tea: green\n")
-    assert not FileDraft.objects.of(alice).exists()
+    assert not FileDraft.objects.for_user(alice).exists()
 
 
 def test_a_file_that_ends_without_a_line_break_stays_so(browser: Client, alice: Any):
@@ -87,7 +87,7 @@ def test_a_file_that_ends_without_a_line_break_stays_so(browser: Client, alice: 
     ("text", "why"),
     [
         (
-            "# User\n\n" + "𝒳\n" * (MOST_FACTS // 5),
+            "# User\n\n" + "𝒳\n" * (MAX_FACTS // 5),
             "over the limit of 15,360",
         ),
         ("# User\n\n" + "word " * 2_000, "is 10,000 bytes"),
@@ -102,7 +102,7 @@ def test_what_is_refused_stays_in_the_form_and_as_a_draft(
     assert answer.status_code == 200 and why in html and "my note" in html
     assert text[:30] in html.replace("\r", "") and "aria-invalid" in html
     assert stands(alice).content == TEXT
-    assert FileDraft.objects.of(alice).get().content == text
+    assert FileDraft.objects.for_user(alice).get().content == text
 
 
 def test_how_many_bytes_are_too_many_is_counted_without_scripts(browser: Client):
@@ -165,7 +165,7 @@ def test_the_same_line_changed_twice_is_a_merge_screen(clashed: Any, alice: Any)
     for said in ("Tue 10:00", "Wed 10:00", "Fri 10:00"):
         assert said in html
     assert "Fri" in stands(alice).content
-    assert FileDraft.objects.of(alice).get().content == MOVED
+    assert FileDraft.objects.for_user(alice).get().content == MOVED
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_what_was_put_together_is_saved_over_the_newer_version(
 ):
     browser.post(EDIT, typed(MOVED, seen=3, mine=MOVED, base_version=2))
     assert (body(stands(alice).content), stands(alice).version) == (body(MOVED), 4)
-    assert not FileDraft.objects.of(alice).exists()
+    assert not FileDraft.objects.for_user(alice).exists()
 
 
 def test_a_merge_that_is_stale_again_is_another_merge(clashed: Any, browser: Client, alice: Any):
@@ -200,7 +200,7 @@ def test_a_merge_that_is_stale_again_is_another_merge(clashed: Any, browser: Cli
     assert "Save with these choices" in html and "Sat 10:00" in html
 
 
-def test_a_month_that_went_to_the_trash_can_be_made_anew(browser: Client, alice: Any):
+def test_a_month_that_went_to_the_trash_can_be_made_again(browser: Client, alice: Any):
     path = "episodes/2026-02.md"
     append_to(alice, path, "## A\n- Task: t", by=alice.actor).file.trash(by=alice.actor)
     text = "# 2026-02 Episodes\n\n## Mine\n- Task: kept\n"
@@ -248,33 +248,33 @@ def test_another_windows_draft_is_not_written_over(browser: Client, alice: Any):
     other = typed(TEXT + "- New\n", window=str(uuid4()))
     html = text_of(browser.post(DRAFT, other, headers=HTMX))
     assert "Another window already has a draft" in html
-    assert FileDraft.objects.of(alice).get().content == MOVED
+    assert FileDraft.objects.for_user(alice).get().content == MOVED
 
 
 def test_a_save_drops_another_windows_draft_of_the_same_text_alone(browser: Client, alice: Any):
     browser.post(DRAFT, typed(MOVED), headers=HTMX)
     browser.post(EDIT, typed(TEXT + "- New\n", window=str(uuid4())))
-    assert FileDraft.objects.of(alice).get().content == MOVED
+    assert FileDraft.objects.for_user(alice).get().content == MOVED
 
     browser.post(EDIT, typed(MOVED, seen=3, window=str(uuid4())))
 
-    assert not FileDraft.objects.of(alice).exists()
+    assert not FileDraft.objects.for_user(alice).exists()
 
 
 def test_a_draft_that_says_what_stands_is_none(browser: Client, alice: Any):
     browser.post(DRAFT, typed(MOVED), headers=HTMX)
     browser.post(DRAFT, typed(TEXT), headers=HTMX)
-    assert not FileDraft.objects.of(alice).exists()
+    assert not FileDraft.objects.for_user(alice).exists()
 
 
 def test_a_draft_that_comes_in_behind_its_own_save_is_none(browser: Client, alice: Any):
     late = TEXT.replace("Tue", "Wed") + "- Tea: green"
     browser.post(EDIT, typed(late))
     browser.post(DRAFT, typed(late), headers=HTMX)
-    assert not FileDraft.objects.of(alice).exists()
+    assert not FileDraft.objects.for_user(alice).exists()
 
     browser.post(DRAFT, typed(late + "\n- Cups: six"), headers=HTMX)
-    assert FileDraft.objects.of(alice).get().content.endswith("six")
+    assert FileDraft.objects.for_user(alice).get().content.endswith("six")
 
 
 def test_without_scripts_a_draft_is_kept_by_its_button(browser: Client):
@@ -282,11 +282,11 @@ def test_without_scripts_a_draft_is_kept_by_its_button(browser: Client):
     assert "Draft saved" in html and "Wed 10:00" in html
 
 
-def test_a_draft_is_dropped_and_what_is_typed_beside_it_stays(browser: Client, alice: Any):
+def test_a_draft_is_dropped_and_what_is_typed_next_to_it_stays(browser: Client, alice: Any):
     browser.post(DRAFT, typed(MOVED), headers=HTMX)
     beside = typed("# typed\n", window=str(uuid4()), drop=WINDOW)
     assert "# typed" in text_of(browser.post(DRAFT, beside))
-    assert not FileDraft.objects.of(alice).exists()
+    assert not FileDraft.objects.for_user(alice).exists()
     own = browser.post(DRAFT, typed(MOVED, drop=WINDOW), headers=HTMX)
     assert own.headers["HX-Redirect"] == EDIT
 
@@ -305,7 +305,7 @@ def test_a_stranger_edits_and_keeps_their_own_alone(
     assert theirs.get("/files/episodes/2026-02.md/edit/").status_code == 404
     assert "Wed" not in text_of(theirs.get(f"{EDIT}?draft=1"))
     theirs.post(DRAFT, typed("# Bob's\n", drop=WINDOW), headers=HTMX)
-    assert stands(alice).content == TEXT and FileDraft.objects.of(alice).exists()
+    assert stands(alice).content == TEXT and FileDraft.objects.for_user(alice).exists()
 
 
 def test_the_editor_takes_few_queries(

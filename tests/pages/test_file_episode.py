@@ -72,7 +72,7 @@ def test_what_departs_from_the_format_is_said_and_kept(browser: Client):
         ({"findings": "é" * 5_000}, "10,01"),
     ],
 )
-def test_what_is_no_episode_is_explained_and_nothing_typed_is_lost(
+def test_what_isnt_an_episode_is_explained_and_nothing_typed_is_lost(
     browser: Client, sent: dict[str, str], why: str
 ):
     answer = browser.post(NEW, SENT | sent, headers=HTMX)

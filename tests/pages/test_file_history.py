@@ -242,4 +242,4 @@ def test_pages_of_a_file_take_as_many_queries_however_many_changes(browser: Clie
     many = [asked(url) for url in (HISTORY, COMPARE, BLAME)]
 
     assert few == many and max(many) <= 12
-    assert Revision.objects.of(alice).count() >= 15
+    assert Revision.objects.for_user(alice).count() >= 15

@@ -42,7 +42,7 @@ def anchor(owner: Any, *heading: str) -> str:
 
 
 @pytest.mark.requirement("R226")
-def test_a_section_is_locked_for_agents_and_taken_back(browser: Client, alice: Any):
+def test_a_section_is_locked_for_agents_and_undone(browser: Client, alice: Any):
     answer = browser.post(LOCK, {"lock-section": anchor(alice, "User", "Work")}, follow=True)
 
     assert now(alice).section_locks == [["User", "Work"]]

@@ -41,7 +41,7 @@ def test_entries_stand_by_day_the_newest_first_with_what_they_say(browser: Clien
     assert "2 entries" in html and "in the standard format" not in html
 
 
-def test_what_is_amiss_with_an_entry_is_told(browser: Client, alice: Any):
+def test_what_is_amiss_with_an_entry_is_reported(browser: Client, alice: Any):
     append_to(alice, PATH, "## Undated\n- Summary: none", by=alice.actor)
 
     html = text_of(browser.get(TIMELINE))

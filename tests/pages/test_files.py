@@ -48,7 +48,7 @@ def test_without_an_episode_the_tree_says_how_one_comes(browser: Client):
     assert "No journal yet" in text_of(browser.get("/files/"))
 
 
-def test_what_was_not_taken_in_from_disk_is_told(browser: Client, alice: Any):
+def test_what_was_not_taken_in_from_disk_is_reported(browser: Client, alice: Any):
     MirroredFile.objects.update_or_create(
         owner=alice, path=USER, defaults={"problem": "It is not UTF-8."}
     )
@@ -110,7 +110,7 @@ def test_the_tree_takes_a_fixed_number_of_queries(browser: Client, alice: Any):
     assert len(few) == len(many) <= 12
 
 
-def test_a_month_goes_to_the_trash_from_its_page_and_comes_back(browser: Client, alice: Any):
+def test_a_month_goes_to_the_trash_from_its_page_and_is_restored(browser: Client, alice: Any):
     path = month(alice, 3)
     page = browser.get(f"/files/{path}/")
     file = page.context["file"]

@@ -24,7 +24,7 @@ def test_who_has_run_nothing_yet_is_led_to_the_topic(alice: User, topic: Topic) 
     assert not steps[0]["done"]
 
 
-def test_the_sample_is_no_topic_of_ones_own(alice: User) -> None:
+def test_the_sample_isnt_a_topic_of_ones_own(alice: User) -> None:
     make_run(make_topic(alice))  # of the sample's title
     assert open_steps(alice) == [
         "Run the topic again",

@@ -62,7 +62,7 @@ def test_over_htmx_the_list_comes_back_alone(browser: Client) -> None:
     assert '<section id="health"' in body
 
 
-def test_who_is_no_staff_sees_no_health(alice: User, client_of: Any) -> None:
+def test_who_isnt_staff_sees_no_health(alice: User, client_of: Any) -> None:
     assert client_of(alice).get(PAGE).status_code == 404
 
 
@@ -92,7 +92,7 @@ def called(owner: User, error: str = "", failure: str = "") -> None:
     ("failure", "why"),
     [("unavailable", "it couldn’t be reached"), ("rejected", "it rejected the request")],
 )
-def test_a_models_last_failure_is_told_by_its_kind_alone(
+def test_a_models_last_failure_is_reported_by_its_kind_alone(
     browser: Client, alice: User, failure: str, why: str
 ) -> None:
     called(alice, "“my secret plan” is too long", failure)
@@ -131,7 +131,7 @@ def test_a_key_that_cannot_be_read_any_more_is_named(browser: Client) -> None:
 
 
 @pytest.mark.requirement("R234")
-def test_a_service_that_is_named_but_not_set_up_is_told(browser: Client, settings: Any) -> None:
+def test_a_service_that_is_named_but_not_set_up_is_reported(browser: Client, settings: Any) -> None:
     settings.BEACON_SEARCH = ["tavily", "library"]
 
     assert "BEACON_SEARCH includes services that aren’t set up: Tavily." in page(browser)
@@ -195,7 +195,7 @@ def test_only_a_service_that_somebody_asked_for_is_broken_when_it_is_not_reached
     assert found.state == state, found
 
 
-def test_a_library_folder_that_is_gone_is_told(
+def test_a_library_folder_that_is_gone_is_reported(
     browser: Client, settings: Any, tmp_path: Path
 ) -> None:
     settings.BEACON_LIBRARY_DIR = str(tmp_path / "gone")

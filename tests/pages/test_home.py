@@ -150,7 +150,7 @@ def test_after_a_part_was_read_only_the_rest_is_counted(browser: Client, alice: 
 
     assert "Run #4" in body and 'title="new fact">+ 1<' in body
     assert "The sun is out." in body and "It rains." not in body
-    assert Report.objects.of(alice).unread().count() == 3
+    assert Report.objects.for_user(alice).unread().count() == 3
 
 
 def test_what_was_read_is_gone_from_the_list(browser: Client, alice: Any):
@@ -162,7 +162,7 @@ def test_what_was_read_is_gone_from_the_list(browser: Client, alice: Any):
     assert "Available without a model" not in body
 
 
-def test_a_run_that_goes_on_shows_what_it_does_and_how_far(browser: Client, alice: Any):
+def test_a_run_in_progress_shows_what_it_does_and_how_far(browser: Client, alice: Any):
     run = make_run(make_topic(alice), saved=False)
     counts = {"read": 9, "pages": 14}
     make_steps(run, done=4, state=Step.State.RUNNING, detail="9 of 14 pages", counts=counts)
@@ -189,7 +189,7 @@ def test_over_htmx_the_running_ones_come_alone_and_an_idle_poll_is_empty(
     assert f"?running={run.pk}.7" in body
 
 
-def test_when_a_run_has_ended_the_poll_asks_for_the_page_anew(browser: Client, alice: Any):
+def test_when_a_run_has_ended_the_poll_asks_for_the_page_again(browser: Client, alice: Any):
     run = make_run(make_topic(alice), saved=False)
     seen = pages_home.signature(pages_home.unfinished_runs(alice))
     Run.objects.filter(pk=run.pk).update(status="failed")
@@ -240,7 +240,7 @@ def test_the_next_runs_are_listed_but_not_those_of_paused_or_archived_topics(
     assert "Put away" not in body
 
 
-def test_the_month_is_summed_up_beside_the_budget(browser: Client, alice: Any):
+def test_the_month_is_summed_up_next_to_the_budget(browser: Client, alice: Any):
     alice.monthly_money = Decimal("5.00")
     alice.save(update_fields=["monthly_money"])
     run = make_run(make_topic(alice))
@@ -255,7 +255,7 @@ def test_the_month_is_summed_up_beside_the_budget(browser: Client, alice: Any):
     assert "<polyline points=" not in body  # a line needs three days
 
 
-def test_calls_of_unknown_price_are_named_beside_the_months_cost(browser: Client, alice: Any):
+def test_calls_of_unknown_price_are_named_next_to_the_months_cost(browser: Client, alice: Any):
     run = make_run(make_topic(alice))
     make_call(run, money=Decimal("0.25"))
     make_call(run, money=None)
@@ -279,7 +279,7 @@ def test_topics_whose_last_run_failed_are_told_with_their_common_reason(
     assert "Topic 1" not in body
 
 
-def test_a_failure_that_a_later_run_followed_is_no_news(browser: Client, alice: Any):
+def test_a_failure_that_a_later_run_followed_isnt_news(browser: Client, alice: Any):
     topic = make_topic(alice)
     failed = make_run(topic, saved=False)
     Run.objects.filter(pk=failed.pk).update(status=Run.Status.FAILED, error="no route")
@@ -339,7 +339,7 @@ def test_so_many_unread_reports_are_counted_and_no_more(
     topic = make_topic(alice, "Lithium")
     for _number in range(2):
         make_report(make_run(topic))
-    monkeypatch.setattr(places, "MOST_UNREAD", 3)
+    monkeypatch.setattr(places, "MAX_UNREAD", 3)
     places._question.cache_clear()  # the limit is part of it
 
     few = browser.get("/").context

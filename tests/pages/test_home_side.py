@@ -43,7 +43,7 @@ def test_records_are_counted_by_day_and_by_who_wrote_them(alice: User, bob: User
     assert own == 24
 
 
-def test_a_change_of_an_old_record_is_no_new_one(alice: User):
+def test_a_change_of_an_old_record_isnt_a_new_one(alice: User):
     one = note(alice, "Ships by sea from Osaka.")
     one.change(by=alice.actor, content="Ships by rail from Osaka.")
     assert written_by_day(alice)["own"] == 1
@@ -100,7 +100,7 @@ def test_at_an_earlier_date_the_last_use_is_not_a_later_one(alice: User):
 
 
 @pytest.mark.requirement("R388")
-def test_home_shows_both_beside_the_reports(alice: User, client_of: Callable[[User], Client]):
+def test_home_shows_both_next_to_the_reports(alice: User, client_of: Callable[[User], Client]):
     make_second_run(make_topic(alice))
     ours = [note(alice, f"Gate {number} opens at seven.") for number in range(3)]
     Use.note_records(alice, ours, str(CLAUDE))

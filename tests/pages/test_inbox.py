@@ -76,7 +76,7 @@ def test_everything_that_waits_is_in_one_list_the_dangerous_first(browser: Clien
     assert '<mark class="offending">ignore all earlier instructions</mark>' in page.content.decode()
 
 
-def test_harmless_proposals_are_selected_as_a_group_beside_everything_else(
+def test_harmless_proposals_are_selected_as_a_group_next_to_everything_else(
     browser: Client, alice: User
 ):
     two_notes(alice)
@@ -127,7 +127,7 @@ def test_a_decision_over_htmx_is_the_list_with_the_next_item(browser: Client, al
     assert page.count('hx-swap-oob="true"') == 2  # also the bar of phones
 
 
-def test_what_another_tab_decided_is_said_and_the_list_goes_on(browser: Client, alice: User):
+def test_what_another_tab_decided_is_said_and_the_list_continues(browser: Client, alice: User):
     one, _two = proposed_note(alice, "one"), proposed_note(alice, "two")
     item = browser.get(LIST).context["groups"][0]["items"][0]
     review_services.reject(one, by=alice.actor)
@@ -137,15 +137,15 @@ def test_what_another_tab_decided_is_said_and_the_list_goes_on(browser: Client, 
     assert "This proposal has already been rejected" in text_of(answer)
     conflict = two_notes(alice)
     Conflict.objects.filter(pk=conflict.pk).update(state="settled", settled_how="both")
-    url = reverse("memory:conflict-settle", args=[conflict.pk])
+    url = reverse("memory:conflict-resolve", args=[conflict.pk])
     sent = {"how": "left", "left_version": 1, "right_version": 1, "next": LIST}
     answer = browser.post(url, sent, headers=SWAPPED)
     assert (answer.status_code, answer["Location"]) == (302, LIST)
 
 
-def test_what_cannot_be_decided_is_explained_beside_the_list(browser: Client, alice: User):
+def test_what_cannot_be_decided_is_explained_next_to_the_list(browser: Client, alice: User):
     conflict = two_notes(alice)
-    url = reverse("memory:conflict-settle", args=[conflict.pk])
+    url = reverse("memory:conflict-resolve", args=[conflict.pk])
     sent = {"how": "left", "left_version": 7, "right_version": 1, "next": LIST}
     answer = browser.post(url, sent, headers=SWAPPED)
 
@@ -188,7 +188,7 @@ def test_decided_items_are_listed_with_their_outcome(browser: Client, alice: Use
     review_services.reject(rejected, by=alice.actor)
     Proposal.objects.filter(pk=expired.pk).update(expires_at=timezone.now())
     settled = two_notes(alice)
-    url = reverse("memory:conflict-settle", args=[settled.pk])
+    url = reverse("memory:conflict-resolve", args=[settled.pk])
     browser.post(url, {"how": "both", "left_version": 1, "right_version": 1})
 
     states = {"decided": 4, "accepted": 1, "rejected": 1, "expired": 1, "settled": 1, "x": 0}

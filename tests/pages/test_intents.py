@@ -92,7 +92,7 @@ def test_pressed_twice_the_second_press_is_explained(browser: Client, item: Delt
     assert "isn’t currently filtered out" in text_of(response)
 
 
-def test_of_a_report_in_the_trash_nothing_is_told(browser: Client, alice: Any, item: DeltaItem):
+def test_of_a_report_in_the_trash_nothing_is_reported(browser: Client, alice: Any, item: DeltaItem):
     item.run.report.trash(by=alice.actor)
     assert browser.post(tell(item)).status_code == 404
 
@@ -103,7 +103,7 @@ def test_a_stranger_tells_nothing(client_of: ClientOf, bob: Any, item: DeltaItem
     assert item.withheld == WHY
 
 
-def test_of_a_run_in_the_trash_nothing_is_told(browser: Client, run: Run, item: DeltaItem):
+def test_of_a_run_in_the_trash_nothing_is_reported(browser: Client, run: Run, item: DeltaItem):
     run_trash.trash_run(run.report, by=run.topic.owner.actor)
 
     assert browser.post(tell(item)).status_code == 404

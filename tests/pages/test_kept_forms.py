@@ -59,7 +59,7 @@ def test_the_text_is_there_after_the_sign_in_and_can_be_sent_again(
     assert f'action="{REMEMBER}"' in html and 'href="/memory/"' in html
     assert "secret words" not in html and "x y" not in html
     browser.post(page.context["address"], dict(page.context["fields"]))
-    assert [one.content for one in Observation.objects.of(alice)] == [TEXT]
+    assert [one.content for one in Observation.objects.for_user(alice)] == [TEXT]
 
 
 def test_nobody_else_gets_the_text(alice: User, bob: User, browser: Client) -> None:
@@ -84,7 +84,7 @@ def test_who_signed_out_left_nothing(alice: User, browser: Client) -> None:
 
 
 def test_what_is_too_long_or_has_no_text_is_not_kept(alice: User, browser: Client) -> None:
-    assert sent_too_late(browser, more="x " * views.MOST_CHARACTERS) == "/memory/"
+    assert sent_too_late(browser, more="x " * views.MAX_CHARACTERS) == "/memory/"
     sign_in(browser, "alice")
     assert sent_too_late(browser, text="pinned") == "/memory/"
 

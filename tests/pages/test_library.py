@@ -101,7 +101,7 @@ def test_the_list_holds_nothing_of_others(bobs: Client, document: Any) -> None:
 
 
 @pytest.mark.parametrize("asked", ["q=%00", "q=%22%27%5C%28", "cursor=x", "cursor=W10%3D", "q=💥"])
-def test_a_query_or_place_that_makes_no_sense_is_no_error(browser: Client, asked: str) -> None:
+def test_a_query_or_place_that_makes_no_sense_isnt_an_error(browser: Client, asked: str) -> None:
     assert browser.get(f"{LIST}?{asked}").status_code == 200
 
 
@@ -256,9 +256,7 @@ def test_the_edit_form_takes_a_fixed_number_of_queries(
 # --- the trash
 
 
-def test_a_trashed_document_can_be_taken_back_from_the_toast(
-    browser: Client, document: Any
-) -> None:
+def test_a_trashed_document_can_be_restored_from_the_toast(browser: Client, document: Any) -> None:
     undone(browser, browser.post(page(document, "trash"), follow=True))
     document.refresh_from_db()
     assert document.trashed_at is None

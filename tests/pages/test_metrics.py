@@ -78,7 +78,7 @@ def test_from_elsewhere_it_takes_a_token_of_staff_made_for_it(admin: User, alice
     assert asked_with(Program(admin, "metrics", name="prometheus")).status_code == 200
 
 
-def test_who_is_no_staff_any_more_reads_none(admin: User) -> None:
+def test_who_isnt_staff_any_more_reads_none(admin: User) -> None:
     program = Program(admin, "metrics")
     User.objects.update(is_staff=False)
 
@@ -170,7 +170,7 @@ def test_processes_and_queues_are_told(db: None) -> None:
     assert told["beacon_queue_messages", "maintenance"] >= 0
 
 
-def test_without_redis_or_the_database_the_rest_is_told(
+def test_without_redis_or_the_database_the_rest_is_reported(
     db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"

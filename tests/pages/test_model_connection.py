@@ -156,7 +156,7 @@ def test_what_the_last_test_found_stands_on_the_page(browser: Client) -> None:
         assert words in body
 
 
-def test_what_could_not_be_found_out_is_said(browser: Client) -> None:
+def test_what_could_not_be_found_out_is_explained(browser: Client) -> None:
     probed(json_mode="", streams=None)
 
     body = page(browser)
@@ -224,7 +224,7 @@ def test_a_bad_field_of_the_model_is_explained_and_nothing_is_stored(
     assert not Connection.objects.exists()
 
 
-def test_a_model_of_ones_own_machine_is_ticked_as_free(browser: Client) -> None:
+def test_a_model_of_ones_own_machine_is_selected_as_free(browser: Client) -> None:
     save(browser, base_url="http://h/v1", model="m", costs_nothing="on")
 
     assert connections.stored("model").prices == {"in": "0", "out": "0"}

@@ -19,7 +19,7 @@ ClientOf = Callable[[Any], Client]
 
 @pytest.fixture
 def browser(client_of: ClientOf, alice: Any) -> Client:
-    Note.objects.of(alice).delete()  # those that every account begins with
+    Note.objects.for_user(alice).delete()  # those that every account begins with
     return client_of(alice)
 
 
@@ -75,7 +75,7 @@ def test_a_question_of_five_thousand_characters_is_answered_by_no_heavy_page(bro
     assert len(answer.content) < 500_000  # each link that edits a query holds it whole
 
 
-def test_what_was_not_understood_is_said(browser: Client, alice: Any):
+def test_what_was_not_understood_is_explained(browser: Client, alice: Any):
     page = text_of(browser.get(f"{URL}?q=kind:poem after:soon"))
 
     assert "“poem” isn’t a valid value for" in page

@@ -50,10 +50,10 @@ def test_what_was_edited_is_what_stands_and_undo_brings_the_originals_back(
 ) -> None:
     sent = ids(two) | {"content": "Stale fares: ask the airline."}
     html = browser.post(PAGE, sent, follow=True)
-    made = Note.objects.of(alice).get(content="Stale fares: ask the airline.")
+    made = Note.objects.for_user(alice).get(content="Stale fares: ask the airline.")
     assert [hit.id for hit in recall(alice, "stale fares")] == [made.pk]
     undone(browser, html)
-    assert Note.objects.of(alice).active().filter(pk__in=[one.pk for one in two]).count() == 2
+    assert Note.objects.for_user(alice).active().filter(pk__in=[one.pk for one in two]).count() == 2
     assert made.pk not in {hit.id for hit in recall(alice, "stale fares")}
 
 
@@ -65,7 +65,7 @@ def test_without_a_model_none_is_offered(browser: Client, two: Any) -> None:
 def test_a_proposal_changes_nothing(browser: Client, alice: Any, two: Any) -> None:
     response = browser.post(PAGE, ids(two) | {"content": "x", "propose": "1"}, headers=HTMX)
     assert "Fares are stale. Ask the airline." in text_of(response)
-    assert Note.objects.of(alice).active().filter(pk__in=[one.pk for one in two]).count() == 2
+    assert Note.objects.for_user(alice).active().filter(pk__in=[one.pk for one in two]).count() == 2
 
 
 @pytest.mark.parametrize("content", ["", "   ", "é" * 40_000])

@@ -132,7 +132,7 @@ def test_an_app_can_be_limited_to_topics_and_never_gets_more_by_refreshing(
 
     for gone in (str(theirs.pk), "no-topic"):
         refused = app.allowed(topics=[gone])
-        assert refused.status_code == 200 and ApiToken.objects.of(alice).count() == 1
+        assert refused.status_code == 200 and ApiToken.objects.for_user(alice).count() == 1
         assert "no longer available" in refused.content.decode()
 
 
@@ -398,7 +398,7 @@ def test_an_access_token_is_for_the_mcp_server_and_for_its_url(app: App, client:
     assert not _opens(told)
 
 
-def test_a_code_or_refresh_token_is_no_access_token(app: App) -> None:
+def test_a_code_or_refresh_token_isnt_an_access_token(app: App) -> None:
     code = app.code()
     told = app.redeem(code).json()
 
@@ -431,7 +431,7 @@ def test_of_secrets_only_hashes_are_stored_and_none_is_logged(
 # --- revoking ---
 
 
-def test_a_person_sees_connected_apps_beside_tokens_and_revokes_them_at_once(
+def test_a_person_sees_connected_apps_next_to_tokens_and_revokes_them_at_once(
     app: App, alice: User
 ) -> None:
     tokens.issue(alice, name="script", scopes=["read"], by=alice.actor)
@@ -595,7 +595,7 @@ def test_a_flood_from_one_ipv6_network_is_stopped(app: App) -> None:
 def test_a_flood_from_many_addresses_does_not_fill_the_disk(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(oauth, "MOST_UNUSED", 3)
+    monkeypatch.setattr(oauth, "MAX_UNUSED", 3)
     app.connected()  # an app in use makes no room
     for _number in range(3):
         assert app.register(redirect_uris=[BACK]).status_code == 201
@@ -750,7 +750,7 @@ def test_a_document_of_another_app_or_with_wrong_redirects_is_refused(
         "",
     ],
 )
-def test_a_client_id_that_is_no_proper_url_is_not_fetched(
+def test_a_client_id_that_isnt_a_proper_url_is_not_fetched(
     app: App, published: dict[str, Any], url: str
 ) -> None:
     assert app.asks(client_id=url).status_code == 400

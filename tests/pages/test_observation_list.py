@@ -84,7 +84,7 @@ def test_its_number_of_queries_is_fixed(
         browser.get(f"{URL}?q=observation+category:finding")
 
 
-def test_a_category_narrows_and_is_no_word(browser: Client, alice: Any):
+def test_a_category_narrows_and_isnt_a_word(browser: Client, alice: Any):
     observation(alice)
     observation(alice, "Ask twice.", category="lesson")
 

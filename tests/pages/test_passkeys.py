@@ -65,8 +65,8 @@ def test_a_passkey_is_added_and_signs_in_without_password_and_code(
 
     assert other.get(SECURITY).status_code == 200
     assert "last used" in text_of(browser.get(SECURITY))
-    assert SignIn.objects.of(alice).count() == 1
-    kinds = set(Activity.objects.of(alice).values_list("kind", flat=True))
+    assert SignIn.objects.for_user(alice).count() == 1
+    kinds = set(Activity.objects.for_user(alice).values_list("kind", flat=True))
     assert {"sign-in-method-added", "signed-in"} <= kinds
 
 
@@ -147,7 +147,7 @@ def test_a_passkey_whose_counter_goes_back_is_refused(
 
     passkey.counter = counter
     assert signs_in(passkey)["Location"].startswith("/sign-in/")
-    assert Activity.objects.of(alice).filter(kind="sign-in-failed").count() == 1
+    assert Activity.objects.for_user(alice).filter(kind="sign-in-failed").count() == 1
     assert Authenticator.objects.get().last_used_at == used
 
     passkey.counter = 6
@@ -256,7 +256,7 @@ def test_where_browsers_refuse_passkeys_the_pages_say_why(browser: Client, setti
 
 
 def test_there_is_a_limit_of_passkeys(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(methods, "MOST_PASSKEYS", 1)
+    monkeypatch.setattr(methods, "MAX_PASSKEYS", 1)
     added(browser)
 
     assert "You’ve reached the limit of 1 passkeys" in added(browser).told  # type: ignore[attr-defined]

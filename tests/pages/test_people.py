@@ -21,7 +21,7 @@ def browser(admin: User, client_of: Callable[[User], Client]) -> Client:
     return client_of(admin)
 
 
-def test_all_accounts_are_listed_and_what_staff_see_is_said(
+def test_all_accounts_are_listed_and_what_staff_see_is_explained(
     browser: Client, alice: User, bob: User
 ) -> None:
     body = browser.get(PEOPLE).content.decode()
@@ -62,7 +62,7 @@ def test_an_invitation_for_nobody_is_explained(browser: Client) -> None:
     assert not Invitation.objects.exists()
 
 
-def test_an_open_invitation_can_be_taken_back(browser: Client, admin: User) -> None:
+def test_an_open_invitation_can_be_revoked(browser: Client, admin: User) -> None:
     invitation, token = Invitation.create_with_token(by=admin, note="Carol")
 
     browser.post(f"{PEOPLE}invitations/{invitation.pk}/revoke/")
@@ -95,7 +95,7 @@ def test_nobody_disables_themselves_and_is_told_why(browser: Client, admin: User
 
 
 @pytest.mark.parametrize("address", ["", "1/disable/", "1/enable/", "invitations/1/revoke/"])
-def test_for_who_is_no_staff_there_are_no_people(
+def test_for_who_isnt_staff_there_are_no_people(
     alice: User, client_of: Callable[[User], Client], address: str
 ) -> None:
     assert client_of(alice).post(PEOPLE + address, {"note": "x"}).status_code == 404

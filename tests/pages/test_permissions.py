@@ -33,7 +33,7 @@ def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
 @pytest.fixture
 def few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Suggest rules after 5 decisions, which takes less time than 20."""
-    monkeypatch.setattr(trust, "LEAST_DECIDED", 5)
+    monkeypatch.setattr(trust, "MIN_DECIDED", 5)
 
 
 def accepted(owner: User, number: int, *, days_ago: int = 0) -> None:
@@ -78,7 +78,7 @@ def test_a_note_that_was_restored_or_only_pinned_is_not_wrong(browser: Client, a
 
 
 def test_after_two_weeks_and_enough_decisions_a_rule_is_suggested(browser: Client, alice: User):
-    accepted(alice, trust.LEAST_DECIDED, days_ago=15)
+    accepted(alice, trust.MIN_DECIDED, days_ago=15)
     accepted(alice, 1)
 
     page = browser.get(PAGE)

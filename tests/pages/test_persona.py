@@ -104,10 +104,10 @@ def test_an_older_soul_is_brought_back(client: Client, alice: User):
     client.post(SOUL, soul_form(alice))
 
     for headers in ({}, HTMX):
-        answer = client.post(reverse("memory:soul-bring-back", args=[first.pk]), headers=headers)
+        answer = client.post(reverse("memory:soul-restore", args=[first.pk]), headers=headers)
         assert answer.status_code == (200 if headers else 302)
     assert note_of(alice, "soul").content == first.content
-    assert Note.objects.of(alice).filter(kind="soul").count() == 3
+    assert Note.objects.for_user(alice).filter(kind="soul").count() == 3
 
 
 @pytest.mark.parametrize("text", ["", "  \x00 ", "x" * 70_000])
@@ -115,10 +115,10 @@ def test_a_soul_that_cannot_be_is_explained_and_kept(client: Client, alice: User
     answer = client.post(SOUL, soul_form(alice, content=text))
 
     assert answer.status_code == 200 and b"errorlist" in answer.content
-    assert Note.objects.of(alice).filter(kind="soul").count() == 1
+    assert Note.objects.for_user(alice).filter(kind="soul").count() == 1
 
 
-def test_a_soul_written_in_a_second_window_is_told(client: Client, alice: User):
+def test_a_soul_written_in_a_second_window_is_reported(client: Client, alice: User):
     stale = soul_form(alice, content="Mine.")
     client.post(SOUL, soul_form(alice, content="Theirs."))
 
@@ -135,7 +135,7 @@ def test_a_stranger_sees_and_brings_back_nothing_of_alice(
     visitor = client_of(bob)
 
     assert b"Only Alice" not in visitor.get(SOUL).content
-    assert visitor.post(reverse("memory:soul-bring-back", args=[hers.pk])).status_code == 404
+    assert visitor.post(reverse("memory:soul-restore", args=[hers.pk])).status_code == 404
     for address in (PERSONA, SOUL):
         assert Client().get(address).headers["Location"].startswith("/sign-in/")
 

@@ -97,7 +97,7 @@ def test_a_tab_keeps_its_key_on_every_page(browser: Client):
         ("/settings/agents/7/", "/agents/7/"),
     ],
 )
-def test_old_addresses_redirect_for_good_and_keep_a_form(browser: Client, old: str, new: str):
+def test_old_addresses_redirect_permanently_and_keep_a_form(browser: Client, old: str, new: str):
     read, sent = browser.get(old), browser.post(old)
 
     assert (read.status_code, read["Location"]) == (301, new)
@@ -164,7 +164,7 @@ def test_a_trashed_topic_is_not_listed_until_it_is_back(browser: Client, alice: 
 
 
 def test_pins_of_deleted_items_are_neither_listed_nor_counted(browser: Client, alice: User):
-    topics = [make_topic(alice, f"Topic {n}") for n in range(places.MOST_PINNED)]
+    topics = [make_topic(alice, f"Topic {n}") for n in range(places.MAX_PINNED)]
     view = SavedView.objects.create(owner=alice, page="notes", name="Mine", query="q=a")
     for what in (f"view:{view.pk}", "file:facts/user.md", f"topic:{topics[0].pk}"):
         pin(browser, what)
@@ -174,15 +174,15 @@ def test_pins_of_deleted_items_are_neither_listed_nor_counted(browser: Client, a
 
     for topic in topics:
         pin(browser, f"topic:{topic.pk}")
-    assert len(shown_pins(browser)) == places.MOST_PINNED
-    assert len(User.objects.get(pk=alice.pk).pinned) == places.MOST_PINNED
+    assert len(shown_pins(browser)) == places.MAX_PINNED
+    assert len(User.objects.get(pk=alice.pk).pinned) == places.MAX_PINNED
 
 
 def test_more_than_a_rail_holds_are_refused_and_nothing_is_lost(browser: Client, alice: User):
-    topics = [make_topic(alice, f"Topic {n}") for n in range(places.MOST_PINNED + 1)]
+    topics = [make_topic(alice, f"Topic {n}") for n in range(places.MAX_PINNED + 1)]
     for topic in topics:
         pin(browser, f"topic:{topic.pk}")
 
     assert "Unpin one first" in browser.get("/library/").content.decode()
-    assert len(shown_pins(browser)) == places.MOST_PINNED
+    assert len(shown_pins(browser)) == places.MAX_PINNED
     assert Topic.objects.filter(pk=topics[-1].pk).exists()

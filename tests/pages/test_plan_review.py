@@ -87,7 +87,7 @@ def waits(run: Run) -> bool:
 # --- it works -----------------------------------------------------------------------------------
 
 
-def test_a_plan_that_is_made_anew_as_the_page_loads_waits_no_more(
+def test_a_plan_that_is_made_again_as_the_page_loads_waits_no_more(
     browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ):
     context, token = run_page.plan_context, run.waiting_since
@@ -133,7 +133,7 @@ def test_it_says_what_the_plan_has_cost(browser: Client, topic: Topic):
     assert "<dt>Spent so far</dt><dd>$0.02 · 1,600 tokens</dd>" in page(browser, run)
 
 
-def test_it_says_when_it_goes_on_by_itself(browser: Client, topic: Topic):
+def test_it_says_when_it_continues_by_itself(browser: Client, topic: Topic):
     at = timezone.now() + timedelta(hours=23)
     shown = page(browser, waiting(topic, DAY, not_before=at))
 
@@ -141,15 +141,15 @@ def test_it_says_when_it_goes_on_by_itself(browser: Client, topic: Topic):
     assert f">{at.day} {at:%B}, " in shown
 
 
-def test_accepted_it_goes_on_with_the_queries_as_they_were_left(browser: Client, run: Run):
+def test_accepted_it_continues_with_the_queries_as_they_were_left(browser: Client, run: Run):
     answer = browser.post(url("run-plan", run), sent(run, " one ", "", "two\x00", "PostgreSQL 18"))
 
     assert answer.status_code == 302 and not waits(run)
     assert plan_of(run) == ["one", "two", "PostgreSQL 18"]
 
 
-def test_made_anew_the_plan_is_a_step_that_waits(browser: Client, run: Run):
-    answer = browser.post(url("run-plan-anew", run), sent(run))
+def test_made_again_the_plan_is_a_step_that_waits(browser: Client, run: Run):
+    answer = browser.post(url("run-replan", run), sent(run))
 
     assert answer.status_code == 302 and not waits(run)
     assert run.steps.get(name="plan").state == "waiting"
@@ -214,7 +214,7 @@ def test_starting_another_leads_to_the_one_that_waits(browser: Client, run: Run)
 # --- it works over htmx ---------------------------------------------------------------------------
 
 
-def test_accepting_over_htmx_loads_the_page_anew(browser: Client, run: Run):
+def test_accepting_over_htmx_loads_the_page_again(browser: Client, run: Run):
     answer = browser.post(url("run-plan", run), sent(run, "one"), headers=HTMX)
 
     assert answer["HX-Refresh"] == "true" and plan_of(run) == ["one"]
@@ -245,9 +245,9 @@ def test_a_poll_never_touches_a_form_that_may_hold_words(browser: Client, run: R
     assert "already continued" in gone
 
 
-def test_when_the_run_ends_a_page_with_a_form_is_not_loaded_anew(browser: Client, run: Run):
+def test_when_the_run_ends_a_page_with_a_form_is_not_loaded_again(browser: Client, run: Run):
     address = f"{url('run-progress', run)}?seen=-1&plan={plan_token(run)}"
-    run.ask_to_cancel(by=run.topic.owner.actor)
+    run.request_cancel(by=run.topic.owner.actor)
 
     answer = browser.get(address, headers=HTMX)
 
@@ -260,7 +260,7 @@ def test_after_a_cancel_elsewhere_the_heading_follows_and_nothing_is_offered_to_
     browser: Client, run: Run
 ):
     form = sent(run, *plan_of(run))
-    run.ask_to_cancel(by=run.topic.owner.actor)
+    run.request_cancel(by=run.topic.owner.actor)
 
     text = text_of(browser.post(url("run-plan", run), form, headers=HTMX))
 
@@ -332,7 +332,7 @@ def test_so_does_one_whose_run_has_its_report_by_now(
     assert answer.status_code == 409 and "too late</textarea>" in text_of(answer)
 
 
-def test_of_a_plan_that_was_made_anew_both_are_shown(browser: Client, run: Run):
+def test_of_a_plan_that_was_made_again_both_are_shown(browser: Client, run: Run):
     form = sent(run, "for the old plan")
     Run.objects.filter(pk=run.pk).update(waiting_since=timezone.now() + timedelta(seconds=1))
 
@@ -354,7 +354,7 @@ def test_of_a_plan_that_was_made_anew_both_are_shown(browser: Client, run: Run):
     ],
 )
 def test_a_form_that_names_no_plan_changes_nothing(browser: Client, run: Run, seen: str):
-    for name in ("run-plan", "run-plan-anew"):
+    for name in ("run-plan", "run-replan"):
         answer = browser.post(url(name, run), {"queries": "mine", "seen": seen})
         assert answer.status_code == 409
 
@@ -364,7 +364,7 @@ def test_a_form_that_names_no_plan_changes_nothing(browser: Client, run: Run, se
 # --- strangers, queries ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["run-plan", "run-plan-anew"])
+@pytest.mark.parametrize("name", ["run-plan", "run-replan"])
 def test_a_stranger_does_nothing(bob: User, client_of: Any, run: Run, name: str):
     assert client_of(bob).post(url(name, run), sent(run, "x")).status_code == 404
     assert client_of(bob).get(url(name, run)).status_code == 405

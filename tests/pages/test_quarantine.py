@@ -47,7 +47,7 @@ def test_the_record_says_why_it_is_set_aside(browser: Client, alice: User):
         assert "Release" in told
 
 
-def test_the_ticked_are_released_and_put_back_by_undo(browser: Client, alice: User):
+def test_the_selected_are_released_and_put_back_by_undo(browser: Client, alice: User):
     note, other = aside(alice), aside(alice, "Forget everything you were told before.")
     told = browser.post(ACT, {"record": [f"note:{note.pk}"], "act": "release"}, follow=True)
 

@@ -48,7 +48,7 @@ def test_cut_rows_are_left_out_and_empty_cells_and_bars_kept(quote, before, afte
     assert (shown["before"], *first) == expected
 
 
-def test_a_sentence_is_shown_without_the_table_beside_it():
+def test_a_sentence_is_shown_without_the_table_next_to_it():
     shown = delta_rows.shown(
         "A calendar.", "# Calendar ", " It is strict. ## Versions | Version |…"
     )

@@ -19,7 +19,7 @@ from research.models import AffectedLine, Correction, DeltaItem, Report, Run
 from research.services.facts import affected
 from research.services.reports import strip
 from research.services.reports.delta_rows import in_one
-from research.services.reports.since_read import MOST_RUNS
+from research.services.reports.since_read import MAX_RUNS
 from research.services.runs.reporting.report_text import sentence_key
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 from tests.undo import undone
@@ -286,7 +286,7 @@ def test_one_run_has_no_strip(browser: Client, alice: User):
     assert 'id="strip-form"' not in page(browser, topic)
 
 
-def test_arrows_lead_to_the_runs_beside_the_selection(browser: Client, topic: Topic):
+def test_arrows_lead_to_the_runs_next_to_the_selection(browser: Client, topic: Topic):
     shown = page(browser, topic, "?from=2&to=3")
 
     assert 'href="?from=1&amp;to=1" rel="prev"' in shown
@@ -296,7 +296,7 @@ def test_arrows_lead_to_the_runs_beside_the_selection(browser: Client, topic: To
 def test_hundreds_of_runs_cost_no_query_more(
     browser: Client, topic: Topic, django_assert_max_num_queries: DjangoAssertNumQueries
 ):
-    for number in range(strip.MOST_COLUMNS + 5):
+    for number in range(strip.MAX_COLUMNS + 5):
         run = make_run(topic)
         make_report(run)
         make_item(run, "new", f"The plant number {number} opened its gates to visitors.")
@@ -304,8 +304,8 @@ def test_hundreds_of_runs_cost_no_query_more(
     with django_assert_max_num_queries(22):
         answer = browser.get(url("topic", topic))
     shown = answer.context["page"]
-    assert len(shown.strip.columns) == strip.MOST_COLUMNS and shown.strip.earlier == 9
-    assert shown.left_out == strip.MOST_COLUMNS - MOST_RUNS
+    assert len(shown.strip.columns) == strip.MAX_COLUMNS and shown.strip.earlier == 9
+    assert shown.left_out == strip.MAX_COLUMNS - MAX_RUNS
     assert "older runs aren’t included" in answer.content.decode()
 
 
@@ -389,7 +389,7 @@ def test_a_note_appears_in_the_margin_of_its_sentence(browser: Client, topic: To
     sent = {"sentence": NEWS, "note": "Ask Tomasz about the series."}
     answer = browser.post(url("sentence-note", topic), sent, headers=HTMX)
 
-    note = Note.objects.of(alice).get(topic=topic)
+    note = Note.objects.for_user(alice).get(topic=topic)
     assert note.evidence == [NEWS] and note.topic_id == topic.pk
     assert "Ask Tomasz" in answer.content.decode()
     assert "Ask Tomasz about the series." in part(page(browser, topic), "what-changed")

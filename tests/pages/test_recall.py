@@ -133,11 +133,11 @@ def test_a_question_that_makes_no_sense_is_answered_well(browser: Client, note: 
         "limit=" + "9" * 5_000,
     ],
 )  # fmt: skip
-def test_an_address_that_cannot_be_is_no_error(browser: Client, note: Note, asked: str):
+def test_an_address_that_cannot_be_isnt_an_error(browser: Client, note: Note, asked: str):
     assert browser.get(f"{RECALL}?q=pilot&{asked}").status_code == 200
 
 
-def test_an_operator_that_is_not_known_is_told_once(browser: Client, note: Note):
+def test_an_operator_that_is_not_known_is_reported_once(browser: Client, note: Note):
     html = browser.get(RECALL, {"q": "pilot colour:red"}).content.decode()
     assert html.count("“colour:” isn’t an operator") == 1
     assert "Lanling" in html
@@ -156,7 +156,7 @@ def test_more_hits_are_a_press_away(browser: Client, alice: User):
     assert len(hits(browser, q="pilot", limit="60")) == 35
 
 
-def test_a_persons_looking_is_no_use(browser: Client, note: Note):
+def test_a_persons_looking_isnt_use(browser: Client, note: Note):
     browser.get(RECALL, {"q": "pilot"})
     assert not Use.objects.exists()
 
@@ -284,8 +284,8 @@ def test_the_panel_shows_each_kind(browser: Client, alice: User, note: Note) -> 
         make_topic(alice), "A fact about tea in Darjeeling.", by=alice.actor
     )
     append_to(alice, EPISODES, "## Tea\n- Summary: drunk", by=alice.actor)
-    file = MemoryFile.objects.of(alice).get(path=EPISODES)
-    section = Section.objects.of(alice).filter(file=file).last()
+    file = MemoryFile.objects.for_user(alice).get(path=EPISODES)
+    section = Section.objects.for_user(alice).filter(file=file).last()
     for kind, record in (("note", note), ("fact", fact), ("file", file), ("section", section)):
         address = reverse("memory:memory-panel", args=[kind, record.pk])
         html = browser.get(address, headers=PANEL).content.decode()

@@ -89,7 +89,7 @@ def test_a_person_vouches_for_what_came_from_the_web_and_takes_it_back(
     assert one.trust == "external"
 
 
-def test_the_panel_is_answered_anew(browser: Client, alice: Any) -> None:
+def test_the_panel_is_answered_again(browser: Client, alice: Any) -> None:
     html = browser.post(act(note(alice), "pin"), headers=PANEL).content.decode()
     assert html.split("#}")[-1].lstrip().startswith('<section id="record-panel"')
     assert "Unpin" in html
@@ -109,7 +109,7 @@ def test_it_leads_nowhere_else(browser: Client, alice: Any) -> None:
 
 
 def test_the_soul_is_not_trashed_and_it_says_what_to_do(browser: Client, alice: Any) -> None:
-    soul = Note.objects.of(alice).get(kind="soul", superseded_by=None)
+    soul = Note.objects.for_user(alice).get(kind="soul", superseded_by=None)
     response = browser.post(act(soul, "trash"))
     assert response.status_code == 409
     assert "under Agents or Settings" in text_of(response)
@@ -209,7 +209,7 @@ def purge(record: Any) -> str:
     return reverse("memory:record-purge", args=[record.record_type(), record.pk])
 
 
-def test_only_the_typed_name_deletes_for_good(browser: Client, alice: Any) -> None:
+def test_only_the_typed_name_deletes_permanently(browser: Client, alice: Any) -> None:
     one = note(alice, "Fares are stale at the desk.")
     one.trash(by=alice.actor)
     html = text_of(browser.post(purge(one), {"name": "fares"}, headers=HTMX))
@@ -219,14 +219,14 @@ def test_only_the_typed_name_deletes_for_good(browser: Client, alice: Any) -> No
     assert not Revision.objects.filter(record_id=one.pk).exists()
 
 
-def test_what_is_not_in_the_trash_is_not_deleted_for_good(browser: Client, alice: Any) -> None:
+def test_what_is_not_in_the_trash_is_not_deleted_permanently(browser: Client, alice: Any) -> None:
     one = note(alice)
     assert "This record isn’t in Trash." in text_of(browser.get(purge(one)))
     browser.post(purge(one), {"name": "Fares are stale."})
     assert Note.objects.filter(pk=one.pk).exists()
 
 
-def test_a_stranger_deletes_nothing_for_good(
+def test_a_stranger_deletes_nothing_permanently(
     client_of: Callable[[Any], Client], alice: Any, bob: Any
 ) -> None:
     one = note(alice)

@@ -10,7 +10,7 @@ from django import forms
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site.web.responses import TakesRefusals
+from beacon_site.web.responses import RefusalErrorsMixin
 from memory.models import Note, Observation, Revision
 from memory.models.errors import MemoryRefused
 from memory.services.notes.saving import edit_note, pin
@@ -50,7 +50,7 @@ def edit_page(record: Any) -> str:
 def test_a_note_is_written_by_hand_and_found(browser: Client, alice: Any) -> None:
     sent = {"content": "Fares are stale.", "kind": "log", "stability": "stable", "tags": "air, x"}
     browser.post(NEW, sent | {"sensitivity": "normal"})
-    made = Note.objects.of(alice).get(content="Fares are stale.")
+    made = Note.objects.for_user(alice).get(content="Fares are stale.")
     assert (made.tags, made.trust, made.confidence) == (["air", "x"], "owner", 1.0)
     assert [hit.id for hit in recall(alice, "stale fares")] == [made.pk]
 
@@ -65,7 +65,7 @@ def test_what_is_usual_for_the_kind_holds_unless_another_is_chosen(
 ) -> None:
     sent = {"content": "Ask twice.", "kind": kind, "sensitivity": "normal", "evidence": "run 7"}
     browser.post(NEW, sent)
-    made = Note.objects.of(alice).get(content="Ask twice.")
+    made = Note.objects.for_user(alice).get(content="Ask twice.")
     assert (made.stability, made.ttl_days) == (stability, days)
 
 
@@ -95,14 +95,14 @@ def test_a_kind_in_the_address_is_chosen_already(browser: Client) -> None:
 def test_what_cannot_be_a_note_is_explained_and_nothing_typed_is_lost(
     browser: Client, alice: Any, sent: dict[str, str], why: str
 ) -> None:
-    before = Note.objects.of(alice).count()
+    before = Note.objects.for_user(alice).count()
     usual = {"content": "Keep me.", "kind": "log", "stability": "stable", "sensitivity": "normal"}
     response = browser.post(NEW, usual | sent, headers=HTMX)
     html = text_of(response)
     assert response.status_code == 200
     assert why in html
     assert {**usual, **sent}["content"].strip() in html
-    assert Note.objects.of(alice).count() == before
+    assert Note.objects.for_user(alice).count() == before
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_scope_that_none_can_be_is_shown_again_with_its_error(
     assert f'<option value="{scope}" selected>{scope}</option>' in text_of(answer)
 
 
-def test_all_that_is_wrong_is_said_at_once(browser: Client) -> None:
+def test_all_that_is_wrong_is_explained_at_once(browser: Client) -> None:
     sent = {"content": "Keep me.", "kind": "rule", "tags": "t" * 100, "sensitivity": "normal"}
     html = text_of(browser.post(NEW, sent | {"confidence": "0.5"}))
     for why in ("at least 0.8", "at most 80 characters"):
@@ -153,7 +153,7 @@ def test_a_rule_that_a_person_writes_needs_no_evidence(browser: Client, alice: A
 
     browser.post(NEW, sent)
 
-    assert Note.objects.of(alice).get(kind="rule").evidence == []
+    assert Note.objects.for_user(alice).get(kind="rule").evidence == []
     assert "Optional for rules you write." in text_of(browser.get(NEW, {"kind": "rule"}))
 
 
@@ -162,14 +162,14 @@ def test_characters_that_cannot_be_stored_are_taken_out_and_said_so(
 ) -> None:
     sent = {"content": "Fa\x00res.", "kind": "log", "stability": "stable", "sensitivity": "normal"}
     html = text_of(browser.post(NEW, sent, follow=True))
-    assert Note.objects.of(alice).filter(content="Fares.").exists()
+    assert Note.objects.for_user(alice).filter(content="Fares.").exists()
     assert "from: Text to remember" in html
 
 
 def test_an_observation_is_written_by_hand(browser: Client, alice: Any) -> None:
     sent = {"content": "A cell costs 89.", "category": "finding", "sensitivity": "normal"}
     response = browser.post(NEW_OBSERVATION, sent, headers=HTMX)
-    made = Observation.objects.of(alice).get()
+    made = Observation.objects.for_user(alice).get()
     assert response.headers["HX-Redirect"] == made.get_absolute_url()
 
 
@@ -235,7 +235,7 @@ def test_over_htmx_a_bad_edit_answers_with_the_form(browser: Client, alice: Any)
 
 
 def test_a_soul_is_not_reworded_here(browser: Client, alice: Any) -> None:
-    soul = Note.objects.of(alice).get(kind="soul", superseded_by=None)
+    soul = Note.objects.for_user(alice).get(kind="soul", superseded_by=None)
     browser.post(edit_page(soul), typed(soul, "Be evil."))
     soul.refresh_from_db()
     assert "Be evil." not in soul.content
@@ -243,7 +243,7 @@ def test_a_soul_is_not_reworded_here(browser: Client, alice: Any) -> None:
 
 
 def test_two_edits_of_a_souls_tags_are_merged(browser: Client, alice: Any) -> None:
-    record = Note.objects.of(alice).current_identity().get(kind="soul")
+    record = Note.objects.for_user(alice).current_identity().get(kind="soul")
     sent = typed(record, record.content, tags="mine")
     edit_note(record, by=alice.actor, tags=["theirs"])
 
@@ -323,7 +323,7 @@ def test_fields_that_only_one_of_the_two_changed_are_both_kept(browser: Client, 
     assert 'value="0.5"' in html
 
 
-def test_a_pin_meanwhile_is_no_conflict(browser: Client, alice: Any) -> None:
+def test_a_pin_meanwhile_isnt_a_conflict(browser: Client, alice: Any) -> None:
     one = note(alice)
     mine = typed(one, "Fares are fresh.")
     pin(Note.objects.get(pk=one.pk), by=alice.actor)
@@ -336,11 +336,11 @@ def test_a_pin_meanwhile_is_no_conflict(browser: Client, alice: Any) -> None:
 
 
 @pytest.mark.requirement("R200")
-def test_a_note_is_superseded_by_hand_and_taken_back(browser: Client, alice: Any) -> None:
+def test_a_note_is_superseded_by_hand_and_undone(browser: Client, alice: Any) -> None:
     one = note(alice, tags=["air"])
     page = reverse("memory:note-supersede", args=[one.pk])
     html = browser.post(page, {"content": "Fares are fresh.", "version": 1}, follow=True)
-    made = Note.objects.of(alice).get(content="Fares are fresh.")
+    made = Note.objects.for_user(alice).get(content="Fares are fresh.")
     undone(browser, html)
     one.refresh_from_db()
     assert one.superseded_by_id is None
@@ -371,7 +371,7 @@ def test_a_superseded_note_is_not_superseded_again(browser: Client, alice: Any) 
 
 
 def test_a_record_that_was_deleted_while_it_was_edited_is_a_refusal():
-    class TitleForm(TakesRefusals, forms.Form):
+    class TitleForm(RefusalErrorsMixin, forms.Form):
         title = forms.CharField()
 
     form = TitleForm({"title": "Kept"})

@@ -75,7 +75,7 @@ def test_over_htmx_the_comparison_alone_is_answered(browser: Client, edited: Any
     assert response.content.decode().split("#}")[-1].lstrip().startswith('<section id="record-com')
 
 
-def test_an_edit_that_only_pins_is_told_in_words(alice: Any) -> None:
+def test_an_edit_that_only_pins_is_reported_in_words(alice: Any) -> None:
     one = note(alice)
     pin(one, by=alice.actor)
     assert history_of(one).rows[0].said == ["pinned"]

@@ -35,8 +35,8 @@ def known(alice: User) -> Note:
 
 
 def written(owner: User) -> list[tuple[str, str]]:
-    notes = Note.objects.of(owner).live().exclude(kind__in=Note.IDENTITY)
-    seen = Observation.objects.of(owner).live()
+    notes = Note.objects.for_user(owner).live().exclude(kind__in=Note.IDENTITY)
+    seen = Observation.objects.for_user(owner).live()
     return [(one.kind, one.content) for one in notes] + [(o.category, o.content) for o in seen]
 
 
@@ -99,7 +99,7 @@ def test_a_rule_needs_no_evidence_of_a_person(browser: Client, alice: User) -> N
     text = "Always take a base backup first."
     answer = browser.post(REMEMBER, {"text": text, "next": "/memory/?q=a"})
     assert answer.headers["Location"] == "/memory/?q=a"
-    [note] = Note.objects.of(alice).filter(kind="rule")
+    [note] = Note.objects.for_user(alice).filter(kind="rule")
     assert (note.content, note.evidence, note.trust) == (text, [], "owner")
 
 
@@ -112,7 +112,7 @@ def test_until_a_day_expires_unless_it_is_kept(browser: Client, alice: User) -> 
     User.objects.filter(pk=alice.pk).update(time_zone=AUCKLAND.key)
     browser.post(REMEMBER, {"text": "Anna is away for the next two weeks"})
     browser.post(REMEMBER, {"text": "Ben is away for the next two weeks", "keep": "1"})
-    anna, ben = Note.objects.of(alice).filter(content__contains="away").order_by("content")
+    anna, ben = Note.objects.for_user(alice).filter(content__contains="away").order_by("content")
     tomorrow = timezone.localdate(timezone=AUCKLAND) + timedelta(days=1)
     end = datetime.combine(tomorrow + timedelta(days=14), time(), AUCKLAND)
     assert anna.expires_at == end
@@ -143,7 +143,7 @@ def test_more_fields_keep_what_was_begun(browser: Client) -> None:
     assert OLD in browser.get(more).content.decode()
 
 
-def test_another_site_is_no_next_page(browser: Client) -> None:
+def test_another_site_isnt_a_next_page(browser: Client) -> None:
     answer = browser.post(REMEMBER, {"text": OLD, "next": "https://evil.example/"})
     assert answer.headers["Location"].startswith("/observations/")
 
@@ -175,7 +175,7 @@ def test_a_strangers_memory_is_not_known(
 
 
 @pytest.mark.parametrize("record", ["note:x", "note", "topic:1", ":", "note:" + "9" * 999])
-def test_a_record_that_cannot_be_is_no_error(browser: Client, known: Note, record: str) -> None:
+def test_a_record_that_cannot_be_isnt_an_error(browser: Client, known: Note, record: str) -> None:
     asked = {"content": NEW, "record": record, "for": "form"}
     assert OLD in browser.post(KNOWN, asked, headers=HTMX).content.decode()
 
@@ -214,14 +214,16 @@ def test_a_saved_line_of_a_file_names_what_it_contradicts(
 def test_replace_it_moves_the_older_one_to_trash(browser: Client, alice: User, known: Note) -> None:
     browser.post(REMEMBER, {"text": NEW, f"known-{known.pk}": "replace"})
     assert written(alice) == [("finding", NEW)]
-    assert not Conflict.objects.of(alice).open().exists()
+    assert not Conflict.objects.for_user(alice).open().exists()
 
 
 @pytest.mark.requirement("R251")
 def test_replace_it_removes_the_line_of_a_file_and_is_undone(browser: Client, alice: User) -> None:
     kept = "# Memory\n\n- The port is Kobe.\n"
     save_file(alice, "facts/memory.md", f"{kept}- {OLD}\n", by=alice.actor)
-    section = Section.objects.of(alice).get(file__path="facts/memory.md", content__contains=OLD)
+    section = Section.objects.for_user(alice).get(
+        file__path="facts/memory.md", content__contains=OLD
+    )
     assert f'name="known-{section.pk}"' in browser.post(KNOWN, {"text": NEW}).content.decode()
 
     browser.post(REMEMBER, {"text": NEW, f"known-{section.pk}": "replace"})
@@ -229,7 +231,7 @@ def test_replace_it_removes_the_line_of_a_file_and_is_undone(browser: Client, al
     assert written(alice) == [("finding", NEW)]
     content = read_file(alice, "facts/memory.md").content
     assert OLD not in content and "The port is Kobe." in content
-    conflict_services.undo_change(Conflict.objects.of(alice).get(), by=alice.actor)
+    conflict_services.undo_change(Conflict.objects.for_user(alice).get(), by=alice.actor)
     assert OLD in read_file(alice, "facts/memory.md").content
 
 
@@ -242,14 +244,14 @@ def test_a_quoted_line_of_a_file_is_named_but_not_replaced(browser: Client, alic
 def test_both_are_right_is_remembered(browser: Client, alice: User, known: Note) -> None:
     browser.post(REMEMBER, {"text": NEW, f"known-{known.pk}": "both"})
     assert len(written(alice)) == 2
-    assert Conflict.objects.of(alice).get().settled_how == "both"
+    assert Conflict.objects.for_user(alice).get().settled_how == "both"
 
 
 def test_undecided_it_waits_in_the_inbox_and_on_its_page(
     browser: Client, alice: User, known: Note
 ) -> None:
     answer = browser.post(REMEMBER, {"text": NEW, "next": "/memory/"})
-    [made] = Observation.objects.of(alice)
+    [made] = Observation.objects.for_user(alice)
     assert answer.headers["Location"] == made.get_absolute_url()
     html = browser.get(made.get_absolute_url()).content.decode()
     assert "Keep this text" in html
@@ -273,7 +275,7 @@ def test_of_two_tabs_the_second_learns_that_it_was_decided(
 ) -> None:
     new = write_note(alice, "log", NEW, by=alice.actor)
     [pair] = contradictions.report(new)
-    address = reverse("memory:conflict-settle", args=[pair.pk])
+    address = reverse("memory:conflict-resolve", args=[pair.pk])
     seen = {"left_version": 1, "right_version": 1, "next": "/memory/"}
     browser.post(address, {"how": "right", **seen})
     answer = browser.post(address, {"how": "left", **seen}, follow=True)
@@ -294,6 +296,6 @@ def test_forty_contradictions_are_one_item_and_one_decision(browser: Client, ali
     assert "make the same choice for the newer text’s 39 other conflicts" in html
     pair = next(one for one in pairs if str(one.pk) in html)
     asked = {"how": "right", "left_version": 1, "right_version": 1, "all": "1"}
-    browser.post(reverse("memory:conflict-settle", args=[pair.pk]), asked)
+    browser.post(reverse("memory:conflict-resolve", args=[pair.pk]), asked)
     assert written(alice) == [("log", NEW)]
-    assert not Conflict.objects.of(alice).open().exists()
+    assert not Conflict.objects.for_user(alice).open().exists()

@@ -224,7 +224,7 @@ def test_its_memory_expires_in_the_topic_pages_words(browser: Client, run: Run):
     )
 
 
-def test_what_a_run_was_made_with_is_told_in_words(run: Run):
+def test_what_a_run_was_made_with_is_reported_in_words(run: Run):
     run.manifest = {"services": ["hackernews"], "planned_by": "fallback"}
 
     assert manifest_rows(run) == [

@@ -167,7 +167,7 @@ def test_on_paper_a_changed_fact_has_no_words_of_links(browser: Client, topic: T
     assert "Resolve in Inbox" not in on_paper and "Old fact</a>" not in on_paper
 
 
-def test_a_fact_that_gave_way_is_taken_back_from_its_own_page(browser: Client, topic: Topic):
+def test_a_fact_that_gave_way_is_undone_from_its_own_page(browser: Client, topic: Topic):
     old = make_second_run(topic).delta_items.get(status="changed").previous_fact
     assert old is not None
     place = f"/topics/{topic.slug}/facts/{old.pk}/history/"

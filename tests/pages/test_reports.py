@@ -114,7 +114,7 @@ def test_pages_follow_each_other_without_a_gap(
     assert seen == ["Beta", "Alpha", "Gamma"] and cursor is None
 
 
-def test_ticked_reports_are_marked_read(browser: Client, three: list[Report]):
+def test_selected_reports_are_marked_read(browser: Client, three: list[Report]):
     browser.post(URL + "mark/", {"report": [three[0].pk, "nonsense"], "as": "read"})
 
     assert [r.read_at is not None for r in Report.objects.order_by("created")] == [

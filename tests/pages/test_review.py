@@ -131,21 +131,21 @@ def test_the_rail_and_home_say_how_many_wait(browser: Client, alice: User):
 # --- deciding -------------------------------------------------------------------------------------
 
 
-def test_accepting_stores_it_and_goes_on_to_the_next(browser: Client, alice: User):
+def test_accepting_stores_it_and_continues_to_the_next(browser: Client, alice: User):
     one, two = proposed_note(alice), proposed_note(alice, "another")
     page = browser.post(accept_url(one), follow=True)
     assert page.redirect_chain[-1][0] == two.get_absolute_url()
-    assert Note.objects.of(alice).filter(content="Fares rise on Fridays.").exists()
+    assert Note.objects.for_user(alice).filter(content="Fares rise on Fridays.").exists()
 
 
-def test_what_was_accepted_can_be_taken_back(browser: Client, alice: User):
+def test_what_was_accepted_can_be_undone(browser: Client, alice: User):
     before = read_file(alice, MEMORY).content
     page = browser.post(accept_url(proposed_file(alice, "- by sea")), {"next": LIST}, follow=True)
     undone(browser, page)
     assert read_file(alice, MEMORY).content == before
 
 
-def test_an_accepted_soul_is_taken_back_by_the_one_before(browser: Client, alice: User):
+def test_an_accepted_soul_is_undone_by_the_one_before(browser: Client, alice: User):
     old: Any = identity.active(alice, "soul")
     proposal = review_services.hold(
         alice, "soul", by=AGENT, source="session:1", before={"content": old.content}, why="",
@@ -168,7 +168,7 @@ def test_rejecting_stores_nothing_and_undo_lets_it_wait_again(browser: Client, a
 def test_what_is_edited_first_is_stored_as_it_was_typed(browser: Client, alice: User):
     proposal = proposed_note(alice)
     browser.post(accept_url(proposal), {"edit": "1", "content": "Fares rise.\r\nOften."})
-    assert Note.objects.of(alice).get(kind="log").content == "Fares rise.\nOften."
+    assert Note.objects.for_user(alice).get(kind="log").content == "Fares rise.\nOften."
 
 
 def test_of_several_observations_one_may_be_left_out(browser: Client, alice: User):
@@ -180,7 +180,7 @@ def test_of_several_observations_one_may_be_left_out(browser: Client, alice: Use
         why="", held="risky",
     )  # fmt: skip
     browser.post(accept_url(proposal), {"edit": "1", "line-0": " ", "line-1": "Two, always."})
-    stored = Observation.objects.of(alice).get()
+    stored = Observation.objects.for_user(alice).get()
     assert (stored.content, stored.category) == ("Two, always.", "lesson")
 
 
@@ -227,13 +227,13 @@ def test_a_merge_that_was_overtaken_again_is_shown_again(browser: Client, alice:
     assert "Tokyo" in read_file(alice, MEMORY).content
 
 
-def test_what_was_decided_in_another_window_is_told(browser: Client, alice: User):
+def test_what_was_decided_in_another_window_is_reported(browser: Client, alice: User):
     proposal = proposed_note(alice)
     browser.post(accept_url(proposal))
     for url in (accept_url(proposal), reject_url(proposal)):
         page = browser.post(url, follow=True)
         assert "This proposal has already been accepted" in text_of(page)
-    assert Note.objects.of(alice).filter(kind="log").count() == 1
+    assert Note.objects.for_user(alice).filter(kind="log").count() == 1
 
 
 def test_a_decided_proposal_says_what_became_of_it(browser: Client, alice: User):
@@ -248,7 +248,7 @@ def test_a_decided_proposal_says_what_became_of_it(browser: Client, alice: User)
 # --- many at once ---------------------------------------------------------------------------------
 
 
-def test_the_ticked_are_decided_and_the_filters_kept(browser: Client, alice: User):
+def test_the_selected_are_decided_and_the_filters_kept(browser: Client, alice: User):
     one, two, three = (proposed_note(alice, text) for text in ("one", "two", "three"))
     back = f"{LIST}?type=note"
     data = {"act": "accept", "proposal": [str(one.pk), str(two.pk), "x"], "next": back}
@@ -267,7 +267,7 @@ def test_all_that_wait_are_rejected_and_come_back_by_one_undo(browser: Client, a
     assert review_services.waiting(alice).count() == 22
 
 
-def test_one_that_cannot_be_keeps_no_other_and_is_told(browser: Client, alice: User):
+def test_one_that_cannot_be_keeps_no_other_and_is_reported(browser: Client, alice: User):
     good = proposed_note(alice)
     gone = Note.objects.create(owner=alice, content="old", source="x")
     bad = review_services.hold(
@@ -283,7 +283,7 @@ def test_one_that_cannot_be_keeps_no_other_and_is_told(browser: Client, alice: U
     assert list(review_services.waiting(alice)) == [bad]
 
 
-def test_nothing_ticked_is_said(browser: Client):
+def test_nothing_selected_is_explained(browser: Client):
     page = browser.post(BULK, {"act": "accept"}, follow=True)
     assert "Select at least one proposal" in text_of(page)
 

@@ -34,7 +34,7 @@ def accept_url(proposal: Proposal) -> str:
     return reverse("memory:proposal-accept", args=[proposal.pk])
 
 
-def test_many_accepted_at_once_are_taken_back_by_one_undo(browser: Client, alice: User):
+def test_many_accepted_at_once_are_undone_by_one_undo(browser: Client, alice: User):
     before = read_file(alice, MEMORY).content
     for line in ("- by sea", "- by rail"):
         proposed_file(alice, line)
@@ -50,13 +50,13 @@ def test_many_accepted_at_once_are_taken_back_by_one_undo(browser: Client, alice
 
     assert "3 proposals reopened." in shown
     assert read_file(alice, MEMORY).content == before
-    assert [note.content for note in Note.objects.of(alice).active().filter(kind="log")] == [
+    assert [note.content for note in Note.objects.for_user(alice).active().filter(kind="log")] == [
         "Fares fall."
     ]
     assert review_services.waiting(alice).count() == 3
 
 
-def test_a_batch_of_observations_is_taken_back_whole(browser: Client, alice: User):
+def test_a_batch_of_observations_is_undone_whole(browser: Client, alice: User):
     lines = [{"category": "finding", "content": text} for text in ("One.", "Two.", "Three.")]
     proposal = review_services.hold(
         alice, "observation", by=AGENT, source="run:3", before={}, after={"lines": lines},
@@ -64,11 +64,11 @@ def test_a_batch_of_observations_is_taken_back_whole(browser: Client, alice: Use
     )  # fmt: skip
     undone(browser, browser.post(accept_url(proposal), {"next": LIST}, follow=True))
 
-    assert not Observation.objects.of(alice).live().exists()
+    assert not Observation.objects.for_user(alice).live().exists()
     assert review_services.waiting(alice).get() == proposal
 
 
-def test_what_was_changed_since_is_not_taken_back_and_that_is_said(browser: Client, alice: User):
+def test_what_was_changed_since_is_not_undone_and_that_is_explained(browser: Client, alice: User):
     page = browser.post(accept_url(proposed_file(alice, "- by sea")), {"next": LIST}, follow=True)
     append_to(alice, MEMORY, "- and by rail", by=alice.actor)
 
@@ -128,7 +128,7 @@ def test_what_was_typed_stays_in_sight_where_it_comes_too_late(
     assert "My own words on fares." in text_of(page)
 
 
-def test_the_ticked_sent_twice_are_said_to_be_decided(browser: Client, alice: User):
+def test_the_selected_sent_twice_are_said_to_be_decided(browser: Client, alice: User):
     data = {"act": "accept", "proposal": [str(proposed_note(alice).pk)]}
     browser.post(BULK, data)
 
@@ -151,7 +151,7 @@ def test_a_month_in_the_trash_is_named_as_what_to_do_first(browser: Client, alic
     read_file(alice, month).trash(by=alice.actor)
 
     assert "is in Trash. Restore the file first" in text_of(browser.post(accept_url(proposal)))
-    MemoryFile.objects.of(alice).at(month).get().restore(by=alice.actor)
+    MemoryFile.objects.for_user(alice).at(month).get().restore(by=alice.actor)
     browser.post(accept_url(proposal))
     assert "- Lesson: stale" in read_file(alice, month).content
 

@@ -46,7 +46,7 @@ def test_without_a_network_the_network_is_what_to_look_at(
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-def test_an_ended_run_offers_to_run_the_topic_anew_unless_it_is_archived(
+def test_an_ended_run_offers_to_run_the_topic_again_unless_it_is_archived(
     alice: User, topic: Topic, client_of: Callable[[Any], Client], status: str
 ):
     run, act = make_run(topic, saved=False, status=status), f'action="/topics/{topic.slug}/run/"'

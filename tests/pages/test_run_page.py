@@ -50,7 +50,7 @@ def poll(browser: Client, run: Run, seen: Any = None) -> Any:
 
 
 @pytest.mark.requirement("R52")
-def test_a_run_that_goes_on_shows_its_steps_with_the_live_one_marked(browser: Client, run: Run):
+def test_a_run_in_progress_shows_its_steps_with_the_live_one_marked(browser: Client, run: Run):
     shown = page(browser, run)
 
     assert "Researching" in shown
@@ -58,7 +58,7 @@ def test_a_run_that_goes_on_shows_its_steps_with_the_live_one_marked(browser: Cl
     assert '<progress value="9" max="14"' in shown
 
 
-def test_a_reason_that_all_queries_of_a_service_met_is_said_once(browser: Client, run: Run):
+def test_a_reason_that_all_queries_of_a_service_met_is_explained_once(browser: Client, run: Run):
     why = "the key was refused"
     asked = [
         {"query": query, "service": "brave", "hits": 0, "tries": tries, "ms": 1, "problem": why}
@@ -92,7 +92,7 @@ def test_it_shows_hits_new_and_known_budget_and_heartbeat(browser: Client, run: 
 def test_a_group_of_many_pages_says_how_many_more_there_are(
     browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("research.services.runs.presenters.MOST_HITS", 1)
+    monkeypatch.setattr("research.services.runs.presenters.MAX_HITS", 1)
     shown = page(browser, run)
 
     assert "and 3 more in Sources" in shown
@@ -275,13 +275,13 @@ def test_a_run_that_has_ended_can_neither_be_cancelled_nor_stopped(
     assert "has already ended (failed)" in answer.content.decode()
 
 
-def test_a_run_that_goes_on_cannot_be_retried(browser: Client, run: Run):
+def test_a_run_in_progress_cannot_be_retried(browser: Client, run: Run):
     answer = browser.post(url("run-retry", run), headers=HTMX)
 
     assert answer.status_code == 409 and answer["HX-Retarget"] == "#notice"
 
 
-def test_a_retry_while_another_run_goes_on_leads_to_that_one(browser: Client, topic: Topic):
+def test_a_retry_while_another_run_is_in_progress_leads_to_that_one(browser: Client, topic: Topic):
     failed = make_run(topic, saved=False, status="failed")
     other = make_run(topic, saved=False)
 
@@ -361,7 +361,7 @@ def test_an_unknown_price_is_said_on_the_run_and_on_its_step(browser: Client, ru
     assert "10 tokens · price unknown" in body
 
 
-def test_a_limit_of_money_beside_an_unknown_price_is_told(browser: Client, run: Run):
+def test_a_limit_of_money_next_to_an_unknown_price_is_reported(browser: Client, run: Run):
     settings = run.settings | {"max_money": "2.00"}
     Run.objects.filter(pk=run.pk).update(unpriced_calls=1, settings=settings)
 

@@ -63,7 +63,9 @@ def test_a_removed_run_stands_in_no_list(browser: Client, run: Run) -> None:
     assert TopicFact.objects.filter(topic=run.topic).current().count() == 3
 
 
-def test_it_is_deleted_for_good_by_name_and_it_is_said_what_goes(browser: Client, run: Run) -> None:
+def test_it_is_deleted_permanently_by_name_and_it_is_said_what_goes(
+    browser: Client, run: Run
+) -> None:
     browser.post(page_of(run), {"why": "a hoax"})
     purge = reverse("memory:record-purge", args=["report", run.report.pk])
     assert purge in browser.get("/trash/").content.decode()
@@ -75,7 +77,7 @@ def test_it_is_deleted_for_good_by_name_and_it_is_said_what_goes(browser: Client
     assert not Run.objects.filter(pk=run.pk).exists()
 
 
-def test_while_a_run_goes_on_it_is_said_and_not_offered(browser: Client, run: Run) -> None:
+def test_while_a_run_is_in_progress_it_is_said_and_not_offered(browser: Client, run: Run) -> None:
     make_run(Topic.objects.get(pk=run.topic_id), saved=False)
     html = text_of(browser.get(page_of(run)))
     assert "is in progress" in html
@@ -83,7 +85,7 @@ def test_while_a_run_goes_on_it_is_said_and_not_offered(browser: Client, run: Ru
     assert browser.post(page_of(run)).status_code == 409
 
 
-def test_a_stranger_and_a_run_that_goes_on_are_not_found(
+def test_a_stranger_and_a_run_in_progress_are_not_found(
     bob: User, run: Run, client_of: Callable[[User], Client], browser: Client
 ) -> None:
     assert client_of(bob).post(page_of(run)).status_code == 404
@@ -100,7 +102,7 @@ def failed(run: Run) -> Run:
     return make_run(run.topic, saved=False, status=Run.Status.FAILED, error="no key")
 
 
-def test_a_failed_run_goes_at_once_and_comes_back(browser: Client, failed: Run) -> None:
+def test_a_failed_run_goes_at_once_and_is_restored(browser: Client, failed: Run) -> None:
     assert "You can restore the run for 30 days" in text_of(browser.get(page_of(failed)))
     html = text_of(browser.post(page_of(failed), follow=True))
     assert "Run moved to Trash" in html
@@ -115,7 +117,7 @@ def test_a_failed_run_goes_at_once_and_comes_back(browser: Client, failed: Run) 
     assert page_of(failed, "run") in browser.get(runs).content.decode()
 
 
-def test_deleted_for_good_it_leaves_no_words(browser: Client, failed: Run, alice: User) -> None:
+def test_deleted_permanently_it_leaves_no_words(browser: Client, failed: Run, alice: User) -> None:
     ModelCall.objects.create(
         owner=alice, purpose="plan", source=failed.source, model="m", answer="secret words"
     )
@@ -126,7 +128,7 @@ def test_deleted_for_good_it_leaves_no_words(browser: Client, failed: Run, alice
     assert ModelCall.objects.get(source=failed.source).answer == ""
 
 
-def test_a_run_that_goes_on_stays(browser: Client, run: Run, alice: User) -> None:
+def test_a_run_in_progress_stays(browser: Client, run: Run, alice: User) -> None:
     going = make_run(run.topic, saved=False)
     assert browser.post(page_of(going)).status_code == 404
     with pytest.raises(InvalidValue, match="Only failed and cancelled runs"):
@@ -141,7 +143,9 @@ def test_a_removed_run_is_retried_by_nobody(
     assert browser.post(page_of(failed, "run-retry")).status_code == 404
 
 
-def test_a_topic_deleted_for_good_takes_the_history_of_its_runs(failed: Run, alice: User) -> None:
+def test_a_topic_deleted_permanently_takes_the_history_of_its_runs(
+    failed: Run, alice: User
+) -> None:
     trash.remove(failed, by=alice.actor)
     failed.topic.trash(by=alice.actor)
     failed.topic.purge(by=alice.actor)

@@ -74,7 +74,7 @@ def test_every_list_has_its_views_and_a_link_to_the_shown_one(
     assert f'href="{LISTS[page]}?q=bees"' in text_of(browser.get("/settings/profile/"))
 
 
-def test_the_same_name_is_saved_anew(browser: Client):
+def test_the_same_name_is_saved_again(browser: Client):
     save(browser)
     save(browser, query="q=kind%3Alog")
 
@@ -92,7 +92,7 @@ def test_those_from_the_start_find_what_they_say(browser: Client, alice: Any):
     assert "From a page" in text_of(browser.get("/notes/?q=trust%3Aexternal"))
 
 
-def test_a_deleted_view_comes_back_by_undo(browser: Client):
+def test_a_deleted_view_is_restored_by_undo(browser: Client):
     save(browser)
     view = SavedView.objects.get()
 
@@ -134,7 +134,7 @@ def test_a_stranger_neither_sees_nor_deletes_it(client_of: ClientOf, browser: Cl
         ({"query": "q=" + "x" * 20_000}, "too long"),
     ],
 )
-def test_what_cannot_be_saved_is_said(browser: Client, more: dict[str, str], words: str):
+def test_what_cannot_be_saved_is_explained(browser: Client, more: dict[str, str], words: str):
     answer = save(browser, **more)
 
     assert words in said(answer)
@@ -142,7 +142,7 @@ def test_what_cannot_be_saved_is_said(browser: Client, more: dict[str, str], wor
 
 
 def test_there_is_an_end_to_them(browser: Client, alice: Any):
-    for number in range(SavedView.MOST):
+    for number in range(SavedView.MAX):
         SavedView.objects.create(owner=alice, page="notes", name=str(number))
 
     assert "limit of 30 saved views" in said(save(browser))

@@ -127,7 +127,7 @@ def test_all_sentences_are_listed_and_the_unsupported_ones_by_themselves(browser
     assert "The quote isn’t in the stored page." in alone
 
 
-def test_it_says_how_many_are_checked_and_leaves_out_what_is_no_claim(browser: Client, run: Run):
+def test_it_says_how_many_are_checked_and_leaves_out_what_isnt_a_claim(browser: Client, run: Run):
     words = f"{run.report.body}\n\n{EXTRACTIVE}"
     type(run.report).objects.filter(pk=run.report.pk).update(body=words)
     sentences = url("report-sentences", run)
@@ -150,7 +150,7 @@ def test_a_quote_from_a_search_result_is_not_counted_as_verified(browser: Client
     assert f"0 {words}" in page(browser, url("report-sentences", run))
 
 
-def test_i_checked_it_is_noted_with_name_and_date_and_taken_back(browser: Client, run: Run):
+def test_i_checked_it_is_noted_with_name_and_date_and_undone(browser: Client, run: Run):
     key = sentence_key(FALSE)
 
     browser.post(url("sentence-check", run, key))
@@ -163,7 +163,7 @@ def test_i_checked_it_is_noted_with_name_and_date_and_taken_back(browser: Client
     assert CheckedSentence.objects.get().by == "human:alice"
 
 
-def test_a_correction_changes_the_ticked_fact_and_marks_the_sentence(browser: Client, run: Run):
+def test_a_correction_changes_the_selected_fact_and_marks_the_sentence(browser: Client, run: Run):
     fact = make_fact(run.topic, FALSE, run)
     address = url("sentence-correct", run, sentence_key(FALSE))
     assert FALSE in page(browser, address)
@@ -186,7 +186,7 @@ def test_a_correction_changes_the_ticked_fact_and_marks_the_sentence(browser: Cl
     )
 
 
-def test_a_fact_that_is_not_ticked_stays(browser: Client, run: Run):
+def test_a_fact_that_is_not_selected_stays(browser: Client, run: Run):
     fact = make_fact(run.topic, FALSE, run)
 
     browser.post(url("sentence-correct", run, sentence_key(FALSE)), {"wrong": "It ends now."})
@@ -220,7 +220,7 @@ def test_a_bad_correction_is_explained_and_keeps_what_was_typed(
     assert not Correction.objects.exists()
 
 
-def test_a_correction_is_taken_back_in_one_press(browser: Client, run: Run, alice: User):
+def test_a_correction_is_undone_in_one_press(browser: Client, run: Run, alice: User):
     report = Report.objects.select_related("run__topic", "owner").get(run=run)
     one = report_sentences.sentence_of(report, sentence_key(FALSE))
     assert one is not None

@@ -104,7 +104,7 @@ def test_a_form_of_too_many_fields_is_told_so(settings: Any, client_of: Any, ali
     assert "too many fields or files" in answer.content.decode()
 
 
-def test_another_host_is_told_without_a_way_that_leads_nowhere(client_of: Any, alice: Any):
+def test_another_host_is_reported_without_a_way_that_leads_nowhere(client_of: Any, alice: Any):
     answer = client_of(alice).get("/", headers={"Host": "elsewhere.example"})
 
     page = answer.content.decode()

@@ -45,7 +45,7 @@ def test_the_profile_is_shown_and_saved(browser: Client, alice: User) -> None:
 
     alice.refresh_from_db()
     assert (alice.display_name, alice.time_zone, alice.shortcuts) == ("Alice", "Asia/Tokyo", False)
-    assert Activity.objects.of(alice).filter(kind="profile-changed").count() == 1
+    assert Activity.objects.for_user(alice).filter(kind="profile-changed").count() == 1
 
 
 def test_over_htmx_the_form_comes_back_alone_with_a_toast(browser: Client) -> None:
@@ -151,7 +151,7 @@ def test_after_a_new_password_this_browser_is_still_listed(browser: Client) -> N
 
 def test_another_browser_can_be_signed_out(browser: Client, alice: User) -> None:
     other = a_browser_of_alice()
-    row = SignIn.objects.of(alice).first()
+    row = SignIn.objects.for_user(alice).first()
     assert row is not None
 
     body = browser.post(f"{SIGN_INS}{row.pk}/end/", headers=HTMX).content.decode()
@@ -162,7 +162,7 @@ def test_another_browser_can_be_signed_out(browser: Client, alice: User) -> None
 
 
 def test_this_browser_is_signed_out_by_the_menu_only(browser: Client, alice: User) -> None:
-    row = SignIn.objects.of(alice).get()
+    row = SignIn.objects.for_user(alice).get()
 
     browser.post(f"{SIGN_INS}{row.pk}/end/")
 
@@ -176,13 +176,13 @@ def test_every_other_browser_can_be_signed_out_at_once(browser: Client, alice: U
 
     assert [other.get(PROFILE).status_code for other in others] == [302, 302]
     assert browser.get(PROFILE).status_code == 200
-    assert SignIn.objects.of(alice).count() == 1
+    assert SignIn.objects.for_user(alice).count() == 1
 
 
 def test_nobody_ends_another_persons_sign_in(
     browser: Client, alice: User, bob: User, client_of: Callable[[User], Client]
 ) -> None:
-    row = SignIn.objects.of(alice).get()
+    row = SignIn.objects.for_user(alice).get()
 
     assert client_of(bob).post(f"{SIGN_INS}{row.pk}/end/").status_code == 404
     assert browser.get(PROFILE).status_code == 200

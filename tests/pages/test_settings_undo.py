@@ -71,7 +71,7 @@ def test_limits_levels_and_agents_come_back(browser: Client, alice: User):
         assert settings_now(alice, name, target) == before
 
 
-def test_what_is_newer_stays_and_that_is_said(browser: Client, alice: User):
+def test_what_is_newer_stays_and_that_is_explained(browser: Client, alice: User):
     undo = saved(browser, reverse("memory:spending-limits"), {"monthly_tokens": "1000"})
     browser.post(reverse("memory:spending-limits"), {"monthly_tokens": "2000"})
 
@@ -130,7 +130,7 @@ def test_what_is_told_of_a_topic_and_the_digest_come_back(browser: Client, alice
         assert settings_now(alice, name, target) == before
 
 
-def test_nobody_elses_change_can_be_taken_back(
+def test_nobody_elses_change_can_be_undone(
     browser: Client, bob: User, client_of: Callable[[User], Client]
 ):
     undo = saved(browser, reverse("memory:profile"), PROFILE)

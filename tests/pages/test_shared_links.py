@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memory.accounts.archive import exporter
-from memory.accounts.archive.importer import TakingIn, take_in
+from memory.accounts.archive.importer import ImportContext, import_archive
 from memory.models import Activity, Topic, User
 from research.models import Report, Run, SharedLink
 from research.pages import shares
@@ -175,7 +175,7 @@ def test_another_id_with_a_good_signature_of_its_neighbour_opens_nothing(link: S
     assert Client().get(f"/shared/{uuid.uuid4().hex}.{signature}/").status_code == 404
 
 
-def test_an_ended_link_says_so_and_works_again_once_that_is_taken_back(
+def test_an_ended_link_says_so_and_works_again_once_that_is_undone(
     browser: Client, link: SharedLink
 ):
     browser.post(f"/shared-links/{link.pk}/end/")
@@ -212,7 +212,7 @@ def test_one_that_works_is_listed_however_many_ended_after_it(
     now = timezone.now()
     SharedLink.objects.bulk_create(
         SharedLink(owner=alice, report=link.report, ends_at=now + timedelta(days=1), ended_at=now)
-        for _n in range(shares.MOST_OVER + 5)
+        for _n in range(shares.MAX_OVER + 5)
     )
 
     assert link.token in browser.get("/reports/shared-links/").content.decode()
@@ -265,17 +265,17 @@ def test_bad_input_is_explained_and_what_was_typed_stays(
 
 
 def test_the_twenty_first_link_of_a_report_is_refused(run: Run, alice: User, browser: Client):
-    for _n in range(shares.MOST_LINKS):
+    for _n in range(shares.MAX_LINKS):
         shares.make_link(run.report, days=1, note="", by=alice.actor)
 
     assert "Revoke one first" in browser.post(page_of(run), WANTED).content.decode()
-    assert SharedLink.objects.count() == shares.MOST_LINKS
+    assert SharedLink.objects.count() == shares.MAX_LINKS
 
 
 def test_an_ended_link_is_not_taken_up_again_past_the_twentieth(
     link: SharedLink, run: Run, alice: User, browser: Client, monkeypatch: Any
 ):
-    monkeypatch.setattr(shares, "MOST_LINKS", 1)
+    monkeypatch.setattr(shares, "MAX_LINKS", 1)
     shares.end(link, by=alice.actor)
     shares.make_link(run.report, days=30, note="", by=alice.actor)
 
@@ -307,7 +307,7 @@ def test_a_link_that_came_by_an_import_is_ended(link: SharedLink, alice: User, t
     exporter.write(alice, path)
     SharedLink.objects.all().delete()
 
-    take_in(path, TakingIn(alice, alice.actor, path.name, True), only_look=False)
+    import_archive(path, ImportContext(alice, alice.actor, path.name, True), only_look=False)
 
     assert SharedLink.objects.get().pk == link.pk
     assert read(link).status_code == 410

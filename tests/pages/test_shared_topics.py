@@ -257,7 +257,7 @@ def test_a_comment_is_listed_for_every_member_and_the_owner_newest_last(
         assert first < second and "<bdi>bob</bdi>" in shown
     assert 'name="text"' not in text_of(client_of(admin).get(shared(run.topic)))  # a viewer
     assert f'{own_page}#comments">2 comments' in text_of(browser.get(f"/topics/{run.topic.slug}/"))
-    line = Activity.objects.of(run.topic.owner).filter(kind="report-commented").last()
+    line = Activity.objects.for_user(run.topic.owner).filter(kind="report-commented").last()
     assert line is not None and line.actor == "human:bob"
 
 
@@ -288,7 +288,7 @@ def test_the_author_edits_a_comment_and_undoes_that(
     assert Comment.objects.get().text == "It is out."
 
 
-def test_a_deleted_comment_comes_back_by_undo(
+def test_a_deleted_comment_is_restored_by_undo(
     browser: Client, commenter: Membership, run: Run, reader: Client, bob: User
 ):
     for client in (reader, browser):  # its author, and the topic's owner
@@ -316,7 +316,7 @@ def test_nobody_changes_another_persons_comment(
     assert sorted(Comment.objects.values_list("text", flat=True)) == ["His.", "Mine."]
 
 
-@pytest.mark.parametrize("text", ["", "   ", "x" * (Comment.LONGEST + 1)])
+@pytest.mark.parametrize("text", ["", "   ", "x" * (Comment.MAX_LENGTH + 1)])
 def test_a_wrong_comment_is_shown_again_with_the_reason(
     commenter: Membership, run: Run, reader: Client, text: str
 ):
@@ -328,7 +328,7 @@ def test_a_wrong_comment_is_shown_again_with_the_reason(
 def test_number_and_rate_of_comments_are_limited(
     commenter: Membership, run: Run, reader: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(Comment, "MOST_AN_HOUR", 2)
+    monkeypatch.setattr(Comment, "MAX_PER_HOUR", 2)
     for number in range(2):
         reader.post(comments(run), {"text": f"Comment {number}"})
     Comment.objects.first().delete()  # type: ignore[union-attr]
@@ -336,8 +336,8 @@ def test_number_and_rate_of_comments_are_limited(
     shown = text_of(reader.post(comments(run), {"text": "One too many"}))
 
     assert "reached the limit of" in shown and "One too many" in shown
-    monkeypatch.setattr(Comment, "MOST_AN_HOUR", 9)
-    monkeypatch.setattr(Comment, "MOST", 1)
+    monkeypatch.setattr(Comment, "MAX_PER_HOUR", 9)
+    monkeypatch.setattr(Comment, "MAX", 1)
     assert "limit of 1 comments" in text_of(reader.post(comments(run), {"text": "Another"}))
     assert Comment.objects.count() == 1
 
@@ -397,7 +397,7 @@ def test_a_members_deleted_account_is_in_the_owners_log(
     delete_account(bob, typed="bob", by=bob)
 
     assert not topic.members.exists()
-    line = Activity.objects.of(topic.owner).get(kind="topic-left")
+    line = Activity.objects.for_user(topic.owner).get(kind="topic-left")
     assert (line.actor, line.detail["member"]) == ("human:bob", "bob")
     assert "a member left" in text_of(browser.get("/activity/"))
 
@@ -599,7 +599,9 @@ def test_a_run_that_is_not_there_is_not_marked(member: Membership, reader: Clien
     assert reader.post(address).status_code == 404
 
 
-def test_the_same_fact_is_told_once_with_its_latest_text(topic: Topic, bob: User, reader: Client):
+def test_the_same_fact_is_reported_once_with_its_latest_text(
+    topic: Topic, bob: User, reader: Client
+):
     run = make_second_run(topic)
     reported(topic, 3, changes=1)
     member = sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
@@ -680,7 +682,7 @@ def test_a_wrong_or_the_same_role_changes_nothing(browser: Client, member: Membe
     assert Membership.objects.get().role == "viewer"
 
 
-def test_a_removed_member_comes_back_by_undo_with_the_same_mark(
+def test_a_removed_member_is_restored_by_undo_with_the_same_mark(
     browser: Client, member: Membership, reader: Client
 ):
     sharing.set_notify(member, wanted=True)

@@ -39,7 +39,7 @@ def test_the_owner_is_told_of_the_failures_that_close_the_name_not_of_all_after(
     for _number in range(9):
         tried()
 
-    assert Activity.objects.of(alice).filter(kind="sign-in-failed").count() == 5
+    assert Activity.objects.for_user(alice).filter(kind="sign-in-failed").count() == 5
 
 
 def test_behind_a_proxy_a_strangers_failures_close_no_name_for_others(

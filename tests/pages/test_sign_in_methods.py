@@ -73,7 +73,7 @@ def test_an_app_is_set_up_and_its_code_is_the_second_step(browser: Client, alice
 
     assert len(shown) == 10
     assert page["Cache-Control"].startswith("max-age=0")
-    assert Activity.objects.of(alice).filter(kind="sign-in-method-added").count() == 1
+    assert Activity.objects.for_user(alice).filter(kind="sign-in-method-added").count() == 1
     second = typed_password()
     assert not is_in(second)
     assert second.post(CODE, {"code": code_of(secret, later=1)})["Location"] == "/notes/"
@@ -196,7 +196,7 @@ def test_a_recovery_code_works_only_once_and_is_logged(alice: User, codes: list[
     assert not is_in_after(codes[0])
     assert is_in_after(codes[1])
 
-    assert Activity.objects.of(alice).filter(kind="recovery-code-used").count() == 2
+    assert Activity.objects.for_user(alice).filter(kind="recovery-code-used").count() == 2
 
 
 @pytest.mark.parametrize("door", ["app", "recovery"])
@@ -226,7 +226,7 @@ def test_codes_tried_from_many_addresses_are_limited_too(
     codes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sign_ins.time, "time", lambda: 900_000_000.0)
-    for number in range(methods.MOST_CODES):
+    for number in range(methods.MAX_CODES):
         here = {"REMOTE_ADDR": f"203.0.113.{number}"}
         assert typed_password(**here).post(CODE, {"code": "000000"}, **here).status_code == 200
 
@@ -356,7 +356,7 @@ def test_an_admin_removes_the_app_on_the_users_page(
 
     assert "alice can now sign in without a code" in text_of(page)
     assert not Authenticator.objects.exists()
-    told = Activity.objects.of(alice).get(kind="sign-in-method-removed")
+    told = Activity.objects.for_user(alice).get(kind="sign-in-method-removed")
     assert told.actor == str(admin.actor)
 
 

@@ -144,7 +144,7 @@ def test_home_tells_a_topic_once_however_many_reports_came(browser: Client, topi
     assert "Runs #2 to #4" in page and f'href="{url("topic", topic)}" data-row-link' in page
 
 
-def test_ticked_topics_are_marked_read_with_undo(browser: Client, topic: Topic):
+def test_selected_topics_are_marked_read_with_undo(browser: Client, topic: Topic):
     sent = {"act": "read", "topic": topic.slug}
     page = browser.post("/topics/bulk/", sent, follow=True).content.decode()
 

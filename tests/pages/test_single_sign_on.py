@@ -85,8 +85,8 @@ def test_a_linked_account_signs_in(provider: Provider, browser: Client, alice: U
 
     assert answer["Location"] == "/notes/"
     assert is_in(other)
-    assert SignIn.objects.of(alice).count() == 1
-    kinds = Activity.objects.of(alice).values_list("kind", flat=True)
+    assert SignIn.objects.for_user(alice).count() == 1
+    kinds = Activity.objects.for_user(alice).values_list("kind", flat=True)
     assert {"sign-in-method-added", "signed-in"} <= set(kinds)
 
 

@@ -50,7 +50,7 @@ def undo_of(answer: Any) -> str:
 
 
 def in_scope(owner: User, scope: str) -> list[str]:
-    rows = ContentItem.objects.of(owner).live().filter(scope=scope)
+    rows = ContentItem.objects.for_user(owner).live().filter(scope=scope)
     return sorted(rows.values_list("title", flat=True))
 
 
@@ -81,7 +81,7 @@ def test_none_is_kept_yet_says_what_they_are_for(browser: Client):
 
 
 @pytest.mark.parametrize("scope", ["", "every thing", "run:", "x" * 300])
-def test_what_is_no_scope_is_explained_and_kept(browser: Client, item: ContentItem, scope: str):
+def test_what_isnt_a_scope_is_explained_and_kept(browser: Client, item: ContentItem, scope: str):
     answer = browser.post(TAKE, {"scope": scope})
     assert answer.status_code == 200
     assert answer.context["take"].errors["scope"]
@@ -89,7 +89,7 @@ def test_what_is_no_scope_is_explained_and_kept(browser: Client, item: ContentIt
 
 
 @pytest.mark.requirement("R118")
-def test_restored_the_scope_holds_the_same_again_and_that_is_taken_back(
+def test_restored_the_scope_holds_the_same_again_and_that_is_undone(
     browser: Client, alice: User, item: ContentItem, kept: Snapshot
 ):
     item.change(by=alice.actor, title="Other prices")
@@ -125,7 +125,7 @@ def test_as_json_it_can_be_taken_in_again(browser: Client, alice: User, kept: Sn
     file = SimpleUploadedFile("s.json", answer.content)
     page = browser.post(UPLOAD, {"file": file}, follow=True)
     assert "Snapshot uploaded." in text_of(page)
-    assert Snapshot.objects.of(alice).count() == 2
+    assert Snapshot.objects.for_user(alice).count() == 2
 
 
 def changed(kept: Snapshot, **fields: Any) -> bytes:
@@ -162,12 +162,12 @@ def test_a_file_that_is_broken_is_refused_in_words(browser: Client, kept: Snapsh
 def test_a_file_that_is_too_large_is_refused_unread(
     browser: Client, kept: Snapshot, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.pages.content.snapshots.LARGEST", 10)
+    monkeypatch.setattr("memory.pages.content.snapshots.MAX_BYTES", 10)
     answer = browser.post(UPLOAD, {"file": SimpleUploadedFile("s.json", changed(kept))})
     assert "the limit is 64 MiB" in text_of(answer)
 
 
-def test_it_goes_to_the_trash_and_comes_back(browser: Client, kept: Snapshot):
+def test_it_goes_to_the_trash_and_is_restored(browser: Client, kept: Snapshot):
     browser.post(reverse("memory:record-trash", args=["snapshot", kept.pk]))
     assert "Before the trip" not in text_of(browser.get(SNAPSHOTS))
     assert "This record is in Trash." in text_of(browser.get(kept.get_absolute_url()))
@@ -213,7 +213,7 @@ def test_the_list_of_scopes_has_only_attributes_that_a_list_can_have(browser: Cl
 def test_a_cut_list_of_scopes_says_so_and_offers_the_one_that_was_asked_for(
     browser: Client, alice: User, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.pages.content.items.MOST_SCOPES", 2)
+    monkeypatch.setattr("memory.pages.content.items.MAX_SCOPES", 2)
     for name in ("a", "b", "desk"):
         store(alice, "x", by=alice.actor, title=name, scope=f"agent:{name}")
 
@@ -226,7 +226,7 @@ def test_a_cut_list_of_scopes_says_so_and_offers_the_one_that_was_asked_for(
 @pytest.mark.parametrize(
     "scope", ["run:" + "9" * 40, "run:\0", "session:\0", "topic:x", " ", "<b>"]
 )
-def test_a_scope_that_none_can_be_is_no_problem_in_the_address(browser: Client, scope: str):
+def test_a_scope_that_none_can_be_isnt_a_problem_in_the_address(browser: Client, scope: str):
     assert browser.get(SNAPSHOTS, {"scope": scope}).status_code == 200
     assert browser.post(TAKE, {"scope": scope, "title": "x" * 300}).status_code == 200
 

@@ -160,7 +160,7 @@ def test_a_rule_that_was_changed_since_stays(browser: Client, topic: Topic):
     assert settings_of(topic).boost_places == ["farm.example"]
 
 
-def test_what_holds_for_a_row_is_said_with_its_reason(browser: Client, topic: Topic):
+def test_what_holds_for_a_row_is_explained_with_its_reason(browser: Client, topic: Topic):
     act(browser, "block all farm.example")
     act(browser, f"boost topic {NEWS}")
     domains, pages = text_of(browser.get(DESK)), text_of(browser.get(DESK + "?by=page"))
@@ -191,13 +191,13 @@ def test_forget_this_url_and_its_undo(browser: Client, topic: Topic):
 
 
 @pytest.mark.parametrize("path", ["act/", "forget/", "next/", "next/not/"])
-def test_what_cannot_be_stored_is_no_server_error(browser: Client, topic: Topic, path: str):
+def test_what_cannot_be_stored_isnt_a_server_error(browser: Client, topic: Topic, path: str):
     odd = {"do": "block topic a\x00.example", "url": "https://a\x00", "address": "http://\x00.b/"}
 
     assert browser.post(DESK + path, odd).status_code in (200, 302, 409)
 
 
-def test_a_page_is_given_to_the_next_run_and_taken_back(browser: Client, topic: Topic):
+def test_a_page_is_given_to_the_next_run_and_undone(browser: Client, topic: Topic):
     page = text_of(browser.post(DESK + "next/", {"address": NEWS}, follow=True))
     assert "The next run will read" in page
     assert settings_of(topic).read_next == [NEWS]
@@ -278,11 +278,11 @@ def test_rules_for_all_topics_are_added_and_taken_away(browser: Client, alice: A
     assert "farm.example" in page and "spam.example" in page
     browser.post(RULES, {"place": "farm.example", "act": "none"})
 
-    assert not SourceRule.objects.of(alice).exists()
+    assert not SourceRule.objects.for_user(alice).exists()
     assert RefusedSource.objects.filter(owner=alice, name="spam.example").exists()
 
 
-def test_what_is_no_place_stays_in_the_form(browser: Client):
+def test_what_isnt_a_place_stays_in_the_form(browser: Client):
     page = text_of(browser.post(RULES, {"place": "no place", "act": "mute"}))
 
     assert "isn’t a domain or a URL" in page

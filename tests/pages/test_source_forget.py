@@ -44,7 +44,7 @@ def run(alice: Any) -> Any:
 
 
 def live(model: Any, owner: Any) -> int:
-    return int(model.objects.of(owner).live().count())
+    return int(model.objects.for_user(owner).live().count())
 
 
 def test_the_page_counts_what_would_go(browser: Client, run: Any) -> None:
@@ -61,7 +61,7 @@ def test_recent_sources_are_offered_by_name(browser: Client, run: Any) -> None:
     assert "Run #1 of “Fares”" in html
 
 
-def test_all_of_it_goes_in_one_act_and_comes_back_by_undo(
+def test_all_of_it_goes_in_one_act_and_is_restored_by_undo(
     browser: Client, alice: Any, run: Any
 ) -> None:
     before = [live(model, alice) for model in (Note, Observation, TopicFact)]
@@ -82,7 +82,7 @@ def test_each_revision_bears_the_act_and_the_log_tells_of_it(alice: Any, run: An
 
 def test_undo_leaves_alone_what_was_touched_since(alice: Any, run: Any) -> None:
     key, _count = trash.forget_source(alice, run.source, by=alice.actor)
-    one = Observation.objects.of(alice).filter(content="Fares are odd.").get()
+    one = Observation.objects.for_user(alice).filter(content="Fares are odd.").get()
     one.restore(by=alice.actor)
     one.trash(by=alice.actor)
     assert trash.undo_change(alice, key, by=alice.actor) == (3, [])
@@ -90,7 +90,7 @@ def test_undo_leaves_alone_what_was_touched_since(alice: Any, run: Any) -> None:
     assert one.trashed_at is not None
 
 
-def test_what_was_written_again_meanwhile_stays_and_the_rest_comes_back(
+def test_what_was_written_again_meanwhile_stays_and_the_rest_is_restored(
     alice: Any, run: Any
 ) -> None:
     key, _count = trash.forget_source(alice, run.source, by=alice.actor)
@@ -145,10 +145,10 @@ def test_what_is_kept_with_a_runs_step_goes_with_the_run(alice: Any, run: Any) -
     store(alice, "Rows.", by=RESEARCH, kept_with=f"{run.source}/step:1")
     store(alice, "Others.", by=RESEARCH, kept_with=f"{run.source}9/step:1")
     trash.forget_source(alice, run.source, by=alice.actor)
-    assert [item.content for item in ContentItem.objects.of(alice).live()] == ["Others."]
+    assert [item.content for item in ContentItem.objects.for_user(alice).live()] == ["Others."]
 
 
-def test_the_owners_own_scope_is_no_source(alice: Any) -> None:
+def test_the_owners_own_scope_isnt_a_source(alice: Any) -> None:
     set_value(alice, "next", "ask", by=alice.actor)
     store(alice, "Mine.", by=alice.actor)
     with pytest.raises(InvalidValue):
@@ -156,7 +156,7 @@ def test_the_owners_own_scope_is_no_source(alice: Any) -> None:
 
 
 def test_the_soul_stays_whatever_it_comes_from(alice: Any) -> None:
-    soul = Note.objects.of(alice).get(kind="soul", superseded_by=None)
+    soul = Note.objects.for_user(alice).get(kind="soul", superseded_by=None)
     note(alice, "Another.", source=soul.source)
     trash.forget_source(alice, soul.source, by=alice.actor)
     soul.refresh_from_db()
@@ -189,7 +189,7 @@ def test_odd_sources_are_no_error_and_match_nothing(
 def test_too_many_at_once_change_nothing(
     alice: Any, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trash, "MOST", 2)
+    monkeypatch.setattr(trash, "MAX", 2)
     with pytest.raises(LimitReached):
         trash.forget_source(alice, run.source, by=alice.actor)
     assert live(Observation, alice) == 2
@@ -206,9 +206,7 @@ def test_a_stranger_forgets_and_takes_back_nothing(
     assert live(Observation, alice) == 0
 
 
-def test_the_log_leads_to_where_the_act_is_taken_back(
-    browser: Client, alice: Any, run: Any
-) -> None:
+def test_the_log_leads_to_where_the_act_is_undone(browser: Client, alice: Any, run: Any) -> None:
     key, _count = trash.forget_source(alice, run.source, by=alice.actor)
     log = browser.get(reverse("research:activity")).content.decode()
     address = f"{PAGE}?source=run%3A{run.pk}&amp;act={key}"
@@ -219,11 +217,11 @@ def test_the_log_leads_to_where_the_act_is_taken_back(
 
 
 @pytest.mark.parametrize("act", ["x", "6f9619ff-8b86-4d01-b42d-00cf4fc964ff", "\x00"])
-def test_an_act_that_never_was_is_no_error(browser: Client, act: str) -> None:
+def test_an_act_that_never_was_isnt_an_error(browser: Client, act: str) -> None:
     assert browser.get(PAGE, {"source": "run:1", "act": act}).status_code == 200
 
 
-def test_undo_of_nothing_is_no_error(browser: Client) -> None:
+def test_undo_of_nothing_isnt_an_error(browser: Client) -> None:
     undo = undo_of("source-deleted", uuid.uuid4())
     assert browser.post(undo).status_code == 302
 

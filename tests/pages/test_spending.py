@@ -137,7 +137,7 @@ def test_limits_are_saved_and_what_is_left_is_shown(browser: Client, alice: User
     body = body_of(browser)
     assert "Tokens: 10 of 1,000 used. 990 left." in body
     assert "Money: $0.25 of $5.00 used. $4.75 left." in body
-    assert Activity.objects.of(alice).filter(kind="limits-changed").exists()
+    assert Activity.objects.for_user(alice).filter(kind="limits-changed").exists()
 
 
 def test_limits_over_htmx_come_back_alone_with_a_toast(browser: Client) -> None:
@@ -170,7 +170,7 @@ def test_a_bad_limit_is_explained_and_kept_in_the_form(
     assert alice.monthly_tokens is None
 
 
-def test_a_limit_of_money_beside_calls_of_unknown_price_is_told(
+def test_a_limit_of_money_next_to_calls_of_unknown_price_is_reported(
     browser: Client, alice: User
 ) -> None:
     User.objects.filter(pk=alice.pk).update(monthly_money=5)

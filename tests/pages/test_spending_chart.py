@@ -44,7 +44,7 @@ def test_only_the_last_twelve_months_are_drawn():
 
     money, _tokens = spending_chart.of_months(months)
 
-    assert len(money["pillars"]) == spending_chart.MOST_MONTHS
+    assert len(money["pillars"]) == spending_chart.MAX_MONTHS
     assert money["words"] == "Cost per month, March 2025 to February 2026"
 
 

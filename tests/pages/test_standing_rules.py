@@ -77,7 +77,7 @@ def test_undo_takes_it_back_and_that_can_be_undone_too(browser: Client, topic: T
     assert rules(topic)[1] == ["spam.example"]
 
 
-def test_beside_a_source_or_hit_one_press_is_enough_and_the_list_stays(
+def test_next_to_a_source_or_hit_one_press_is_enough_and_the_list_stays(
     browser: Client, topic: Topic
 ):
     response = browser.post(RULES + "add/", {"rule": "https://spam.example/a"}, headers=HTMX)
@@ -131,7 +131,7 @@ def test_a_stranger_sets_no_rule_and_nobody_by_get(
     ],
 )
 @pytest.mark.parametrize("headers", [{}, ON_RULES])
-def test_what_is_no_rule_is_explained_and_kept_in_the_field(
+def test_what_isnt_a_rule_is_explained_and_kept_in_the_field(
     browser: Client, topic: Topic, kind: str, typed: str, told: str, headers: dict[str, str]
 ):
     response = browser.post(RULES, {"kind": kind, "rule": typed}, headers=headers)

@@ -66,7 +66,7 @@ def test_it_acts_as_an_agent_of_its_name_within_its_scopes_and_time(browser: Cli
     assert (token.agent.name, token.scopes) == ("claude", ["read"])
     assert token.expires_at is not None
     assert timedelta(days=6) < token.expires_at - timezone.now() <= timedelta(days=7)
-    assert Activity.objects.filter(kind="token-made", subject_id=str(token.pk)).exists()
+    assert Activity.objects.filter(kind="token-created", subject_id=str(token.pk)).exists()
 
 
 def test_over_htmx_the_list_comes_back_alone_with_the_token(browser: Client) -> None:
@@ -160,7 +160,7 @@ def test_bad_input_is_explained_and_what_was_typed_stays(
     assert not ApiToken.objects.exists()
 
 
-def test_a_revoked_token_opens_nothing_and_it_is_said_that_this_is_for_good(
+def test_a_revoked_token_opens_nothing_and_it_is_said_that_this_is_permanently(
     browser: Client, alice: User
 ) -> None:
     token, text = tokens.issue(alice, name="claude", scopes=["read"], by=alice.actor)
@@ -173,7 +173,7 @@ def test_a_revoked_token_opens_nothing_and_it_is_said_that_this_is_for_good(
     assert Activity.objects.filter(kind="token-revoked", subject_id=str(token.pk)).count() == 1
 
 
-def test_revoked_twice_it_is_told_once(browser: Client, alice: User) -> None:
+def test_revoked_twice_it_is_reported_once(browser: Client, alice: User) -> None:
     token = _token(alice)
     for _time in range(2):
         browser.post(f"{PAGE}{token.pk}/revoke/")

@@ -58,7 +58,7 @@ def test_run_now_while_one_is_going_shows_that_one(browser: Client, alice: Any):
 
 
 @pytest.mark.requirement("R233")
-def test_the_limit_of_runs_an_hour_is_told_in_words(browser: Client, alice: Any, settings: Any):
+def test_the_limit_of_runs_an_hour_is_reported_in_words(browser: Client, alice: Any, settings: Any):
     settings.BEACON_RUNS_PER_HOUR = 2
     for number in range(2):
         ran(make(alice, f"Topic {number}"), 1)
@@ -123,7 +123,7 @@ def test_archiving_cancels_the_run_that_waits_and_says_so(browser: Client, alice
     assert "The topic’s queued run was cancelled" in page
 
 
-def test_a_topic_whose_name_was_taken_comes_back_under_another_and_it_is_said(
+def test_a_topic_whose_name_was_taken_is_restored_under_another_and_it_is_explained(
     browser: Client, alice: Any
 ):
     topic = make(alice, "Sailing")

@@ -46,7 +46,7 @@ def test_a_topic_is_made_with_all_that_was_chosen(browser: Client, alice: Any):
 
     response = browser.post(URL, VALID | chosen)
 
-    topic = Topic.objects.of(alice).get()
+    topic = Topic.objects.for_user(alice).get()
     assert response["Location"] == "/topics/sailing/"
     assert (topic.labels, topic.private, topic.source) == (["sea", "sport"], True, "human:alice")
     assert (topic.settings.services, topic.settings.max_pages) == (["feeds", "library"], 9)
@@ -115,7 +115,7 @@ def test_bad_input_is_explained_and_nothing_typed_is_lost(
         assert value in page
 
 
-def test_characters_that_cannot_be_stored_are_taken_out_and_that_is_said(browser: Client):
+def test_characters_that_cannot_be_stored_are_taken_out_and_that_is_explained(browser: Client):
     response = browser.post(URL, VALID | {"title": "Sail\x00ing"})
 
     assert Topic.objects.get().title == "Sailing"
@@ -363,7 +363,7 @@ def test_a_template_taken_with_an_empty_name_calls_nothing_wrong(browser: Client
 
 
 @pytest.mark.parametrize("name", ["", "no-such", "\x00", "../x"])
-def test_a_template_that_there_is_not_is_no_template(browser: Client, name: str):
+def test_a_template_that_there_is_not_isnt_a_template(browser: Client, name: str):
     assert browser.get(URL, {"template": name}).status_code == 200
     assert browser.post(URL, VALID | {"take": name}).status_code == 200
 
@@ -390,7 +390,7 @@ def test_the_form_names_the_usual_services_and_what_one_lacks(browser: Client):
     assert "needs a key, but none is set" in page
 
 
-def test_a_service_that_is_ticked_without_its_key_is_said_to_fail(browser: Client):
+def test_a_service_that_is_selected_without_its_key_is_said_to_fail(browser: Client):
     page = text_of(browser.post(URL, VALID | {"services": ["brave"], "down": "brave"}))
 
     assert "needs a key, but none is set: each run will show a warning" in page

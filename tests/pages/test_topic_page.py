@@ -146,7 +146,7 @@ def test_the_latest_report_is_shown_in_full_with_what_changed(browser: Client, t
     assert "Run #2" in body
 
 
-def test_a_run_that_goes_on_stands_above_the_report(browser: Client, topic: Topic):
+def test_a_run_in_progress_stands_above_the_report(browser: Client, topic: Topic):
     make_report(make_run(topic))
     unfinished_runs = make_run(topic, saved=False)
 
@@ -156,7 +156,7 @@ def test_a_run_that_goes_on_stands_above_the_report(browser: Client, topic: Topi
     assert f"{HOME}runs/{unfinished_runs.pk}/" in body
 
 
-def test_a_failed_run_is_told_of_beside_the_report_before_it(browser: Client, topic: Topic):
+def test_a_failed_run_is_told_of_next_to_the_report_before_it(browser: Client, topic: Topic):
     make_report(make_run(topic))
     make_run(topic, saved=False, status="failed", error="no search service answered")
 
@@ -242,7 +242,7 @@ def test_every_source_stands_on_exactly_one_page(browser: Client, topic: Topic):
     assert len(seen) == len(set(seen)) == 120
 
 
-def test_an_address_that_is_no_web_address_is_no_link(browser: Client, topic: Topic):
+def test_an_address_that_isnt_a_web_address_isnt_a_link(browser: Client, topic: Topic):
     make_sources(topic, 1)
     Source.objects.update(link="javascript:alert(1)", title="A trap")
 
@@ -365,7 +365,7 @@ def test_ending_a_memory_that_is_not_there_is_explained(browser: Client, topic: 
 
 
 @pytest.mark.parametrize(("hours", "words"), [(5, "Expires within a day"), (260, "in 11 days")])
-def test_the_expiry_is_told_in_days(browser: Client, topic: Topic, hours: int, words: str):
+def test_the_expiry_is_reported_in_days(browser: Client, topic: Topic, hours: int, words: str):
     make_run(topic)
     Topic.objects.filter(pk=topic.pk).update(expires_at=timezone.now() + timedelta(hours=hours))
 
@@ -385,7 +385,7 @@ def test_a_stranger_changes_no_memory_and_nobody_by_get(
 
 
 @pytest.mark.requirement("R54")
-def test_slots_that_were_missed_are_told_beside_the_tabs(browser: Client, topic: Topic):
+def test_slots_that_were_missed_are_told_next_to_the_tabs(browser: Client, topic: Topic):
     why = "3 scheduled runs were missed while Beacon was off, so Beacon started one run to catch up"
     Activity.log(topic.owner, RESEARCH, "schedule-caught-up", subject=topic, why=why)
 

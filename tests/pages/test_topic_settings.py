@@ -167,7 +167,7 @@ def test_edits_of_other_fields_merge_by_themselves(browser: Client, topic: Topic
     assert (stored.objective, stored.focus, topic.labels) == ("Know the stars", "knots", ["sky"])
 
 
-def test_a_conflict_shows_theirs_beside_mine_and_stores_nothing(browser: Client, topic: Topic):
+def test_a_conflict_shows_theirs_next_to_mine_and_stores_nothing(browser: Client, topic: Topic):
     sent = opened(topic, objective="Know the wind", focus="knots")
     edited_by_another(topic, objective="Know the stars", labels=["sky"])
 
@@ -213,7 +213,7 @@ def test_a_form_without_its_base_overwrites_nothing_silently(
     assert TopicSettings.objects.get(topic=topic).objective == "Know the rules"
 
 
-def test_a_run_that_ends_meanwhile_is_no_conflict(browser: Client, topic: Topic):
+def test_a_run_that_ends_meanwhile_isnt_a_conflict(browser: Client, topic: Topic):
     sent = opened(topic, focus="knots")
     Topic.objects.filter(pk=topic.pk).update(run_count=3, version=9)
 
@@ -256,7 +256,7 @@ def test_style_reading_and_plan_review_merge_with_what_others_changed(
     assert (stored.report_style, stored.reading, stored.plan_review) == ("memo", "thorough", "wait")
 
 
-def test_a_conflict_of_choices_is_told_in_words(browser: Client, topic: Topic):
+def test_a_conflict_of_choices_is_reported_in_words(browser: Client, topic: Topic):
     sent = opened(topic, report_style="memo", services=["arxiv"])
     edited_by_another(topic, report_style="bullets", services=["hackernews", "library"])
 

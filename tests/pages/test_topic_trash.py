@@ -51,7 +51,7 @@ def test_an_empty_trash_says_what_it_is_for(browser: Client):
     assert "Trash is empty" in body_of(browser, TRASH)
 
 
-def test_a_topic_comes_back_with_all_it_had(browser: Client, trashed: Topic):
+def test_a_topic_is_restored_with_all_it_had(browser: Client, trashed: Topic):
     browser.post(f"/records/topic/{trashed.pk}/restore/")
 
     assert f'href="/topics/{trashed.slug}/"' in body_of(browser, HOME)

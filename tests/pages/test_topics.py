@@ -262,7 +262,7 @@ def bulk(browser: Client, act: str, *topics: Topic, query: str = "", **more: Any
     return browser.post(f"/topics/bulk/{query}", data, follow=True)
 
 
-def test_ticked_topics_are_paused_and_undo_resumes_those_alone(browser: Client, alice: Any):
+def test_selected_topics_are_paused_and_undo_resumes_those_alone(browser: Client, alice: Any):
     one, two = (make(alice, title, preset="daily") for title in ("One", "Two"))
     scheduling.set_paused(two, paused=True, by=alice.actor)
 
@@ -310,7 +310,7 @@ def test_a_bulk_run_says_which_could_not_start(browser: Client, alice: Any):
 
 
 @pytest.mark.parametrize("act", ["pause", "", "delete"])
-def test_nothing_ticked_is_explained(browser: Client, act: str):
+def test_nothing_selected_is_explained(browser: Client, act: str):
     assert "Select at least one topic" in text_of(bulk(browser, act))
 
 

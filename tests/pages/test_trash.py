@@ -43,7 +43,7 @@ def trashed_note(owner: User, content: str = "A note put away") -> Note:
     return note
 
 
-def test_everything_put_away_stands_there_with_its_last_day(browser: Client, alice: User):
+def test_everything_trashed_is_listed_with_its_last_day(browser: Client, alice: User):
     note = trashed_note(alice)
     make_topic(alice, "A topic put away").trash(by=alice.actor)
     scratchpad.set_value(alice, "plan/next", "x", by=alice.actor).trash(by=alice.actor)
@@ -83,7 +83,7 @@ def test_a_record_comes_back_and_that_can_be_undone(browser: Client, alice: User
     assert "Undo" in page.content.decode()
 
 
-def test_a_topic_whose_name_is_taken_comes_back_under_another_and_it_is_said(
+def test_a_topic_whose_name_is_taken_is_restored_under_another_and_it_is_explained(
     browser: Client, alice: User
 ):
     topic = make_topic(alice, "Batteries")
@@ -107,7 +107,7 @@ def test_a_stranger_sees_and_moves_nothing(
 
 
 @pytest.mark.parametrize("asked", ["type=%00", "type=nothing", "cursor=x", "cursor=W10"])
-def test_what_cannot_be_asked_is_no_error(browser: Client, alice: User, asked: str):
+def test_what_cannot_be_asked_isnt_an_error(browser: Client, alice: User, asked: str):
     trashed_note(alice)
     assert b"A note put away" in browser.get(f"{TRASH}?{asked}").content
 
@@ -150,8 +150,8 @@ def test_the_trash_is_emptied_by_its_word_and_nothing_else_goes(browser: Client,
     page = browser.post(EMPTY, {"word": "Empty"}, follow=True)
 
     assert "2 records deleted permanently" in page.content.decode()
-    assert not Note.objects.of(alice).in_trash().exists()
-    assert not Topic.objects.of(alice).exists()
+    assert not Note.objects.for_user(alice).in_trash().exists()
+    assert not Topic.objects.for_user(alice).exists()
     assert Note.objects.filter(pk=kept.pk).exists()
 
 
@@ -196,7 +196,7 @@ def test_only_what_is_older_goes_when_that_is_chosen(browser: Client, alice: Use
     old, young = trashed_note(alice, "Old"), trashed_note(alice, "Young")
     Note.objects.filter(pk=old.pk).update(trashed_at=timezone.now() - timedelta(days=15))
     browser.post(EMPTY, {"word": "empty", "older": "14"})
-    assert list(Note.objects.of(alice).in_trash()) == [young]
+    assert list(Note.objects.for_user(alice).in_trash()) == [young]
 
 
 def test_the_nightly_prune_leaves_a_line_in_the_log(alice: User, bob: User):
@@ -247,15 +247,17 @@ def test_a_row_says_how_long_it_has_and_what_comes_along(browser: Client, alice:
     assert "2 runs, 4 facts" in html
 
 
-def test_the_ticked_come_back_together_and_one_undo_moves_them_again(browser: Client, alice: User):
+def test_the_selected_come_back_together_and_one_undo_moves_them_again(
+    browser: Client, alice: User
+):
     notes = [trashed_note(alice, f"Note {n}") for n in range(3)]
     ticked = [f"note:{note.pk}" for note in notes[:2]]
     page = browser.post(reverse("memory:trash-restore"), {"record": ticked}, follow=True)
     assert "2 records restored" in page.content.decode()
-    assert Note.objects.of(alice).in_trash().count() == 1
+    assert Note.objects.for_user(alice).in_trash().count() == 1
     again = undone(browser, page)
     assert "2 records moved back to Trash" in again.content.decode()
-    assert Note.objects.of(alice).in_trash().count() == 3
+    assert Note.objects.for_user(alice).in_trash().count() == 3
 
 
 def test_what_cannot_come_back_is_told_and_keeps_none_of_the_others(browser: Client, alice: User):
@@ -294,12 +296,12 @@ def test_all_that_match_come_back_beyond_the_page_and_one_undo_moves_them_again(
     page = browser.post(reverse("memory:trash-restore"), {"all": "1", "q": "price"}, follow=True)
 
     assert "70 records restored" in page.content.decode()
-    assert list(Note.objects.of(alice).in_trash()) == [other]
+    assert list(Note.objects.for_user(alice).in_trash()) == [other]
     undone(browser, page)
-    assert Note.objects.of(alice).in_trash().count() == 71
+    assert Note.objects.for_user(alice).in_trash().count() == 71
 
 
-def test_what_is_ticked_or_matches_is_deleted_for_good_once_the_word_is_typed(
+def test_what_is_selected_or_matches_is_deleted_permanently_once_the_word_is_typed(
     browser: Client, alice: User
 ):
     notes = [trashed_note(alice, f"Price note {n}") for n in range(3)]
@@ -309,17 +311,17 @@ def test_what_is_ticked_or_matches_is_deleted_for_good_once_the_word_is_typed(
     assert "You selected 1 record" in asked
     assert "<h1>Delete permanently</h1>" in asked and "<h1>Empty Trash</h1>" not in asked
     assert f"note:{notes[0].pk}" in asked
-    assert Note.objects.of(alice).in_trash().count() == 4
+    assert Note.objects.for_user(alice).in_trash().count() == 4
 
     browser.post(EMPTY, ticked | {"word": trash_listing.word()})
-    assert Note.objects.of(alice).in_trash().count() == 3
+    assert Note.objects.for_user(alice).in_trash().count() == 3
     browser.post(EMPTY, {"all": "1", "q": "price", "word": trash_listing.word()})
-    assert list(Note.objects.of(alice).in_trash()) == [kept]
+    assert list(Note.objects.for_user(alice).in_trash()) == [kept]
     browser.post(EMPTY, {"record": ["note:x", "nonsense"], "word": trash_listing.word()})
-    assert list(Note.objects.of(alice).in_trash()) == [kept]
+    assert list(Note.objects.for_user(alice).in_trash()) == [kept]
 
 
-def test_nothing_ticked_deletes_nothing(browser: Client, alice: User):
+def test_nothing_selected_deletes_nothing(browser: Client, alice: User):
     trashed_note(alice)
     page = browser.post(EMPTY, {"ask": "1", "q": "", "type": ""}, follow=True)
     assert "Select at least one record to delete" in page.content.decode()
@@ -329,7 +331,7 @@ def test_the_old_address_of_trashed_topics_leads_here(browser: Client):
     assert browser.get("/topics/trash/").headers["Location"] == "/trash/?type=topic"
 
 
-def test_the_address_of_what_was_put_away_leads_to_the_trash(
+def test_the_address_of_what_was_trashed_leads_to_the_trash(
     browser: Client, alice: User, bob: User, client_of: Callable[[User], Client]
 ):
     topic = make_topic(alice)

@@ -40,20 +40,20 @@ def done_and_undone(browser: Client, address: str, typed: dict[str, Any]) -> Non
 def test_a_note_that_was_written(browser: Client, alice: User) -> None:
     typed = {"kind": "log", "content": "A note by mistake", "sensitivity": "normal"}
     done_and_undone(browser, reverse("memory:note-new"), typed)
-    assert Note.objects.of(alice).in_trash().filter(content="A note by mistake").exists()
+    assert Note.objects.for_user(alice).in_trash().filter(content="A note by mistake").exists()
 
 
 def test_an_observation_that_was_written(browser: Client, alice: User) -> None:
     typed = {"category": "finding", "content": "An observation by mistake"}
     typed |= {"sensitivity": "normal"}
     done_and_undone(browser, reverse("memory:observation-new"), typed)
-    assert Observation.objects.of(alice).in_trash().exists()
+    assert Observation.objects.for_user(alice).in_trash().exists()
 
 
 def test_a_value_that_was_put_on_the_scratchpad_and_changed(browser: Client, alice: User) -> None:
     typed = {"key": "plan", "value": "x", "scope": "owner"}
     done_and_undone(browser, reverse("memory:scratchpad-new"), typed)
-    assert ScratchpadEntry.objects.of(alice).in_trash().exists()
+    assert ScratchpadEntry.objects.for_user(alice).in_trash().exists()
     entry = scratchpad.set_value(alice, "plan", "old", by=alice.actor)
     typed = {"key": "plan", "value": "new", "scope": "owner", "version": str(entry.version)}
     done_and_undone(browser, reverse("memory:scratchpad-edit", args=[entry.pk]), typed)
@@ -63,7 +63,7 @@ def test_a_value_that_was_put_on_the_scratchpad_and_changed(browser: Client, ali
 
 def test_a_document_that_was_added_changed_or_restored(browser: Client, alice: User) -> None:
     done_and_undone(browser, reverse("memory:library-add"), {"title": "A", "text": "# A\n\nB"})
-    assert LibraryDocument.objects.of(alice).in_trash().count() == 1
+    assert LibraryDocument.objects.for_user(alice).in_trash().count() == 1
     document = library_services.add_document(alice, title="T", text="old words", by=alice.actor)
     typed = {"title": "T", "text": "new words", "version": str(document.version)}
     done_and_undone(browser, reverse("memory:library-edit", args=[document.pk]), typed)
@@ -71,7 +71,7 @@ def test_a_document_that_was_added_changed_or_restored(browser: Client, alice: U
     assert document.text == "old words"
     document.trash(by=alice.actor)
     done_and_undone(browser, reverse("memory:library-restore", args=[document.pk]), {})
-    assert LibraryDocument.objects.of(alice).in_trash().count() == 2
+    assert LibraryDocument.objects.for_user(alice).in_trash().count() == 2
 
 
 def test_a_fact_that_was_added_or_corrected(browser: Client, alice: User) -> None:
@@ -107,7 +107,7 @@ def test_a_link_that_was_given_out(browser: Client, alice: User) -> None:
 def test_a_view_that_was_saved(browser: Client, alice: User) -> None:
     typed = {"page": "notes", "name": "House", "query": "tag=house", "next": "/notes/"}
     done_and_undone(browser, reverse("memory:views-save"), typed)
-    assert not SavedView.objects.of(alice).exists()
+    assert not SavedView.objects.for_user(alice).exists()
 
 
 def test_an_account_that_staff_disabled(

@@ -18,7 +18,7 @@ from django.utils.html import strip_tags
 
 from memory.models import Activity, Note, Revision, User
 from memory.models.actors import RESEARCH, Actor
-from research.pages.week import MOST_LINES, Week
+from research.pages.week import MAX_LINES, Week
 from tests.research.factories import make_fact, make_topic
 from tests.research.notice_cast import saved_run
 
@@ -99,7 +99,7 @@ def test_a_fact_marked_as_wrong_and_a_resolved_conflict_are_corrections(
 ):
     topic = make_topic(alice, "Databases")
     make_fact(topic, text="Version 13 is supported.").strike(by=alice.actor)
-    Activity.log(alice, alice.actor, "conflict-settled", label="13 or 14", how="keep")
+    Activity.log(alice, alice.actor, "conflict-resolved", label="13 or 14", how="keep")
 
     corrected = browser.get(PAGE).context["corrected"]
 
@@ -133,13 +133,13 @@ def test_a_source_that_was_deleted_is_one_line(browser: Client, alice: User):
 def test_of_many_lines_the_newest_are_shown_and_the_rest_is_in_activity(
     browser: Client, alice: User
 ):
-    for number in range(MOST_LINES + 2):
+    for number in range(MAX_LINES + 2):
         noted(alice, f"Note {number}").trash(by=alice.actor)
 
     forgotten = browser.get(PAGE).context["forgotten"]
 
-    assert len(forgotten["shown"]) == MOST_LINES
-    assert forgotten["shown"][0].label == f"Note {MOST_LINES + 1}"
+    assert len(forgotten["shown"]) == MAX_LINES
+    assert forgotten["shown"][0].label == f"Note {MAX_LINES + 1}"
     assert forgotten["more"] == 2
     html = browser.get(PAGE).content.decode()
     assert f"?from={THIS_WEEK.first}&amp;to={THIS_WEEK.last}" in html
@@ -167,7 +167,7 @@ def test_the_number_of_queries_is_fixed(browser: Client, alice: User):
 @pytest.mark.parametrize(
     "key", ["", "x", "2026", "2026-W", "2026-W0", "2026-W54", "0000-W01", "99999-W01", "²-W1", "9999-W52"]
 )  # fmt: skip
-def test_of_a_name_that_is_no_week_the_current_one_is_shown(browser: Client, key: str):
+def test_of_a_name_that_isnt_a_week_the_current_one_is_shown(browser: Client, key: str):
     answer = browser.get(PAGE, {"week": key})
 
     assert answer.status_code == 200
@@ -190,7 +190,7 @@ def test_a_week_starts_on_monday_in_the_persons_time_zone(browser: Client, alice
     for at, content in ((monday, "On Monday"), (monday - timedelta(seconds=1), "On Sunday")):
         note = Note.objects.create(owner=alice, content=content)
         Revision.record_first([note], by=alice.actor)
-        Activity.log(alice, alice.actor, "conflict-settled", label=content)
+        Activity.log(alice, alice.actor, "conflict-resolved", label=content)
         Activity.objects.filter(label=content).update(created=at)
 
     week = Week(monday.date())

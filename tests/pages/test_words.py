@@ -102,8 +102,8 @@ def test_no_page_holds_words_that_were_never_given_to_translators(
     User.objects.filter(pk=alice.pk).update(is_staff=True, username="αλίκη")
     topic: Topic = make_topic(alice, title="Δοκιμή")
     # What a new account is given as its first words is its own from then on.
-    Note.objects.of(alice).update(content="Ψυχή")
-    MemoryFile.objects.of(alice).update(content="# Αρχείο", summary="Αρχείο")
+    Note.objects.for_user(alice).update(content="Ψυχή")
+    MemoryFile.objects.for_user(alice).update(content="# Αρχείο", summary="Αρχείο")
     browser = client_of(User.objects.get(pk=alice.pk))
     found = {}
     for name, address, entry in routes():

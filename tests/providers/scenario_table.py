@@ -125,7 +125,7 @@ def measured() -> dict[tuple[str, str], Outcome]:
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=len(every)))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(searching, "LONGEST_PAUSE", 0.0)
+        patch.setattr(searching, "MAX_PAUSE", 0.0)
         patch.setattr(open_servers, "PATIENCE", FEED_PATIENCE)
         for server in every:
             server.__enter__()

@@ -108,14 +108,14 @@ def test_a_time_to_wait_is_handed_on():
     assert failure.retry_after == 9
 
 
-def test_json_of_another_service_is_told_with_what_it_says():
+def test_json_of_another_service_is_reported_with_what_it_says():
     failure = answers.odd_shape(HTTP, answers.said(HTTP, {"message": "Wrong door."}))
 
     assert str(failure) == "Vendor responded in an unknown format (Wrong door)."
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[1]", b"[" * 5000, b"\xff"])
-def test_what_is_no_object_is_not_taken_for_one(content):
+def test_what_isnt_an_object_is_not_taken_for_one(content):
     with pytest.raises(ProviderUnavailable, match="didn’t return JSON"):
         answers.json_object(HTTP, Reply(200, {}, content))
 

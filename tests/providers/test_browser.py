@@ -142,7 +142,7 @@ def test_an_error_page_is_not_taken_for_the_page(
         fetcher.fetch(str(httpserver.url_for("/app")))
 
 
-def test_a_browser_that_isnt_there_is_said(
+def test_a_browser_that_isnt_there_is_explained(
     httpserver: HTTPServer, fetcher: GuardedFetcher, settings: Any
 ):
     settings.BEACON_CHROMIUM = "/nowhere/chromium"
@@ -151,7 +151,7 @@ def test_a_browser_that_isnt_there_is_said(
         fetcher.fetch(app(httpserver))
 
 
-def test_a_check_warns_of_a_path_that_is_no_program(settings: Any, tmp_path: Path):
+def test_a_check_warns_of_a_path_that_isnt_a_program(settings: Any, tmp_path: Path):
     for path, found in (("", []), (sys.executable, []), (str(tmp_path / "none"), ["beacon.W013"])):
         settings.BEACON_CHROMIUM = path
         assert [one.id for one in checks.chromium()] == found

@@ -217,7 +217,7 @@ def test_what_comes_through_a_tunnel_is_limited(
 def test_what_a_page_sends_through_a_tunnel_is_limited(
     server: HTTPServer, trusted: None, connected: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(guard_proxy, "MOST_SENT", 100_000)
+    monkeypatch.setattr(guard_proxy, "MAX_SENT", 100_000)
     arrived: list[int] = []
 
     def take(request: Request) -> Response:

@@ -16,7 +16,7 @@ from beacon_site.net.extract import MIB, ChildProcess
 from beacon_site.providers.llm import adapters, minilm_child
 from beacon_site.providers.llm.adapters import (
     BATCH,
-    LONGEST_TEXT,
+    MAX_TEXT_LENGTH,
     OpenAIEmbedder,
     get_embedder,
     local_is_installed,
@@ -76,7 +76,7 @@ def test_many_texts_go_in_batches_and_long_ones_are_cut(embedder, server):
 
     assert len(made) == BATCH + 1
     assert [len(body["input"]) for body in server.asked] == [BATCH, 1]
-    assert {len(text) for text in server.texts} == {LONGEST_TEXT}
+    assert {len(text) for text in server.texts} == {MAX_TEXT_LENGTH}
 
 
 def test_an_error_that_passes_is_tried_once_more(embedder, server):
@@ -150,7 +150,7 @@ def test_a_model_that_changes_its_dimensions_is_nonsense(embedder, server):
         embedder.embed(["two"])
 
 
-def test_a_web_page_is_no_list_of_vectors(embedder, server):
+def test_a_web_page_isnt_a_list_of_vectors(embedder, server):
     server.enqueue(html())
 
     with pytest.raises(ProviderNonsense, match="didn’t return a list of vectors"):
@@ -173,7 +173,7 @@ def test_the_key_is_in_no_repr():
 
 
 @installed
-def test_the_local_model_puts_like_beside_like():
+def test_the_local_model_puts_like_next_to_like():
     embedder = get_embedder(EmbedderProfile(LOCAL))
     car, auto, other = embedder.embed(["a red car", "an automobile painted red", "tax law"])
 
@@ -208,7 +208,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, program: str, **limits: float) ->
     return child
 
 
-def test_a_file_that_is_not_the_reviewed_one_is_said(monkeypatch):
+def test_a_file_that_is_not_the_reviewed_one_is_explained(monkeypatch):
     child = answering(monkeypatch, 'for line in sys.stdin: print(\'{"trouble": "model.onnx"}\')')
 
     with pytest.raises(ProviderRejected, match="doesn’t have the expected checksum"):

@@ -126,7 +126,7 @@ def test_the_models_are_listed_by_name(chat):
         (servers.slow(3), ProviderUnavailable),
     ],
 )
-def test_an_endpoint_that_tells_no_models_is_no_crash(chat, page, kind):
+def test_an_endpoint_that_tells_no_models_isnt_a_crash(chat, page, kind):
     chat.pages["/v1/models"] = page
 
     with pytest.raises(kind) as failure:
@@ -156,7 +156,7 @@ def test_the_size_of_the_window_is_read_where_a_kind_tells_it(chat, kind, path, 
 
 
 @pytest.mark.parametrize("absurd", [-1, 0, "8192", True, 10**12, None])
-def test_an_absurd_window_is_no_window(chat, absurd):
+def test_an_absurd_window_isnt_a_window(chat, absurd):
     chat.models = [{"id": "m", "max_model_len": absurd}]
 
     assert context_tokens(LlmProfile(chat.base_url, "m", kind="vllm")) is None
@@ -174,7 +174,7 @@ NO_MODEL = [
 
 
 @pytest.mark.parametrize(("kind", "code", "error"), NO_MODEL)
-def test_a_model_that_has_vanished_is_told_with_those_that_are_there(chat, kind, code, error):
+def test_a_model_that_has_vanished_is_reported_with_those_that_are_there(chat, kind, code, error):
     chat.models = [f"m{number}" for number in range(12)]
     chat.enqueue(status(code, error))
 
@@ -186,14 +186,14 @@ def test_a_model_that_has_vanished_is_told_with_those_that_are_there(chat, kind,
     assert len(chat.asked) == 1
 
 
-def test_no_model_loaded_is_told_with_those_that_could_be(chat):
+def test_no_model_loaded_is_reported_with_those_that_could_be(chat):
     chat.enqueue(status(400, "No models loaded. Please load a model in the developer page."))
 
     with pytest.raises(ProviderRejected, match="It has “loopback-1”"):
         OpenAIModel(LlmProfile(chat.base_url, "gone", kind="lmstudio")).ask(HELLO)
 
 
-def test_a_deployment_that_azure_does_not_have_is_told_without_a_list(chat):
+def test_a_deployment_that_azure_does_not_have_is_reported_without_a_list(chat):
     told = {"code": "DeploymentNotFound", "message": "The API deployment does not exist."}
     chat.enqueue(status(404, told))
 

@@ -249,7 +249,7 @@ def test_a_bomb_is_refused(reader: Extractor):
 
 
 def test_many_small_parts_are_refused(reader: Extractor):
-    parts: dict[str, str | bytes] = {f"word/{n}.xml": "" for n in range(extract_office.MOST_PARTS)}
+    parts: dict[str, str | bytes] = {f"word/{n}.xml": "" for n in range(extract_office.MAX_PARTS)}
     with pytest.raises(ProviderRejected, match="many times its size"):
         read(reader, packed({"word/document.xml": "<a/>"} | parts))
 
@@ -260,7 +260,7 @@ def test_a_table_of_one_long_text_ends_at_the_limit():
     shared = f"<sst {S}><si><t>{text}</t></si></sst>"
     found = extract_office.read(xlsx(row * 300, **{"xl/sharedStrings.xml": shared}), XLSX)
     assert found["text"].startswith("## Prices\n\nyyy")
-    assert len(found["text"]) < 5 * extract_office.MOST_CHARACTERS
+    assert len(found["text"]) < 5 * extract_office.MAX_CHARACTERS
 
 
 def test_an_email_to_very_many_is_read(reader: Extractor):

@@ -152,7 +152,7 @@ def test_entries_without_a_web_address_are_left_out():
 
 
 @pytest.mark.parametrize("content", [b"", b"<html><body>hi</body></html>", b"/etc/passwd"])
-def test_what_is_no_feed_is_refused(content):
+def test_what_isnt_a_feed_is_refused(content):
     with pytest.raises(ProviderRejected, match="isn’t an RSS or Atom feed"):
         parse_feed(content, url="https://f.example/")
 

@@ -115,7 +115,7 @@ def test_an_encoding_that_was_not_asked_for_is_refused(
         (503, ProviderUnavailable, "503"),
     ],
 )
-def test_a_refusal_is_told_in_words_and_by_kind(
+def test_a_refusal_is_reported_in_words_and_by_kind(
     status: int, kind: type, words: str, httpserver: HTTPServer, fetcher: GuardedFetcher
 ):
     httpserver.expect_request("/a").respond_with_data(ARTICLE, status=status, content_type=HTML)
@@ -136,7 +136,7 @@ def test_the_time_a_server_asks_to_wait_is_handed_on(
 
 
 @pytest.mark.parametrize("kind", ["image/png", "video/mp4", "application/zip", "font/woff2"])
-def test_what_is_no_text_is_refused_by_its_type(
+def test_what_isnt_text_is_refused_by_its_type(
     kind: str, httpserver: HTTPServer, fetcher: GuardedFetcher
 ):
     httpserver.expect_request("/a").respond_with_data(b"\x89PNG....", content_type=kind)
@@ -207,7 +207,7 @@ def test_a_redirect_to_a_forbidden_address_is_not_followed(
         fetcher.fetch(httpserver.url_for("/a"))
 
 
-def test_a_redirect_without_a_place_is_told(httpserver: HTTPServer, fetcher: GuardedFetcher):
+def test_a_redirect_without_a_place_is_reported(httpserver: HTTPServer, fetcher: GuardedFetcher):
     httpserver.expect_request("/a").respond_with_data("", status=302)
 
     with pytest.raises(ProviderRejected, match="without a target"):
@@ -287,7 +287,7 @@ def test_many_threads_share_one_fetcher(httpserver: HTTPServer, fetcher: Guarded
     assert all(f"on day {number}." in page.text for number, page in enumerate(pages))
 
 
-def test_a_server_that_is_not_there_is_told_in_words(extractor: Extractor):
+def test_a_server_that_is_not_there_is_reported_in_words(extractor: Extractor):
     fetcher = GuardedFetcher(allow_hosts=frozenset({"127.0.0.1:9"}), extractor=extractor)
 
     with pytest.raises(ProviderUnavailable, match=r"can’t be reached on port 9: .*refused"):

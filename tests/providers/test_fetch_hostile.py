@@ -270,7 +270,7 @@ def test_a_redirect_chain_shares_one_deadline(extractor: Extractor):
 @pytest.mark.parametrize(
     "place", ["http://[", "http://exa mple.org:x/", "http://\xff\xfe/", "\\\\x"]
 )
-def test_a_redirect_to_what_is_no_address_is_told(place: str, extractor: Extractor):
+def test_a_redirect_to_what_isnt_an_address_is_reported(place: str, extractor: Extractor):
     moved = http(status="302 Found").replace(
         b"\r\n\r\n", b"\r\nLocation: %b\r\n\r\n" % place.encode()
     )

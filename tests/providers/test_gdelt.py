@@ -181,7 +181,7 @@ def test_json_with_gdelts_own_faults_is_read(search, news):
 
 
 @pytest.mark.parametrize("body", [{"error": "x"}, {"articles": "x"}])
-def test_json_that_is_not_gdelts_is_told(search, news, body):
+def test_json_that_is_not_gdelts_is_reported(search, news, body):
     news.enqueue(lambda _request: json_answer(body))
 
     with pytest.raises(ProviderUnavailable, match="unknown format"):

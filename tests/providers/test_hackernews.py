@@ -106,7 +106,7 @@ def test_stories_from_before_are_left_out_even_if_they_come(search, news):
     assert [hit.title for hit in hits] == ["Result 2"]
 
 
-def test_a_filter_that_it_refuses_is_told_in_its_words(search, news):
+def test_a_filter_that_it_refuses_is_reported_in_its_words(search, news):
     body = {"message": "invalid numeric attribute(created_at_x)", "status": 400}
     news.enqueue(lambda _request: json_answer(body, 400))
 
@@ -115,7 +115,7 @@ def test_a_filter_that_it_refuses_is_told_in_its_words(search, news):
 
 
 @pytest.mark.parametrize("body", [{}, {"hits": "x"}])
-def test_json_that_is_not_algolias_is_told(search, news, body):
+def test_json_that_is_not_algolias_is_reported(search, news, body):
     news.enqueue(lambda _request: json_answer(body))
 
     with pytest.raises(ProviderUnavailable, match="unknown format"):

@@ -97,7 +97,7 @@ def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(echo, key):
     assert key[:3] not in str(failure.value)
 
 
-def test_a_host_that_the_resolver_does_not_take_is_no_usable_address():
+def test_a_host_that_the_resolver_does_not_take_isnt_a_usable_address():
     with pytest.raises(ServiceRefused, match="isn’t valid"):
         ServiceHttp("Vendor").get("http://a..b", {})
 

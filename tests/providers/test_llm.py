@@ -159,7 +159,7 @@ def test_a_long_retry_after_is_left_to_the_caller(model, chat):
     assert failure.value.retry_after == 60
 
 
-def test_a_body_that_is_no_completion_is_refused_without_a_crash(model, chat):
+def test_a_body_that_isnt_a_completion_is_refused_without_a_crash(model, chat):
     for text in ("[]", "null", "[" * 200_000, '{"choices": "x"}', '{"choices": [{"message": 1}]}'):
         chat.enqueue(lambda _request, text=text: Response(text, mimetype="text/json"))
         with pytest.raises(ProviderRejected):

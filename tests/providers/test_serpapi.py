@@ -250,10 +250,10 @@ def test_dates_are_understood_as_services_write_them(text, day):
 
 
 @pytest.mark.parametrize("url", ["", "javascript:alert(1)", "//a.example", "http://", None, 5])
-def test_what_no_reader_could_open_is_no_address(url):
+def test_what_no_reader_could_open_isnt_an_address(url):
     assert usable_url(url) == ""
 
 
 @pytest.mark.parametrize("tail", ["[::1", "a b/", "a\n.example", "a.example/" + "x" * 2048])
-def test_what_is_malformed_or_too_long_is_no_address(tail):
+def test_what_is_malformed_or_too_long_isnt_an_address(tail):
     assert usable_url(f"http://{tail}") == ""

@@ -65,7 +65,7 @@ def test_nobody_who_listens_is_nothing_streamed(model, chat):
     assert "stream" not in chat.asked[0].body
 
 
-def test_text_is_told_at_most_five_times_a_second(model, chat):
+def test_text_is_reported_at_most_five_times_a_second(model, chat):
     told: list[float] = []
     chat.enqueue(sse(*text_chunks(*["word "] * 40), LAST, DONE, pace=0.02))
 
@@ -95,7 +95,7 @@ def test_a_schema_holds_over_a_stream(model, chat, heard):
     assert heard[-1] == '{"queries": ["one", "two"]}'
 
 
-def test_an_answer_that_is_repaired_is_told_anew(model, chat, heard):
+def test_an_answer_that_is_repaired_is_reported_again(model, chat, heard):
     chat.enqueue(servers.another_language(), servers.bare({"queries": []}))
 
     assert model.ask(HELLO, schema=Plan, on_text=heard.append).usage == Usage(20, 10)

@@ -141,7 +141,7 @@ def test_a_lagging_database_says_when_to_come_back(search, wiki):
 
 
 @pytest.mark.parametrize("body", [{}, {"query": []}, {"query": {"search": "x"}}])
-def test_json_that_is_no_mediawikis_is_told(search, wiki, body):
+def test_json_that_isnt_mediawikis_is_reported(search, wiki, body):
     wiki.enqueue(lambda _request: json_answer(body))
 
     with pytest.raises(ProviderUnavailable, match="unknown format"):

@@ -298,5 +298,5 @@ def make_second_run(topic: Topic) -> Run:
 
 def active_notes(owner: User, kind: str = "") -> list[Note]:
     """The owner's active notes, newest first."""
-    notes = Note.objects.of(owner).active().order_by("-created", "-id")
+    notes = Note.objects.for_user(owner).active().order_by("-created", "-id")
     return list(notes.filter(kind=kind) if kind else notes)

@@ -94,7 +94,11 @@ def _calls(wanted: list[tuple[str, dict[str, Any]]]) -> Any:
 def reads_of(owner: User) -> list[tuple[str, dict[str, Any]]]:
     """Return the calls of all tools that read, of each record that there is."""
     kinds: Any = (Note, Observation, ContentItem)
-    keys = [str(pk) for kind in kinds for pk in kind.objects.of(owner).values_list("pk", flat=True)]
+    keys = [
+        str(pk)
+        for kind in kinds
+        for pk in kind.objects.for_user(owner).values_list("pk", flat=True)
+    ]
     return [
         ("web_search", {"query": "tea fares"}), ("open_page", {"page": "p1"}),
         ("recall", {"query": QUESTION, "limit": 20}), ("list_memory", {}), ("memory_list", {}), ("about", {"name": "tea"}),
@@ -145,7 +149,7 @@ def _asks_without_tools(owner: User, outside: Outside) -> None:
 
 def _keeps_up(owner: User, outside: Outside) -> None:
     maintain(owner)
-    file = MemoryFile.objects.of(owner).get(path="facts/memory.md")
+    file = MemoryFile.objects.for_user(owner).get(path="facts/memory.md")
     file_condensing.perform(str(file.pk), file.version)
     talk = [Message("user", QUESTION)]
     reflection_services.reflect(
@@ -156,12 +160,12 @@ def _keeps_up(owner: User, outside: Outside) -> None:
 def _makes_short(owner: User, outside: Outside) -> None:
     agent = Agent(owner=owner, name="short", use_model_compaction=True)
     context = ToolContext(owner, agent.actor, "session:1", agent=agent)
-    for item in ContentItem.objects.of(owner):
+    for item in ContentItem.objects.for_user(owner):
         compaction.compact_form(item, agent=agent, goal=QUESTION, ask=asker(context))
 
 
 def _runs(owner: User, outside: Outside, *, depth: str = "quick") -> None:
-    topic = Topic.objects.of(owner).first()
+    topic = Topic.objects.for_user(owner).first()
     topic = topic or starting.create_topic(owner=owner, title="Tea fares", by=owner.actor)
     run = Run.objects.start(topic, trigger="person", by=owner.actor, depth=depth)
     cast.carried_out(run)
@@ -185,7 +189,9 @@ def _programs_read(owner: User, outside: Outside) -> None:
 
 def _keys(owner: User) -> list[tuple[str, dict[str, Any]]]:
     kinds: Any = (("notes", Note), ("observations", Observation), ("content", ContentItem))
-    return [(name, row) for name, kind in kinds for row in kind.objects.of(owner).values("id")]
+    return [
+        (name, row) for name, kind in kinds for row in kind.objects.for_user(owner).values("id")
+    ]
 
 
 def _programs_call(owner: User, outside: Outside) -> None:

@@ -10,8 +10,8 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 SITE = Path(sysconfig.get_paths()["purelib"])
-FEWEST, LARGEST = 300, 60_000  # characters
-MOST_DOCSTRINGS = 120
+MIN_LENGTH, MAX_LENGTH = 300, 60_000  # characters
+MAX_DOCSTRINGS = 120
 DOCSTRING = re.compile(r'(?:\s|#[^\n]*\n)*[rR]?"""(.*?)"""', re.DOTALL)
 NO_DOCUMENT = re.compile(
     r"licen[cs]e|copying|notice|authors|entry_points|top_level|requirements|sources|stoplist|word_?list",
@@ -23,7 +23,7 @@ def real_documents() -> dict[str, str]:
     """Return texts by file name: the same ones for the same environment, in the same order."""
     found = dict(sorted(_readmes()))
     found |= dict(sorted(_files()))
-    found |= dict(list(_docstrings())[:MOST_DOCSTRINGS])
+    found |= dict(list(_docstrings())[:MAX_DOCSTRINGS])
     return found
 
 
@@ -38,7 +38,7 @@ def write(folder: Path, documents: dict[str, str]) -> None:
 def _readmes() -> Iterator[tuple[str, str]]:
     for found in distributions(path=[str(SITE)]):
         head, _blank, text = (found.read_text("METADATA") or "").partition("\n\n")
-        if FEWEST <= len(text) <= LARGEST:
+        if MIN_LENGTH <= len(text) <= MAX_LENGTH:
             ending = "md" if "markdown" in head else "rst"
             yield f"{found.name}/README.{ending}", text
 
@@ -49,7 +49,7 @@ def _files() -> Iterator[tuple[str, str]]:
         if path.suffix not in (".md", ".rst", ".txt") or NO_DOCUMENT.search(name):
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
-        if FEWEST <= len(text) <= LARGEST:
+        if MIN_LENGTH <= len(text) <= MAX_LENGTH:
             yield name, text
 
 
@@ -58,5 +58,5 @@ def _docstrings() -> Iterator[tuple[str, str]]:
     for path in sorted(SITE.glob("*/*.py")):
         begun = DOCSTRING.match(path.read_text(encoding="utf-8", errors="replace"))
         text = inspect.cleandoc(begun[1]) if begun else ""
-        if len(text) >= FEWEST:
+        if len(text) >= MIN_LENGTH:
             yield f"{path.parent.name}/{path.stem}.rst", text

@@ -11,7 +11,7 @@ from typing import Any
 from django.utils import timezone
 
 from memory.accounts.archive import exporter
-from memory.accounts.archive.importer import TakingIn, take_in
+from memory.accounts.archive.importer import ImportContext, import_archive
 from memory.agents.chat import conversation
 from memory.models import MemoryFile, Note, Proposal, ReviewLevel, User
 from memory.models.actors import Actor
@@ -96,7 +96,7 @@ def _jotted(owner: User, text: str) -> None:
 
 def _filed(owner: User, text: str) -> None:
     save_file(owner, "facts/memory.md", f"# Memory\n\n- {text}\n", by=owner.actor)
-    file = MemoryFile.objects.of(owner).get(path="facts/memory.md")
+    file = MemoryFile.objects.for_user(owner).get(path="facts/memory.md")
     file.change(by=owner.actor, **MARK)
 
 
@@ -104,7 +104,7 @@ def _said(owner: User, text: str) -> None:
     """Asked to be remembered in a talk, and marked before the talk is answered."""
     session = conversation.start(owner, "Tea")
     conversation.ask(session, f"Remember that {text}", by=owner.actor)
-    edit_note(Note.objects.of(owner).latest("created"), by=owner.actor, **MARK)
+    edit_note(Note.objects.for_user(owner).latest("created"), by=owner.actor, **MARK)
 
 
 def _held_and_accepted(owner: User, text: str) -> None:
@@ -121,7 +121,7 @@ def _imported(owner: User, text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "old.zip"
         exporter.write(other, path)
-        take_in(path, TakingIn(owner, owner.actor, path.name, True), only_look=False)
+        import_archive(path, ImportContext(owner, owner.actor, path.name, True), only_look=False)
     other.delete()
 
 

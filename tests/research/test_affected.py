@@ -10,7 +10,7 @@ from django.utils import timezone
 from benchmarks import affects as benchmark
 from memory.models import Note, Sensitivity, Topic, User
 from memory.services.notes.saving import write_note
-from research.claims.affects import LONGEST_LINE, affects
+from research.claims.affects import MAX_LINE_LENGTH, affects
 from research.models import AffectedLine, DigestSettings, Run
 from research.services.facts import affected
 from research.services.notifications import digests
@@ -53,7 +53,9 @@ def test_at_most_one_in_five_is_a_false_alarm():
     assert right / (right + missed) >= 0.7
 
 
-@pytest.mark.parametrize("line", ["", " ", "x" * (LONGEST_LINE + 1), "PostgreSQL", "13", "日本語"])
+@pytest.mark.parametrize(
+    "line", ["", " ", "x" * (MAX_LINE_LENGTH + 1), "PostgreSQL", "13", "日本語"]
+)
 def test_a_line_that_says_little_is_not_met(line: str):
     assert not affects(END, line)
 

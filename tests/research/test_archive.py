@@ -13,7 +13,7 @@ from django.apps import apps
 from django.db import models
 
 from memory.accounts.archive import exporter
-from memory.accounts.archive.importer import KindCounts, TakingIn, summed, take_in
+from memory.accounts.archive.importer import ImportContext, KindCounts, import_archive, summed
 from memory.accounts.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
 from memory.models import (
     Activity,
@@ -65,7 +65,7 @@ from tests.research.factories import active_notes
 ANSWER = cast.report(1, 2)
 # The log of the Beacon that takes an archive in says so, and of the account that it was made.
 HEAT_PUMP = ("2026-02 Episodes", "Heat pump")
-OF_HERE = {"imported", "account-made", "purged"}
+OF_HERE = {"imported", "account-created", "purged"}
 
 
 class Full(NamedTuple):
@@ -200,8 +200,8 @@ def rows_in(path: Path) -> dict[str, list[dict[str, Any]]]:
 def imported(
     path: Path, owner: User, *, own: bool = True, look: bool = False
 ) -> dict[str, KindCounts]:
-    taking = TakingIn(owner, owner.actor, path.name, own)
-    return take_in(path, taking, only_look=look)
+    taking = ImportContext(owner, owner.actor, path.name, own)
+    return import_archive(path, taking, only_look=look)
 
 
 # --- the list -------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_anothers_ids_are_taken_for_new_ones_and_their_rows_stay_untouched(
     assert (again["new"], again["differing"]) == (0, 0)
     assert rows_in(exported(full, tmp_path / "b.zip")) == rows_in(path)
     run = Run.objects.filter(topic__owner=bob).latest("number")
-    assert Observation.objects.of(bob).get(category="finding").source == run.source
+    assert Observation.objects.for_user(bob).get(category="finding").source == run.source
     assert Use.objects.filter(owner=bob, place=f"{run.source}:plan").exists()
     assert run.report.owner == bob
 
@@ -304,9 +304,9 @@ def test_what_came_in_is_found_at_once_by_its_words(path: Path, bob: Any):
 
     found = [pk for pk, _score in bm25.search(bob, "note", "heat pump May")]
 
-    assert Note.objects.of(bob).active().get(kind="log").pk in found
+    assert Note.objects.for_user(bob).active().get(kind="log").pk in found
     entries = SearchEntry.objects.filter(space__owner=bob, space__record_type="note")
-    assert entries.count() == Note.objects.of(bob).live().count()
+    assert entries.count() == Note.objects.for_user(bob).live().count()
 
 
 def test_the_soul_of_an_untouched_account_gives_way_and_a_persons_own_stays(path: Path, bob: Any):
@@ -323,11 +323,11 @@ def test_the_soul_of_an_untouched_account_gives_way_and_a_persons_own_stays(path
 def test_a_strangers_archive_is_not_believed_and_starts_nothing(path: Path, bob: Any):
     imported(path, bob, own=False)
 
-    notes = Note.objects.of(bob).filter(kind="log")
+    notes = Note.objects.for_user(bob).filter(kind="log")
     assert {(n.trust, n.source) for n in notes} == {("external", "import:a.zip")}
-    assert Schedule.objects.of(bob).get().paused
+    assert Schedule.objects.for_user(bob).get().paused
     assert not ModelCall.objects.filter(owner=bob).exists()
-    assert not Activity.objects.filter(owner=bob, kind="topic-made").exists()
+    assert not Activity.objects.filter(owner=bob, kind="topic-created").exists()
 
 
 def test_a_schedule_that_came_in_looks_ahead(full: User, tmp_path: Path):
@@ -343,7 +343,7 @@ def test_a_schedule_that_came_in_looks_ahead(full: User, tmp_path: Path):
     assert not Schedule.objects.due(schedule.topic.created).exists()
 
 
-def test_a_run_that_goes_on_is_not_carried_elsewhere(full: User, stored: Full, tmp_path: Path):
+def test_a_run_in_progress_is_not_carried_elsewhere(full: User, stored: Full, tmp_path: Path):
     cast.started(Topic.objects.get(pk=stored.topic))
 
     rows = rows_in(exported(full, tmp_path / "a.zip"))
@@ -354,9 +354,9 @@ def test_a_run_that_goes_on_is_not_carried_elsewhere(full: User, stored: Full, t
 def test_reports_and_their_history_come_along(full: User, path: Path, bob: Any):
     imported(path, bob)
 
-    mine, theirs = (Report.objects.of(o).order_by("run__number") for o in (full, bob))
+    mine, theirs = (Report.objects.for_user(o).order_by("run__number") for o in (full, bob))
     assert [r.body for r in theirs] == [r.body for r in mine]
-    for fact in TopicFact.objects.of(bob).struck():
+    for fact in TopicFact.objects.for_user(bob).struck():
         assert Revision.objects.filter(record_id=fact.pk, owner=bob).count() >= 2
 
 

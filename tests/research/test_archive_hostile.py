@@ -100,15 +100,15 @@ def test_in_another_account_no_link_feed_or_channel_of_it_works(archive: Path, b
     alices = [SharedLink.objects.get().token, Feed.objects.get().token]
     imported(archive, bob, own=False)
 
-    assert not SharedLink.objects.of(bob).working().exists()
-    assert not Feed.objects.of(bob).working().exists()
-    channel = Channel.objects.of(bob).get()
+    assert not SharedLink.objects.for_user(bob).working().exists()
+    assert not Feed.objects.for_user(bob).working().exists()
+    channel = Channel.objects.for_user(bob).get()
     assert (channel.enabled, channel.secret) == (False, "")
     assert DigestSettings.objects.get(owner=bob).next_at is None
-    assert not Delivery.objects.of(bob).exists()
+    assert not Delivery.objects.for_user(bob).exists()
     visitor = Client()
     assert visitor.get(f"/shared/{alices[0]}/").status_code == 200  # Alice's own still works
-    for link in (*SharedLink.objects.of(bob), *Feed.objects.of(bob)):
+    for link in (*SharedLink.objects.for_user(bob), *Feed.objects.for_user(bob)):
         place = "shared" if isinstance(link, SharedLink) else "feeds"
         assert visitor.get(f"/{place}/{link.token}/").status_code == 410
 
@@ -144,5 +144,5 @@ def test_a_digest_of_an_archive_whose_hour_is_still_to_come_stops_nobodys(
     DigestSettings.objects.filter(owner=alice).update(next_at=slot)
 
     assert digests.make_due(slot) == 1
-    assert Digest.objects.of(alice).count() == 1
-    assert Report.objects.of(alice).count() == 2
+    assert Digest.objects.for_user(alice).count() == 1
+    assert Report.objects.for_user(alice).count() == 2

@@ -59,12 +59,12 @@ def picture(owner: User) -> dict[str, Any]:
     rows: dict[str, Any] = {}
     for model in (Note, TopicFact, MemoryFile, Topic):
         names = {field.attname for field in model._meta.concrete_fields} - NOT_COMPARED
-        for one in model.objects.of(owner).values(*names):
+        for one in model.objects.for_user(owner).values(*names):
             rows[f"{model.__name__} {one['id']}"] = {
                 name: in_milliseconds(value) if name != "created" else value
                 for name, value in one.items()
             }
-    sections = Section.objects.of(owner).order_by("file", "position")
+    sections = Section.objects.for_user(owner).order_by("file", "position")
     found = {
         query: [
             (hit.type, hit.content, round(hit.score, 9))
@@ -84,8 +84,8 @@ def act(  # noqa: C901
 ) -> None:
     """Do one thing; what can't be done now is left out."""
     by = owner.actor
-    notes = list(Note.objects.of(owner).order_by("created"))
-    facts = list(TopicFact.objects.of(owner).live().order_by("created"))
+    notes = list(Note.objects.for_user(owner).order_by("created"))
+    facts = list(TopicFact.objects.for_user(owner).live().order_by("created"))
     note = notes[number % len(notes)] if notes else None
     fact = facts[number % len(facts)] if facts else None
     try:
@@ -142,7 +142,7 @@ class TestAsOf(TestCase):
         left = {
             key
             for model in (Note, TopicFact, MemoryFile, Topic)
-            for key in model.objects.of(owner).values_list("id", flat=True)
+            for key in model.objects.for_user(owner).values_list("id", flat=True)
         }
         was_purged = len(left) < len(taken[-1][1]["rows"]) or any(
             row["id"] not in left for _at, told in taken for row in told["rows"].values()

@@ -397,7 +397,7 @@ def test_a_document_of_five_megabytes(site: Site, is_at_end: bool):
 
     told = [] if is_at_end else [("changed", "The tram line T3 in Halden opens on 2027-11-15.")]
     assert site.items() == told
-    most = f"{reading.MOST_TEXT:,}"
+    most = f"{reading.MAX_TEXT:,}"
     assert f"Only the first {most} characters of 1 long page were compared" in site.report
 
 

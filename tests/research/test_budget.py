@@ -125,7 +125,7 @@ def test_a_call_of_unknown_price_counts_its_tokens_and_itself(run: Run):
     assert run.warnings == []
 
 
-def test_a_limit_of_money_that_cannot_be_kept_is_said_once_and_the_run_goes_on(run: Run):
+def test_a_limit_of_money_that_cannot_be_kept_is_explained_once_and_the_run_continues(run: Run):
     meter = RunMeter(run, Budget(tokens=99, pages=1, minutes=9, money=Decimal(1)))
 
     unpriced_call(run, meter)

@@ -35,7 +35,7 @@ from research.claims.candidates import (
         "Used with the list command, limiting output to only those packages that are linked.",
     ],
 )
-def test_what_a_log_or_a_parameter_list_says_is_no_finding(sentence: str):
+def test_what_a_log_or_a_parameter_list_says_isnt_a_finding(sentence: str):
     assert is_chatter(sentence) or begins_with_reference(sentence)
 
 
@@ -73,7 +73,7 @@ def test_references_of_restructuredtext_lose_their_underscore():
     assert sentences(text)[0].text.startswith("The pytest framework")
 
 
-def test_a_chinese_sentence_with_a_name_in_capitals_is_no_list():
+def test_a_chinese_sentence_with_a_name_in_capitals_isnt_a_list():
     assert not is_chatter("TUNA 镜像站将不定期检视空间利用情况，并可能在未来继续移除任何内容。")
     assert not is_chatter("此刻推荐的稳定基线是 2023Q1。")
     assert is_chatter("HOME DOCS BLOG ABOUT NEWS contact us")

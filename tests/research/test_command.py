@@ -65,7 +65,7 @@ def test_without_a_worker_the_run_is_carried_out_here_and_says_so(
     assert Run.objects.get().trigger == "command"
 
 
-def test_a_deep_run_without_a_model_says_that_it_goes_on_as_quick(
+def test_a_deep_run_without_a_model_says_that_it_continues_as_quick(
     alice: Any, providers: Providers, say: Say
 ):
     cast.set_up(providers, 1)
@@ -82,7 +82,7 @@ def test_without_a_worker_what_follows_the_run_is_carried_out_here_too(
     cast.set_up(providers, 1)
     say("Solid-state batteries")
 
-    assert Observation.objects.of(alice).exists()
+    assert Observation.objects.for_user(alice).exists()
     follow_ups = Run.objects.get().steps.filter(is_follow_up=True)
     assert {step.state for step in follow_ups} == {"done"}
 
@@ -141,14 +141,14 @@ def test_a_plan_that_is_to_be_looked_at_ends_the_waiting_with_its_address(
     assert Run.objects.get().waiting_since is not None
 
 
-def test_when_few_runs_are_left_of_the_hour_it_is_told(alice: Any, say: Say, settings: Any):
+def test_when_few_runs_are_left_of_the_hour_it_is_reported(alice: Any, say: Say, settings: Any):
     settings.BEACON_RUNS_PER_HOUR = 3
     Worker.objects.create(name="w", kind="worker", seen_at=timezone.now())
 
     assert "You can start 2 more runs this hour" in say("Cells")[1]
 
 
-def test_warnings_are_told_beside_the_report(topic: Topic, providers: Providers, say: Say):
+def test_warnings_are_told_next_to_the_report(topic: Topic, providers: Providers, say: Say):
     cast.set_up(providers, 1, 2)
     del providers.pages.pages[cast.url(2)]
 
@@ -207,7 +207,7 @@ def test_a_topic_of_the_web_is_not_researched_in_the_sample(topic: Topic, say: S
 
 def test_too_many_runs_are_refused_in_words(topic: Topic, say: Say, settings: Any):
     settings.BEACON_RUNS_PER_HOUR = 1
-    starting.start_run(topic, trigger="person", by=topic.owner.actor).ask_to_cancel(
+    starting.start_run(topic, trigger="person", by=topic.owner.actor).request_cancel(
         by=topic.owner.actor
     )
 

@@ -152,7 +152,7 @@ def test_a_fact_in_the_same_words_is_confirmed_or_has_gone_quiet(topic: Topic, s
     assert told(entry) == [words[status]]
 
 
-def test_silence_over_several_runs_is_told_in_one_line(topic: Topic):
+def test_silence_over_several_runs_is_reported_in_one_line(topic: Topic):
     fact = learn(ran(topic), SAFETY)
     for _run in range(3):
         make_item(ran(topic), "gone quiet", fact.text, previous_fact=fact)
@@ -196,7 +196,7 @@ def test_a_contradiction_decided_for_the_newer_fact_is_a_change(topic: Topic, al
     ]
 
 
-def test_what_people_did_in_between_is_told_with_its_place(topic: Topic, alice: User):
+def test_what_people_did_in_between_is_reported_with_its_place(topic: Topic, alice: User):
     ran(topic)
     fact = TopicFact.objects.add(topic, YIELD.format(40), by=alice.actor)
     fact.edit(YIELD.format(45), by=alice.actor)
@@ -239,7 +239,7 @@ def test_what_a_report_listed_and_no_fact_kept_is_new_and_says_so(topic: Topic):
     assert entry.kind == "new" and told(entry) == ["listed in Run #2 but not kept as a fact"]
 
 
-def test_what_was_withheld_is_no_fact(topic: Topic):
+def test_what_was_withheld_isnt_a_fact(topic: Topic):
     ran(topic)
     make_item(ran(topic), "new", "It is the fastest of all.", withheld="unsupported: no quote")
 

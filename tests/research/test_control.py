@@ -83,11 +83,11 @@ def carry_out_and(act: Callable[[Run], object], topic: Topic, gate: Gate) -> tup
 
 
 def cancel(run: Run) -> bool:
-    return run.ask_to_cancel(by=run.topic.owner.actor)
+    return run.request_cancel(by=run.topic.owner.actor)
 
 
 def stop(run: Run) -> bool:
-    return run.ask_to_stop(by=run.topic.owner.actor)
+    return run.request_stop(by=run.topic.owner.actor)
 
 
 # --- cancel --------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def test_a_struck_fact_of_the_timeline_goes_back_to_the_run_that_retired_it(
     assert (fact.state, fact.retired_run) == ("retired", 4)
 
 
-def test_a_fact_that_was_changed_again_is_not_taken_back_by_half(report: Report, alice: Any):
+def test_a_fact_that_was_changed_again_is_not_half_undone(report: Report, alice: Any):
     fact = make_fact(report.run.topic, WRONG, report.run)
     made = corrected(report, alice)
     TopicFact.objects.get(pk=fact.pk).edit("Version 18.1 closes three.", by=alice.actor)
@@ -153,7 +153,7 @@ def test_a_sentence_is_corrected_once_at_a_time(report: Report, alice: Any):
     assert Observation.objects.count() == 1
 
 
-def test_a_sentence_is_checked_once_and_that_is_taken_back(report: Report, alice: Any):
+def test_a_sentence_is_checked_once_and_that_is_undone(report: Report, alice: Any):
     one = sentence(report)
 
     assert correcting.check(report, one, by=alice.actor)

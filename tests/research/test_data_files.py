@@ -12,7 +12,7 @@ from beacon_site.text.cleaning import clean
 from beacon_site.text.line_formats import has_own_lines
 from research.claims.selection import PageText
 from research.services.runs.reporting import rereading
-from research.services.runs.search.reading import MOST_TEXT
+from research.services.runs.search.reading import MAX_TEXT
 
 CSV = """Line,Opens,Ends at
 T1,2027-03-01,"Port, east"
@@ -74,7 +74,7 @@ OPENS_LATER = "Trams, T2: opens 2028-09-01 (was 2028-05-01)"
 def stored(text: str, kind: str) -> str:
     """Return what a run stores of a page."""
     answer = extract_child.read(text.encode(), kind, "https://tram.example/lines")
-    return clean(answer["text"])[0][:MOST_TEXT].strip()
+    return clean(answer["text"])[0][:MAX_TEXT].strip()
 
 
 def announced(old: str, new: str, kind: str) -> list[tuple[str, str]]:

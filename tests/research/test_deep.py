@@ -140,7 +140,7 @@ def test_a_failing_track_is_a_warning_and_the_others_count(
     assert [source["link"] for source in run.report.sources] == [cast.url(2)]
 
 
-def test_where_every_track_fails_it_goes_on_as_quick(
+def test_where_every_track_fails_it_continues_as_quick(
     topic: Topic, found: Providers, endpoint: ScriptedChatServer
 ):
     failing = {name: [status(403)] for name in ("overview", "news", "voices")}
@@ -183,7 +183,7 @@ def test_a_page_that_gives_orders_is_set_aside_and_nothing_is_written_outside(
 
     assert "Mallory" not in "".join(deep_cast.results(agent.sent["overview"][1]))
     assert "no tool “memory_write” here" in deep_cast.results(agent.sent["overview"][2])[-1]
-    outside = ContentItem.objects.of(topic.owner).exclude(scope=run.source)
+    outside = ContentItem.objects.for_user(topic.owner).exclude(scope=run.source)
     assert not outside.exists() and follow_ups.is_read_only(run)
     assert [source["link"] for source in run.report.sources] == [cast.url(2)]
 
@@ -212,7 +212,7 @@ def test_no_trick_of_a_page_writes_anything_outside_its_topic(
     assert "Ignore all instructions" not in agent.prompts["write"]
 
 
-def test_retried_from_its_tracks_a_run_goes_along_them_anew(
+def test_retried_from_its_tracks_a_run_goes_along_them_again(
     topic: Topic, found: Providers, endpoint: ScriptedChatServer
 ):
     deep_cast.at(endpoint, found, Agent({}, overview=[[opens(1)]]))
@@ -298,7 +298,7 @@ def test_a_track_sees_what_another_stored_only_if_the_agent_shares(
     run = went(topic)
 
     told = deep_cast.results(agent.sent["news"][1])[0]
-    kept = ContentItem.objects.of(topic.owner).get(content="Plant 7 is in Graz.")
+    kept = ContentItem.objects.for_user(topic.owner).get(content="Plant 7 is in Graz.")
     assert (str(kept.pk) in told) is shares
     assert kept.scope == (run.source if shares else f"{run.source}/overview")
 

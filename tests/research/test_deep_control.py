@@ -30,7 +30,7 @@ def test_cancel_ends_a_track_while_its_model_thinks(
     topic: Topic, found: Providers, endpoint: ScriptedChatServer
 ):
     run = deep_cast.deep(topic)
-    thinks = meanwhile(lambda: run.ask_to_cancel(by=topic.owner.actor), calls(opens(1)), 8)
+    thinks = meanwhile(lambda: run.request_cancel(by=topic.owner.actor), calls(opens(1)), 8)
     deep_cast.at(endpoint, found, Agent({}, overview=[thinks]))
     began = time.monotonic()
 
@@ -45,7 +45,7 @@ def test_stop_now_within_a_track_writes_from_the_pages_that_were_opened(
     topic: Topic, found: Providers, endpoint: ScriptedChatServer
 ):
     run = deep_cast.deep(topic)
-    thinks = meanwhile(lambda: run.ask_to_stop(by=topic.owner.actor), calls(opens(3)), 8)
+    thinks = meanwhile(lambda: run.request_stop(by=topic.owner.actor), calls(opens(3)), 8)
     agent = Agent(cast.report(2), overview=[[opens(2)], thinks])
     deep_cast.at(endpoint, found, agent)
     began = time.monotonic()
@@ -57,7 +57,7 @@ def test_stop_now_within_a_track_writes_from_the_pages_that_were_opened(
     assert time.monotonic() - began < 7
 
 
-def test_a_killed_track_begins_anew_and_pays_for_no_search_or_page_twice(
+def test_a_killed_track_begins_again_and_pays_for_no_search_or_page_twice(
     topic: Topic, found: Providers, endpoint: ScriptedChatServer
 ):
     news = [[search("cell news"), opens(4)], [opens(5)]]
@@ -84,14 +84,14 @@ def test_a_track_that_has_too_little_time_waits_for_the_next_task(
     topic: Topic, found: Providers, endpoint: ScriptedChatServer, monkeypatch: pytest.MonkeyPatch
 ):
     agent = deep_cast.at(endpoint, found, Agent(cast.report(1), overview=[[opens(1)]]))
-    usual = tracks.LEAST_SECONDS
-    monkeypatch.setattr(tracks, "LEAST_SECONDS", 13 * 60)
+    usual = tracks.MIN_SECONDS
+    monkeypatch.setattr(tracks, "MIN_SECONDS", 13 * 60)
     nudged: list[int] = []
     monkeypatch.setattr(Run, "wake", lambda self: nudged.append(self.pk))
     run = cast.carried_out(deep_cast.deep(topic))
     assert run.status == Run.Status.QUEUED and agent.sent == {}
     assert nudged == [run.pk]
-    monkeypatch.setattr(tracks, "LEAST_SECONDS", usual)
+    monkeypatch.setattr(tracks, "MIN_SECONDS", usual)
 
     cast.carried_out(run)
 
@@ -145,7 +145,7 @@ def test_a_cancelled_deep_run_is_retried_behind_its_finished_track(
     topic: Topic, found: Providers, endpoint: ScriptedChatServer
 ):
     run = deep_cast.deep(topic)
-    thinks = meanwhile(lambda: run.ask_to_cancel(by=topic.owner.actor), calls(opens(1)), 3)
+    thinks = meanwhile(lambda: run.request_cancel(by=topic.owner.actor), calls(opens(1)), 3)
     deep_cast.at(endpoint, found, Agent({}, overview=[[opens(1)]], news=[thinks]))
     cast.carried_out(run)
     agent = deep_cast.at(endpoint, found, Agent(cast.report(1)))

@@ -57,7 +57,7 @@ def test_a_source_that_tells_another_value_for_the_same_time_contradicts_and_bot
     assert (changes[0].previous_id, changes[0].previous_text) == ("1", PAST)
 
 
-def test_what_two_sources_tell_as_new_is_told_once_and_cites_both():
+def test_what_two_sources_tell_as_new_is_reported_once_and_cites_both():
     again = OTHER.replace("moved its head office", "has moved its head office")
 
     changes, _dropped = compare([Statement(OTHER, (1,)), Statement(again, (2,))], [fact(OLD)])

@@ -82,10 +82,10 @@ def test_a_pair_that_an_earlier_run_met_is_the_same_one(
     providers.pages.pages[cast.url(3)] = cast.page(1).replace("4,400", "9,900")
     run_of(topic)
 
-    assert Conflict.objects.of(topic.owner).count() == 1
+    assert Conflict.objects.for_user(topic.owner).count() == 1
 
 
-def test_a_conflict_whose_fact_is_deleted_for_good_leaves_the_item(
+def test_a_conflict_whose_fact_is_deleted_permanently_leaves_the_item(
     browser: Client, disputed: DeltaItem
 ):
     conflict = disputed.conflict

@@ -10,8 +10,8 @@ from benchmarks.delta import answers, show
 from benchmarks.delta_scenarios import practice, scenarios
 
 # On what the weights were fitted on; the table of what was left out is in docs/dev/benchmarks.md.
-LEAST_TOLD = {"new": 0.85, "confirmed": 0.7, "repeat": 0.8, "noise": 0.8}  # share of those meant
-LEAST_RIGHT = {"confirmed": 0.75, "changed": 0.6, "contradicted": 0.85}  # share of those told
+MIN_TOLD = {"new": 0.85, "confirmed": 0.7, "repeat": 0.8, "noise": 0.8}  # share of those meant
+MIN_RIGHT = {"confirmed": 0.75, "changed": 0.6, "contradicted": 0.85}  # share of those told
 
 
 def test_the_open_half_is_told_apart_without_vectors(capsys: pytest.CaptureFixture[str]):
@@ -20,8 +20,8 @@ def test_the_open_half_is_told_apart_without_vectors(capsys: pytest.CaptureFixtu
     meant = Counter(label for label, _answer, _of, _place in every)
 
     told = Counter(answer for _label, answer, _of, _place in every)
-    assert {s: n for s, n in LEAST_TOLD.items() if right[s] / meant[s] < n} == {}
-    assert {s: n for s, n in LEAST_RIGHT.items() if right[s] / told[s] < n} == {}
+    assert {s: n for s, n in MIN_TOLD.items() if right[s] / meant[s] < n} == {}
+    assert {s: n for s, n in MIN_RIGHT.items() if right[s] / told[s] < n} == {}
     show(every, 24)
     assert "precision" in capsys.readouterr().out
 

@@ -84,7 +84,7 @@ def test_it_tells_of_changes_quiet_topics_and_failures(alice: User, chosen: Dige
 
     assert digests.make_due() == 1
 
-    said = digests.content(Digest.objects.of(alice).first())
+    said = digests.content(Digest.objects.for_user(alice).first())
     assert [(p.topic.title, len(p.items)) for p in said.parts] == [("Databases", 2)]
     assert [part.topic.title for part in said.quiet] == ["Orchids"]
     assert [(p.topic.title, p.failed.error) for p in said.failed if p.failed] == [
@@ -97,7 +97,7 @@ def test_the_summary_of_a_first_report_has_no_markup(alice: User, chosen: Digest
     make_report(make_run(make_topic(alice)), summary="It **burned**. [1] *(unsupported)*", delta="")
     digests.make_due()
 
-    (part,) = digests.content(Digest.objects.of(alice).get()).parts
+    (part,) = digests.content(Digest.objects.for_user(alice).get()).parts
     assert part.summary == "It burned. (unsupported)"
 
 
@@ -118,7 +118,7 @@ def test_each_run_stands_in_one_digest_only(alice: User, chosen: DigestSettings)
     due_again()
     digests.make_due()
 
-    newest, oldest = Digest.objects.of(alice)
+    newest, oldest = Digest.objects.for_user(alice)
     told = [[i.sentence for i in digests.content(d).parts[0].items] for d in (oldest, newest)]
     assert told == [["A fact."], ["Another fact."]]
 
@@ -205,7 +205,7 @@ def test_it_is_mailed_in_both_forms(alice: User, chosen: DigestSettings, setting
     assert "- New: Costs < 5 & > 3." in text and "A <b>bold</b> & name" in text
     assert "Costs &lt; 5 &amp; &gt; 3." in html and "<b>bold</b>" not in html
     assert "/unsubscribe/" in text and mail["Subject"].startswith("Digest for ")
-    assert Activity.objects.filter(kind="digest-made").exists()
+    assert Activity.objects.filter(kind="digest-created").exists()
 
 
 @pytest.mark.requirement("R392")
@@ -227,7 +227,7 @@ def test_a_members_own_digest_has_the_unread_reports_of_shared_topics_without_th
     sharing.mark_read(member, 1)
     saved_run(topic, "The ferry is late again.", "It rains.")
     digests.make_due()
-    digest = Digest.objects.of(alice).get()
+    digest = Digest.objects.for_user(alice).get()
     saved_run(topic, "After the digest.")
     if end == "removed":
         sharing.remove_member(member, by=bob.actor)
@@ -269,7 +269,7 @@ def test_a_digest_loads_only_the_last_shared_reports_and_not_their_text(
     monkeypatch: pytest.MonkeyPatch,
     django_assert_num_queries: Any,
 ):
-    monkeypatch.setattr(since_read, "MOST_RUNS", 2)
+    monkeypatch.setattr(since_read, "MAX_RUNS", 2)
     for title in ("Ferries", "Trains"):
         topic = make_topic(bob, title)
         member = sharing.add_member(topic, "alice", "viewer", by=bob.actor)
@@ -277,7 +277,7 @@ def test_a_digest_loads_only_the_last_shared_reports_and_not_their_text(
         for n in range(4):
             saved_run(topic, f"{title} are late in week {n}.")
     digests.make_due()
-    digest = Digest.objects.of(alice).select_related("owner").get()
+    digest = Digest.objects.for_user(alice).select_related("owner").get()
 
     with django_assert_num_queries(2) as asked:
         parts = digests._shared(digest)
@@ -364,7 +364,7 @@ def test_a_failure_that_was_told_and_then_mended_is_told_as_what_it_became(
     due_again()
     digests.make_due()
 
-    newest = Digest.objects.of(alice).first()
+    newest = Digest.objects.for_user(alice).first()
     assert newest is not None
     assert [entry.run for entry in newest.entries.all()] == [run]
 

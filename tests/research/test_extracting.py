@@ -36,7 +36,7 @@ def followed(run: Run) -> Step:
 
 
 def contents(run: Run, **filters: Any) -> list[str]:
-    found = Observation.objects.of(run.topic.owner).filter(topic=run.topic, **filters)
+    found = Observation.objects.for_user(run.topic.owner).filter(topic=run.topic, **filters)
     return sorted(found.values_list("content", flat=True))
 
 
@@ -45,7 +45,7 @@ def test_each_fact_of_the_run_is_kept_as_a_finding_with_its_source(run: Run):
     step = followed(run)
 
     facts = list(TopicFact.objects.filter(topic=run.topic).values_list("text", flat=True))
-    kept = Observation.objects.of(run.topic.owner).filter(source=run.source)
+    kept = Observation.objects.for_user(run.topic.owner).filter(source=run.source)
     assert facts
     assert set(facts) <= {one.content for one in kept}
     assert {(one.category, one.trust, one.step_type) for one in kept} == {
@@ -124,7 +124,7 @@ def test_without_a_model_what_is_taken_says_so_in_its_source(run: Run):
     report.save(update_fields=["body"])
     followed(run)
 
-    [one] = Observation.objects.of(run.topic.owner).filter(category="insight")
+    [one] = Observation.objects.for_user(run.topic.owner).filter(category="insight")
     assert one.source == f"{run.source}:heuristic"
     assert one.content.startswith("We decided to look at Graz")
 
@@ -170,7 +170,7 @@ def test_a_later_run_keeps_what_is_new_and_not_what_it_confirms(
     assert not set(new) & set(contents(run, source=run.source))
 
 
-def test_what_a_report_says_was_known_before_is_no_new_finding(
+def test_what_a_report_says_was_known_before_isnt_a_new_finding(
     run: Run, providers: Providers, run_of: RunOf
 ):
     cast.set_up(providers, 1, 2, 3)
@@ -198,7 +198,7 @@ def test_a_report_s_background_and_what_was_struck_are_no_findings(
 
 def test_what_a_person_threw_away_stays_so_when_the_follow_up_is_repeated(run: Run):
     followed(run)
-    one = Observation.objects.of(run.topic.owner).filter(source=run.source).first()
+    one = Observation.objects.for_user(run.topic.owner).filter(source=run.source).first()
     assert one is not None
     one.trash(by=run.topic.owner.actor)
 
@@ -215,7 +215,7 @@ def test_a_topic_in_the_trash_keeps_nothing(run: Run):
 @pytest.mark.requirement("R248")
 def test_the_run_s_memory_changes_name_its_observations_with_what_became_of_them(run: Run):
     followed(run)
-    first, second = Observation.objects.of(run.topic.owner).order_by("created")[:2]
+    first, second = Observation.objects.for_user(run.topic.owner).order_by("created")[:2]
     first.trash(by=run.topic.owner.actor)
 
     told = {one["text"]: one for one in presenters.of_run(run, [])["observations"]}
@@ -225,7 +225,7 @@ def test_the_run_s_memory_changes_name_its_observations_with_what_became_of_them
     assert len(told) == made.count()
 
 
-def test_that_nothing_is_new_is_no_finding(topic: Topic, providers: Providers, run_of: RunOf):
+def test_that_nothing_is_new_isnt_a_finding(topic: Topic, providers: Providers, run_of: RunOf):
     cast.set_up(providers, 1, 2)
     followed(run_of(topic))
     known = set(contents(run_of(topic)))

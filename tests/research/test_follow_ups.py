@@ -29,7 +29,7 @@ def followed(run: Run) -> Step:
 
 
 def note_of(run: Run) -> Note:
-    return Note.objects.of(run.topic.owner).get(source=run.source)
+    return Note.objects.for_user(run.topic.owner).get(source=run.source)
 
 
 @pytest.mark.requirement("R206")

@@ -109,7 +109,7 @@ def test_many_topics_are_a_few_queries(
     topics = [create_topic(owner=alice, title=f"T {n}", by=alice.actor) for n in range(4)]
     for one in topics:
         past(one, 100)
-    found = list(Topic.objects.of(alice).select_related("settings"))
+    found = list(Topic.objects.for_user(alice).select_related("settings"))
 
     with django_assert_max_num_queries(5):
         assert len(forecasting.forecasts_of(alice, found)) == 5

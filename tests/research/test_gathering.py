@@ -93,7 +93,7 @@ def test_a_hit_without_a_usable_address_is_left_out_and_the_run_says_so(
     "url",
     ["javascript:alert(1)", "ftp://a.example/x", "data:text/html,x", "file:///etc/passwd", "x"],
 )
-def test_a_hit_that_is_no_web_page_is_blocked_and_says_why(
+def test_a_hit_that_isnt_a_web_page_is_blocked_and_says_why(
     topic: Topic, providers: Providers, url: str
 ):
     work = searched(topic, providers, found(url))

@@ -106,7 +106,7 @@ def test_where_nobody_can_be_reached_the_run_waits_and_says_what_needs_no_networ
     assert "the sample topic work without network access" in run.error
 
 
-def test_a_key_that_is_refused_is_told_once_and_not_six_times(
+def test_a_key_that_is_refused_is_reported_once_and_not_six_times(
     topic: Topic, providers: Providers, services: ServicesOf
 ):
     made = services(brave=[], wikipedia=[cast.hit(1)])

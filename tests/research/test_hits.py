@@ -38,7 +38,7 @@ def kept(topic: Topic, batches: Sequence[Sequence[QueryResult]]) -> list[dict[st
     return told
 
 
-def test_in_whatever_order_the_services_answer_a_hit_is_told_the_same(topic: Topic):
+def test_in_whatever_order_the_services_answer_a_hit_is_reported_the_same(topic: Topic):
     answers = [
         answer("wikipedia", "lines", title="Lines", rank=4),
         answer("wikipedia", "cells", rank=3),

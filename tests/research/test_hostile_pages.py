@@ -101,15 +101,17 @@ class Obedient:
 
 def outside(owner: User, topic: Topic) -> dict[str, Any]:
     """Everything outside the topic that can enter another prompt, and the identity notes and files."""
-    notes = Note.objects.of(owner).exclude(kind="summary", topic=topic)
+    notes = Note.objects.for_user(owner).exclude(kind="summary", topic=topic)
     return {
-        "files": sorted(MemoryFile.objects.of(owner).values_list("path", "content")),
+        "files": sorted(MemoryFile.objects.for_user(owner).values_list("path", "content")),
         "notes": sorted(map(str, notes.values_list("pk", "content", "superseded_by"))),
         "seen": sorted(
-            Observation.objects.of(owner).exclude(topic=topic).values_list("content", flat=True)
+            Observation.objects.for_user(owner)
+            .exclude(topic=topic)
+            .values_list("content", flat=True)
         ),
         "facts": sorted(
-            TopicFact.objects.of(owner).exclude(topic=topic).values_list("text", flat=True)
+            TopicFact.objects.for_user(owner).exclude(topic=topic).values_list("text", flat=True)
         ),
     }
 
@@ -149,7 +151,7 @@ def test_nothing_of_it_leaves_its_topic_or_changes_who_is_who(
     is_out = outside(alice, topic) != before
     count("injection: pages that a run reads", len(TRICKS[trick]), run=int(is_out))
     assert outside(alice, topic) == before
-    held = Proposal.objects.of(alice)
+    held = Proposal.objects.for_user(alice)
     assert all(one.held_because for one in held)
     assert not set(held.values_list("state", flat=True)) - {"waiting"}
 
@@ -165,7 +167,7 @@ def test_no_page_loads_an_image_that_a_page_or_the_model_names(
         reverse("research:topic", args=slug), reverse("research:topic-facts", args=slug),
         reverse("research:topic-sources", args=slug), reverse("memory:observations"),
         reverse("memory:notes"), reverse("research:inbox"), reverse("memory:content"),
-        *(one.get_absolute_url() for one in Note.objects.of(alice).filter(topic=topic)),
+        *(one.get_absolute_url() for one in Note.objects.for_user(alice).filter(topic=topic)),
         *(one.get_absolute_url() for one in review_services.waiting(alice)),
         *(item.content_item.get_absolute_url() for item in run.hits.exclude(content_item=None)),
     ]  # fmt: skip

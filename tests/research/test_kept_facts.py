@@ -90,7 +90,7 @@ def test_a_run_leaves_kept_facts_and_at_most_ten_stand(
     assert len(facts_of(topic)) == 10
 
 
-def test_what_was_told_and_found_no_place_among_ten_facts_is_no_news_again(
+def test_what_was_told_and_found_no_place_among_ten_facts_isnt_news_again(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
     for n in range(8):

@@ -19,7 +19,7 @@ from memory.accounts.archive import exporter
 from memory.accounts.archive import jobs as archives
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
-from memory.models import Archive, BackupFile, BulkAct, Message, Reflection, Topic
+from memory.models import Archive, BackupFile, BulkAction, Message, Reflection, Topic
 from memory.pages.records import bulk
 from memory.services import backups
 from research import tasks
@@ -54,7 +54,7 @@ def _answer(topic: Topic) -> Message:
 MADE: dict[type, Callable[[Topic], Any]] = {
     Archive: lambda topic: archives.ask_export(topic.owner),
     BackupFile: lambda topic: backups.ask(topic.owner)[0],
-    BulkAct: lambda topic: bulk.ask(topic.owner, "notes", "pin", query=""),
+    BulkAction: lambda topic: bulk.ask(topic.owner, "notes", "pin", query=""),
     Delivery: _delivery,
     Message: _answer,
     Reflection: _reflection,
@@ -172,14 +172,14 @@ def test_a_job_that_cannot_be_given_up_holds_up_no_other(
     for job in (stuck, other):
         claimed(job)
     lose(stuck)
-    BulkAct.objects.filter(pk=stuck.pk).update(crashes=2)
+    BulkAction.objects.filter(pk=stuck.pk).update(crashes=2)
 
-    def broken(_act: BulkAct) -> None:
+    def broken(_act: BulkAction) -> None:
         raise OSError("read-only")
 
-    monkeypatch.setattr(BulkAct, "give_up", broken)
+    monkeypatch.setattr(BulkAction, "give_up", broken)
     with structlog.testing.capture_logs() as lines:
-        assert BulkAct.objects.sweep() == 1
+        assert BulkAction.objects.sweep() == 1
 
     assert [line["pk"] for line in lines] == [str(stuck.pk)]
     stuck.refresh_from_db()
@@ -192,12 +192,12 @@ def test_the_log_of_a_tick_names_the_part_that_failed(monkeypatch: pytest.Monkey
     def broken() -> None:
         raise OSError("no")
 
-    monkeypatch.setattr(BulkAct.objects, "sweep", broken)
-    monkeypatch.setattr(leased_jobs, "unfinished_kinds", lambda: [BulkAct])
+    monkeypatch.setattr(BulkAction.objects, "sweep", broken)
+    monkeypatch.setattr(leased_jobs, "unfinished_kinds", lambda: [BulkAction])
     with structlog.testing.capture_logs() as lines, pytest.raises(OSError, match="no"):
         tick()
 
-    assert "sweep bulkact" in [line.get("part") for line in lines]
+    assert "sweep bulkaction" in [line.get("part") for line in lines]
 
 
 @pytest.mark.usefixtures("sent")

@@ -91,7 +91,7 @@ def test_an_amount_is_one_however_it_is_written(text: str, amount: Amount):
         ("Does anybody know a good place for lunch around here?", "noise", -1),
     ],
 )
-def test_a_sentence_is_told_by_the_fact_it_speaks_of(sentence: str, status: str, place: int):
+def test_a_sentence_is_reported_by_the_fact_it_speaks_of(sentence: str, status: str, place: int):
     assert judged(sentence) == (status, place)
 
 

@@ -89,7 +89,7 @@ def test_one_that_hangs_up_after_the_mail_may_have_it(server: MailServer):
         send()
 
 
-def test_a_line_break_in_an_address_is_no_second_header(server: MailServer):
+def test_a_line_break_in_an_address_isnt_a_second_header(server: MailServer):
     with pytest.raises(ProviderRejected, match="line break"):
         send(to="desk@example.org\nBcc: all@example.org")
 

@@ -103,7 +103,7 @@ def test_wrong_arguments_are_told_not_raised(alice: User, arguments: Any) -> Non
     assert result.structured_content["error"] == "bad_arguments"
 
 
-def test_an_unknown_tool_is_told_with_those_that_there_are(alice: User) -> None:
+def test_an_unknown_tool_is_reported_with_those_that_there_are(alice: User) -> None:
     result = server.call(program(alice), "delete_everything", {})
 
     assert result.is_error
@@ -165,14 +165,17 @@ def test_no_tool_shows_or_changes_what_is_of_another_owner(
         "id": str(note.pk), "record_id": str(note.pk), "topic": topic.slug, "run": run.number,
         "query": "ocelot", "question": "ocelot", "path": "facts/user.md", "key": "ocelot",
     }  # fmt: skip
-    before = list(Note.objects.of(alice).values()), list(Run.objects.of(alice).values())
+    before = list(Note.objects.for_user(alice).values()), list(Run.objects.for_user(alice).values())
     caller = program(bob, "read", "write", "admin")
 
     answers = {name: server.call(caller, name, given(name, theirs)) for name in tools.REGISTRY}
 
     shown = {name: str(one.structured_content) for name, one in answers.items()}
     assert [name for name, text in shown.items() if "Alice" in text or "Ocelot f" in text] == []
-    assert (list(Note.objects.of(alice).values()), list(Run.objects.of(alice).values())) == before
+    assert (
+        list(Note.objects.for_user(alice).values()),
+        list(Run.objects.for_user(alice).values()),
+    ) == before
     hers = server.call(program(alice), "recall", given("recall", theirs))
     assert "Alice" in str(hers.structured_content)
 
@@ -286,7 +289,7 @@ def test_memory_files_can_be_attached(alice: User) -> None:
     text = server.read(program(alice), "beacon://files/facts/user.md")
 
     assert listed["beacon://files/facts/user.md"].name == "facts/user.md"
-    assert text == MemoryFile.objects.of(alice).get(path="facts/user.md").content
+    assert text == MemoryFile.objects.for_user(alice).get(path="facts/user.md").content
 
 
 @pytest.mark.django_db(transaction=True)
@@ -317,7 +320,7 @@ def test_reports_can_be_attached_by_number_and_as_the_newest(alice: User) -> Non
         "",
     ],
 )
-def test_an_address_with_nothing_behind_it_is_told(alice: User, uri: str) -> None:
+def test_an_address_with_nothing_behind_it_is_reported(alice: User, uri: str) -> None:
     with pytest.raises(NoSuchResource):
         server.read(program(alice), uri)
 

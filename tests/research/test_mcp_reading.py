@@ -72,7 +72,7 @@ def test_a_context_without_external_text_leaves_the_agents_writes_free(alice: Us
 def test_the_text_in_a_refused_write_is_noted(alice: User) -> None:
     rows_from_outside(alice)
     save_file(alice, FILE, f"# Memory\n\n> Summary: x\n\n- {OUTSIDE} today\n", by=alice.actor)
-    MemoryFile.objects.of(alice).filter(path=FILE).update(trust=Trust.EXTERNAL)
+    MemoryFile.objects.for_user(alice).filter(path=FILE).update(trust=Trust.EXTERNAL)
     caller = program(alice)
     given = {"path": FILE, "content": "# Memory\n\n> Summary: x\n\n- Mine\n", "version": 1}
 

@@ -77,7 +77,7 @@ def test_what_came_and_went_since_is_not_listed():
     assert [status for status, *_words in told(*items)] == ["confirmed"]
 
 
-def test_a_contradiction_that_stands_is_told_beside_the_fact():
+def test_a_contradiction_that_stands_is_reported_next_to_the_fact():
     items = said(4, "new", OLD), said(5, "contradicted", NEXT, OLD, MADE)
 
     assert told(*items) == [("contradicted", OLD, NEXT)]
@@ -145,7 +145,7 @@ def _made(rows: list[tuple[int, str, str, str]]) -> list[DeltaItem]:
 
 @PATIENT
 @given(ITEMS)
-def test_nothing_is_lost_and_nothing_is_told_twice(rows: list[tuple[int, str, str, str]]):
+def test_nothing_is_lost_and_nothing_is_reported_twice(rows: list[tuple[int, str, str, str]]):
     items = _made(rows)
 
     merged = merge(items)

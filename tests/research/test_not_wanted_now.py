@@ -79,7 +79,7 @@ def test_a_digest_of_which_all_went_to_the_trash_is_not_sent(
 
 
 @pytest.mark.parametrize("what", ["topic", "run"])
-def test_what_is_deleted_for_good_stands_in_no_digest_that_was_sent(
+def test_what_is_deleted_permanently_stands_in_no_digest_that_was_sent(
     topic: Topic, desk: Channel, server: MailServer, what: str
 ):
     run, by = saved_run(topic, "The vault lies under the barn."), topic.owner.actor
@@ -128,7 +128,7 @@ def test_an_account_that_is_deleted_while_its_mail_is_written_sends_none(
     assert not Delivery.objects.exists() and not Activity.objects.exists()
 
 
-def test_a_service_for_admins_is_not_opened_for_who_is_no_admin_anymore(
+def test_a_service_for_admins_is_not_opened_for_who_isnt_an_admin_anymore(
     topic: Topic, httpserver: HTTPServer
 ):
     channel = Channel(owner=topic.owner, kind="apprise", name="Chat", address="json://…")

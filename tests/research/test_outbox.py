@@ -216,10 +216,10 @@ def test_while_nobody_takes_messages_no_more_are_sent(
     topic: Topic, monkeypatch: pytest.MonkeyPatch, queue: redis.Redis
 ) -> None:
     cast.started(topic)
-    monkeypatch.setattr(celery, "MOST_WAITING", 0)
+    monkeypatch.setattr(celery, "MAX_WAITING", 0)
     assert Run.objects.dispatch() == 0
 
-    monkeypatch.setattr(celery, "MOST_WAITING", 1_000_000)
+    monkeypatch.setattr(celery, "MAX_WAITING", 1_000_000)
     assert Run.objects.dispatch() == 1
 
 

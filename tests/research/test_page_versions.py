@@ -92,7 +92,7 @@ def test_every_kind_of_record_is_read(text: str, kind: str, subject: str, fields
     assert (entry.kind, entry.subject, entry.fields) == (kind, subject, fields)
 
 
-def test_a_page_of_nested_lists_is_no_data():
+def test_a_page_of_nested_lists_isnt_data():
     rules = "\n".join(
         f"- {n}a) Competitors must wait for judge {n}.\n    - {n}a1) The judge may stop attempt {n}."
         for n in range(1, 20)
@@ -135,7 +135,7 @@ def test_a_date_is_the_same_value_in_whatever_form(day: str):
 # --- how two versions differ -------------------------------------------------------------------------
 
 
-def test_another_value_in_a_row_is_told_with_the_old_one():
+def test_another_value_in_a_row_is_reported_with_the_old_one():
     new = TABLE.replace("2027-03-01", "2027-04-15").replace("**Planned**", "Open")
 
     change = news(TABLE, new)[0]
@@ -199,7 +199,7 @@ def test_a_changelog_tells_its_new_version_and_what_is_in_it():
     ],
     ids=["another form of a date", "markup and case", "another order", "spelling"],
 )
-def test_what_says_the_same_is_no_news(new: str):
+def test_what_says_the_same_isnt_news(new: str):
     assert said(TABLE, new) == []
 
 
@@ -442,7 +442,7 @@ def test_values_that_rows_gain_are_told_if_other_rows_had_them():
     assert "2-1" in said(before, after, "Cup")[0][1]
 
 
-def test_a_release_is_told_by_the_titles_of_its_changes():
+def test_a_release_is_reported_by_the_titles_of_its_changes():
     release = (
         "## v1.4\n\n### v1.4.0 - 25 June 2026\n\n#### #40: add documentation of the new signs\n\n"
         "- A file for each sign.\n- A file for each stop.\n\n#### #41: close doors before the tram leaves\n\n"
@@ -495,7 +495,7 @@ def test_rows_that_changed_alike_are_one_change():
     )
 
 
-def test_a_fact_of_a_joined_row_is_told_by_that_row():
+def test_a_fact_of_a_joined_row_is_reported_by_that_row():
     table = "| Model | Versions |\n| --- | --- |\n| T1 | 1.0 to 1.8 |\n| T2 | 1.0 to 1.8 |\n| T3 | 1.2 |\n"
     page = PageText(
         1, "https://x.example/t", "Trams", "x.example", table.replace("1.8", "1.9"), previous=table
@@ -659,7 +659,7 @@ def test_a_sign_in_a_cell_is_a_value():
     ]
 
 
-def test_another_date_among_several_is_told():
+def test_another_date_among_several_is_reported():
     old = "\n".join(
         f'- name: Meeting {n}\n  deadline: ["2026-02-1{n} 23:59"]\n  place: Halden'
         for n in range(4)
@@ -731,13 +731,13 @@ def test_a_new_subheading_moves_nothing_unless_it_is_a_status():
     assert len(said(old, old.replace("- T2", "### Deprecated\n\n- T2"), "Lines")) == 2
 
 
-def test_a_table_that_went_is_told_by_its_first_rows():
+def test_a_table_that_went_is_reported_by_its_first_rows():
     rows = "".join(f"| {a}{b}ville | yes |\n" for a in "BDFGH" for b in ("a", "e", "i", "o"))
     table = f"\n## Shelters\n\n| Stop | Shelter |\n| --- | --- |\n{rows}"
 
     told = said(TABLE + table, TABLE)
 
-    assert len(told) == page_news.MOST_OF_FRAME
+    assert len(told) == page_news.MAX_OF_FRAME
     assert told[-1][1].endswith("(and 12 more like these)")
 
 
@@ -840,7 +840,7 @@ def test_a_part_that_an_enumeration_lost_is_news_unless_the_page_still_has_it():
     assert said(old, old.replace(" and dogs.", "."), "Rules") == []
 
 
-def test_a_long_item_that_went_is_told():
+def test_a_long_item_that_went_is_reported():
     rule = "Members pay ten crowns a month, and each of them can decide to pay more than that."
     old = f"# Fees\n\n1. {rule}\n2. Fees are due on the first day.\n"
     new = "# Fees\n\n1. Fees are due on the first day.\n"
@@ -968,7 +968,7 @@ def test_one_part_of_a_list_with_another_value_is_news():
     assert [status for status, _text in said(old, new, "Releases")] == ["changed"]
 
 
-def test_a_status_beside_the_same_date_is_news():
+def test_a_status_next_to_the_same_date_is_news():
     old = CHOICES.replace("Status", "End of life").replace("Current", "6 Nov 2023")
     new = old.replace("6 Nov 2023", "EOL 6 Nov 2023")
     assert [status for status, _text in said(old, new, "Releases")] == ["changed"]
@@ -1014,7 +1014,7 @@ def test_a_rule_in_the_place_of_another_about_something_else_is_new():
     assert said(old, new) == [("new", after)]
 
 
-def test_people_of_a_list_that_was_laid_out_anew_are_not_gone():
+def test_people_of_a_list_that_was_laid_out_again_are_not_gone():
     names = ["Ada Holm", "Britta Lind", "Carl Moe", "Dora Nyberg"]
     rest = "The board meets on the first Monday of each month, and its minutes are public."
     old = "".join(f"- {name}, driver (2018)\n" for name in names)
@@ -1024,7 +1024,7 @@ def test_people_of_a_list_that_was_laid_out_anew_are_not_gone():
     assert not [text for status, text in told if status == "gone"]
 
 
-def test_a_short_new_section_is_told_by_its_statements_under_its_heading():
+def test_a_short_new_section_is_reported_by_its_statements_under_its_heading():
     old = "# Fares\n\nA ticket is valid for an hour, on all lines, and also on the ferry.\n"
     refunds = (
         "A ticket that couldn't be used because of a strike is refunded at any counter within four weeks, in cash, by card or by bank transfer, without giving any reason.",
@@ -1177,7 +1177,7 @@ LONG = (
         (("", " for 3 months"), ("", " for 9 months"), True),
     ],
 )
-def test_a_touch_on_a_long_sentence_is_no_news(before, after, is_news):
+def test_a_touch_on_a_long_sentence_isnt_news(before, after, is_news):
     assert statuses(LONG.format(*before), LONG.format(*after)) == ["changed"] * is_news
 
 
@@ -1209,14 +1209,14 @@ def test_renumbered_references_are_no_news(before, after, is_news):
 @pytest.mark.parametrize(
     ("cell", "is_news"), [("Boats respectively (v1.0)", False), ("Boats (v1.1)", True)]
 )
-def test_a_field_with_the_same_value_in_other_words_is_no_news(cell, is_news):
+def test_a_field_with_the_same_value_in_other_words_isnt_news(cell, is_news):
     table = "# Parts\n\n| Part | Replaced by |\n|---|---|\n| Rudder | {} |\n| Boats respectively | – |\n"
     told = said(table.format("Boats (v1.0)"), table.format(cell), "Parts")
 
     assert [status for status, _text in told] == ["changed"] * is_news
 
 
-def test_a_column_that_a_table_of_two_rows_lost_is_no_change_of_its_rows():
+def test_a_column_that_a_table_of_two_rows_lost_isnt_a_change_of_its_rows():
     old = "# Calendar\n\n| Kind | Often | When |\n|---|---|---|\n| Major | yearly | week 17 |\n| Minor | monthly | week 2 |\n"
     new = "# Calendar\n\n| Kind | Often |\n|---|---|\n| Major | yearly |\n| Minor | monthly |\n"
 
@@ -1287,7 +1287,7 @@ def test_short_rows_of_a_ragged_table_stay_rows():
         ("Ann Lee¹, Bob Roe¹, Cy Poe² and Di Moe²", "Ann Lee¹, Bob Roe¹, Cy Poe² and Ed Zoe²"),
     ],
 )  # fmt: skip
-def test_another_author_or_year_of_a_citation_is_no_news(before: str, after: str):
+def test_another_author_or_year_of_a_citation_isnt_news(before: str, after: str):
     text = "# Tram data\n\n{}\n\nThe data has 12 columns.\n"
 
     assert said(text.format(before), text.format(after)) == []
@@ -1299,7 +1299,7 @@ def test_a_list_of_places_with_another_one_is_news():
     assert said(text.format("market hall"), text.format("observatory"))
 
 
-def test_the_date_of_the_last_review_is_no_news():
+def test_the_date_of_the_last_review_isnt_news():
     text = "---\ntitle: Trams\nlast_review_date: {}\n---\n\n# Trams\n\nTrams run daily.\n"
 
     assert said(text.format("2025-04-12"), text.format("2026-04-12")) == []
@@ -1356,7 +1356,7 @@ def test_a_removed_translation_of_a_table_that_changed_itself_is_not_gone():
     assert not any("Fields" in text for _status, text in told)
 
 
-def test_a_table_below_another_heading_is_no_copy_of_itself():
+def test_a_table_below_another_heading_isnt_a_copy_of_itself():
     rows = [f"| T{n} | line {n} | {2000 + n} |" for n in range(1, 9)]
     head = "| Line | Name | Since |\n|---|---|---|\n"
     old = f"# Trams\n\n## Lines in service\n\n{head}" + "\n".join(rows) + "\n"
@@ -1761,7 +1761,7 @@ def test_a_removed_paragraph_is_one_change_that_begins_like_it():
 
     [gone] = news(page.format(" ".join(sentences)), page.format("").replace("\n\n\n\n", "\n\n"))
     assert gone.status == "gone" and len(gone.members) == 8
-    assert gone.sentence.startswith(sentences[0]) and len(gone.sentence) <= page_news.LONGEST
+    assert gone.sentence.startswith(sentences[0]) and len(gone.sentence) <= page_news.MAX_LENGTH
 
 
 def test_the_paragraphs_of_a_removed_section_are_one_change_below_its_heading():
@@ -1924,7 +1924,7 @@ def test_a_table_of_asciidoc_without_an_end_swallows_nothing():
     assert [entry.headings for entry in entries] == [("Trams",), ("Fares",)]
 
 
-def test_a_badge_or_a_state_beside_a_name_is_news():
+def test_a_badge_or_a_state_next_to_a_name_is_news():
     page = "# Trams\n\n| Tram | Depot |\n|---|---|\n| Kestrel 7 | North |\n| Heron 2 preview | South |\n"
     now = page.replace("Kestrel 7", "Kestrel 7 ![Deprecated](https://example.org/red.svg)")
 
@@ -2021,7 +2021,7 @@ def test_the_row_after_one_whose_cells_all_span_rows_is_read():
     assert [row.subject for row in rows] == ["T1", "T2"]
 
 
-def test_a_new_list_is_told_with_all_its_items():
+def test_a_new_list_is_reported_with_all_its_items():
     page = "# Tickets\n\n## Prices\n\nA ticket costs 2 €.\n"
     rules = "\n## Limits\n\n### What nobody can do with a ticket\n\n- Bring a boat\n- Leave the country\n- Sell it\n"
 
@@ -2041,7 +2041,7 @@ def test_short_items_of_a_long_new_section_are_one_line_for_each_list():
     assert all(f"{name}{n}" in told for name in names for n in (1, 2, 3))
 
 
-def test_a_new_section_is_told_in_full():
+def test_a_new_section_is_reported_in_full():
     page = "# Plans\n\n## Prices\n\nA ticket costs 2 €.\n"
     answer = (
         "\n## Questions\n\n### Can I get an invoice?\n\nOpen the settings of your account.\n\n"
@@ -2076,7 +2076,7 @@ def test_a_short_new_section_names_its_heading():
         ("It has lamps, ropes and nets.", "It has bells, ropes and nets.", ""),
     ],
 )  # fmt: skip
-def test_a_part_of_an_enumeration_has_a_comma_or_a_conjunction_beside_it(before, after, part):
+def test_a_part_of_an_enumeration_has_a_comma_or_a_conjunction_next_to_it(before, after, part):
     assert page_news._left_out(before, after) == part
 
 
@@ -2167,7 +2167,7 @@ def test_a_run_lists_more_changes_if_they_weigh_enough():
     )  # fmt: skip
 
     found = rereading.outcome([page], ())
-    assert len(found.changes) == len(names) > rereading.MOST_NEWS
+    assert len(found.changes) == len(names) > rereading.MAX_NEWS
     assert found.left_out == 0
 
 
@@ -2260,7 +2260,7 @@ def test_a_number_that_became_several_is_changed():
     assert "5,000 / 6,500 / 8,000" in told[0][1]
 
 
-def test_a_new_sentence_that_refers_to_another_new_one_is_told():
+def test_a_new_sentence_that_refers_to_another_new_one_is_reported():
     old = "# Statutes\n\n## Motions\n\nMotions are handed to the chair.\n\n## Elections\n\nThe chair is elected by the members.\n"
     first = "The chair sends each motion to the arbitration board of the district.\n\n"
     second = "This transfer suspends the debate until the board has published its opinion.\n\n"
@@ -2404,7 +2404,7 @@ def test_a_sentence_that_was_edited_and_moved_is_changed():
     assert [status for status, _line in said(old, new, "Harbour")] == ["changed"]
 
 
-def test_each_part_of_a_large_new_section_is_told():
+def test_each_part_of_a_large_new_section_is_reported():
     page = "# Ferry\n\n## Tickets\n\nA ticket costs 2 €.\n"
     names = "Pier Dock Quay Buoy Mast Keel Helm Deck Hull Oars Sail Rope Bell".split()
     parts = "".join(
@@ -2483,7 +2483,7 @@ def test_a_task_that_is_out_of_time_is_not_a_page_that_cant_be_parsed(
         blocks.parse_versions(["The tram runs."], "en", "tram.example")
 
 
-def test_a_new_row_below_a_heading_with_a_number_is_told():
+def test_a_new_row_below_a_heading_with_a_number_is_reported():
     old = "# BOLT #9: Assigned Flags\n\n| Bits | Name | Needs |\n|--|--|--|\n| 2/3 | splice | gossip |\n| 4/5 | close | gossip |\n"
     new = old + "| 8/9 | blinded | onion |\n"
 
@@ -2861,7 +2861,7 @@ def test_a_sentence_that_is_crossed_out_in_prose_is_gone():
     assert said_of_both(MUSEUM, new, "Museum") == [said]
 
 
-def test_a_value_that_is_crossed_out_in_prose_is_replaced_by_the_one_beside_it():
+def test_a_value_that_is_crossed_out_in_prose_is_replaced_by_the_one_next_to_it():
     new = MUSEUM.replace("under twelve", "under ~~twelve~~ 14")
     old = MUSEUM.replace("under twelve", "under 12")
 

@@ -109,7 +109,7 @@ def test_its_waiting_counts_neither_as_work_nor_as_the_time_it_took(run: Run):
 
 
 @pytest.mark.parametrize("how", ["no review", "stopping", "repeats another"])
-def test_what_needs_no_look_goes_on_by_itself(topic: Topic, providers: Providers, how: str):
+def test_what_needs_no_look_continues_by_itself(topic: Topic, providers: Providers, how: str):
     if how == "no review":
         TopicSettings.objects.update(plan_review="no")
     if how == "repeats another":
@@ -123,7 +123,7 @@ def test_what_needs_no_look_goes_on_by_itself(topic: Topic, providers: Providers
 
     def stop() -> None:
         if how == "stopping":
-            run.ask_to_stop(by=topic.owner.actor)
+            run.request_stop(by=topic.owner.actor)
 
     with cast.before_step("plan", stop):
         cast.carried_out(run)
@@ -135,7 +135,7 @@ def test_what_needs_no_look_goes_on_by_itself(topic: Topic, providers: Providers
 # --- it continues -----------------------------------------------------------------------------------
 
 
-def test_accepted_as_it_is_it_goes_on_and_says_who_looked(run: Run, topic: Topic):
+def test_accepted_as_it_is_it_continues_and_says_who_looked(run: Run, topic: Topic):
     cast.carried_out(accept(run))
 
     assert (run.status, run.manifest["planned_by"]) == ("succeeded", "model")
@@ -155,7 +155,7 @@ def test_edited_queries_are_asked_and_the_models_own_are_kept_beside(
     assert Activity.objects.get(kind="plan-edited").detail["queries"] == MINE
 
 
-def test_planned_anew_it_asks_the_model_again_and_waits_again(run: Run, providers: Providers):
+def test_planned_again_it_asks_the_model_again_and_waits_again(run: Run, providers: Providers):
     first = seen(run)
     providers.model = cast.model({"queries": ["another", "plan"]}, cast.report(1, 2))
 
@@ -166,7 +166,7 @@ def test_planned_anew_it_asks_the_model_again_and_waits_again(run: Run, provider
     assert seen(run) > first
 
 
-def test_planned_anew_nothing_of_the_plan_before_is_left(topic: Topic, providers: Providers):
+def test_planned_again_nothing_of_the_plan_before_is_left(topic: Topic, providers: Providers):
     providers.model = cast.model(ProviderRejected("no such model"), cast.PLAN)
     run = cast.carried_out(cast.started(topic))
     assert len(run.warnings) == 1
@@ -180,7 +180,7 @@ def test_planned_anew_nothing_of_the_plan_before_is_left(topic: Topic, providers
     assert run.warnings == []
 
 
-def test_after_a_day_it_goes_on_by_itself_where_the_topic_says_so(topic: Topic):
+def test_after_a_day_it_continues_by_itself_where_the_topic_says_so(topic: Topic):
     TopicSettings.objects.update(plan_review="day")
     run = cast.carried_out(cast.started(topic))
     assert planning.resume_unreviewed() == 0
@@ -190,7 +190,7 @@ def test_after_a_day_it_goes_on_by_itself_where_the_topic_says_so(topic: Topic):
     tasks.minute_tick()
 
     assert cast.carried_out(run).status == "succeeded"
-    assert Activity.objects.get(kind="plan-went-on").actor == "research"
+    assert Activity.objects.get(kind="plan-continued").actor == "research"
 
 
 def test_where_it_is_to_wait_it_waits_for_ever(run: Run):
@@ -213,7 +213,7 @@ def test_a_plan_that_went_on_is_not_accepted_twice(run: Run):
     assert plan_of(run)["queries"] == MINE
 
 
-def test_a_plan_that_was_made_anew_is_not_the_one_that_was_seen(run: Run, providers: Providers):
+def test_a_plan_that_was_made_again_is_not_the_one_that_was_seen(run: Run, providers: Providers):
     first = seen(run)
     providers.model = cast.model({"queries": ["another"]}, cast.report(1, 2))
     planning.replan(run, seen=first, by=run.topic.owner.actor)
@@ -257,7 +257,7 @@ def test_of_five_windows_that_accept_at_once_one_does(run: Run):
 def test_it_can_be_ended_while_it_waits(run: Run, topic: Topic, act: str):
     by = topic.owner.actor
     acts = {
-        "cancel": lambda: run.ask_to_cancel(by=by),
+        "cancel": lambda: run.request_cancel(by=by),
         "trash": lambda: topic_editing.trash_topic(topic, by=by),
         "archive": lambda: topic_editing.archive_topic(topic, by=by),
     }
@@ -268,7 +268,7 @@ def test_it_can_be_ended_while_it_waits(run: Run, topic: Topic, act: str):
 
 
 def test_cancelled_and_retried_it_waits_again_without_another_plan(run: Run, providers: Providers):
-    run.ask_to_cancel(by=run.topic.owner.actor)
+    run.request_cancel(by=run.topic.owner.actor)
     starting.retry_run(run, by=run.topic.owner.actor)
 
     cast.carried_out(run)
@@ -284,7 +284,7 @@ def test_cancelled_at_the_moment_when_it_would_wait_it_is_cancelled(
     wait = Run.wait_for_a_person
 
     def cancel_first(self: Run, **how: Any) -> bool:
-        run.ask_to_cancel(by=topic.owner.actor)
+        run.request_cancel(by=topic.owner.actor)
         return wait(self, **how)
 
     monkeypatch.setattr(Run, "wait_for_a_person", cancel_first)
@@ -309,7 +309,7 @@ def _while_planned(act: Callable[[Run], object], topic: Topic) -> Run:
 @pytest.mark.parametrize(
     ("act", "why"),
     [
-        (lambda run: run.ask_to_stop(by=run.topic.owner.actor), "stopped before the first search"),
+        (lambda run: run.request_stop(by=run.topic.owner.actor), "stopped before the first search"),
         (
             lambda run: topic_editing.archive_topic(run.topic, by=run.topic.owner.actor),
             "the topic was archived",
@@ -353,7 +353,7 @@ def test_cancelled_as_it_begins_to_wait_for_a_day_it_is_ended_at_once(topic: Top
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunQuerySet, "update", wait_after)
-        run.ask_to_cancel(by=by) if act == "cancel" else topic_editing.trash_topic(topic, by=by)
+        run.request_cancel(by=by) if act == "cancel" else topic_editing.trash_topic(topic, by=by)
 
     assert cast.carried_out(run).status == "cancelled"
 
@@ -362,7 +362,7 @@ def test_cancelled_while_it_waits_its_waiting_is_not_told_as_work(run: Run):
     at = timezone.now() - timedelta(days=2)
     Run.objects.filter(pk=run.pk).update(waiting_since=at, started_at=at - timedelta(seconds=5))
 
-    run.ask_to_cancel(by=run.topic.owner.actor)
+    run.request_cancel(by=run.topic.owner.actor)
 
     run.refresh_from_db()
     assert run.waited_seconds > 2 * 86400 - 1
@@ -370,7 +370,7 @@ def test_cancelled_while_it_waits_its_waiting_is_not_told_as_work(run: Run):
 
 
 def test_nothing_can_be_written_from_what_waits(run: Run):
-    assert run.ask_to_stop(by=run.topic.owner.actor) is False
+    assert run.request_stop(by=run.topic.owner.actor) is False
     assert seen(run)
 
 

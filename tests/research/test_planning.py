@@ -12,9 +12,9 @@ from django.utils import timezone
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import ModelCall, Topic, TopicFact
 from research.models import Run, TopicSettings
-from research.services.runs.context.inputs import MOST_QUERY_LENGTH, since
+from research.services.runs.context.inputs import MAX_QUERY_LENGTH, since
 from research.services.runs.context.run_context import RunContext
-from research.services.runs.steps.planning import MOST_QUERIES
+from research.services.runs.steps.planning import MAX_QUERIES
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -170,8 +170,8 @@ def test_few_and_short_queries_are_asked_however_many_are_planned(
     work = planned(topic, providers, {"queries": [f"{n} " + "word " * 200 for n in range(50)]})
 
     queries = work.output("plan")["queries"]
-    assert len(queries) == MOST_QUERIES
-    assert all(len(query) <= MOST_QUERY_LENGTH for query in queries)
+    assert len(queries) == MAX_QUERIES
+    assert all(len(query) <= MAX_QUERY_LENGTH for query in queries)
 
 
 @pytest.mark.requirement("R50")
@@ -184,7 +184,7 @@ def test_without_a_model_templates_plan_and_a_rerun_asks_for_other_things(
     second = planned(topic, providers).output("plan")
 
     assert (first["by"], second["by"]) == ("facets", "facets")
-    assert 3 <= len(first["queries"]) <= MOST_QUERIES
+    assert 3 <= len(first["queries"]) <= MAX_QUERIES
     assert first["queries"] != second["queries"]
 
 

@@ -24,7 +24,7 @@ from memory.agents.chat import turn as conversation_turn
 from memory.agents.tools.registry import call_tool
 from memory.agents.tools.types import ToolContext
 from memory.models import (
-    BulkAct,
+    BulkAction,
     FileDraft,
     FileEntry,
     Message,
@@ -113,7 +113,7 @@ def _section(owner: User) -> Remembered:
     save_file(owner, "facts/memory.md", whole, by=owner.actor)
     FileDraft.objects.create(owner=owner, path="facts/memory.md", content=whole)
     save_file(owner, "facts/memory.md", begun, by=owner.actor)
-    return FileEntry.objects.of(owner).get()
+    return FileEntry.objects.for_user(owner).get()
 
 
 def _topic(owner: User) -> Remembered:
@@ -164,7 +164,7 @@ def _use(owner: User, record: Remembered, monkeypatch: pytest.MonkeyPatch) -> No
     _by_ask(owner, monkeypatch)
     _by_review(owner)
     _by_runs(owner)
-    BulkAct.objects.create(owner=owner, page="notes", act="pin", query=f"q={MARKER}")
+    BulkAction.objects.create(owner=owner, page="notes", act="pin", query=f"q={MARKER}")
     kept = {"arguments": {"query": f"q={MARKER}"}, "expires_at": timezone.now()}
     Undo.objects.create(owner=owner, act="view-deleted", **kept)
     Reflection.objects.create(
@@ -323,7 +323,9 @@ def test_a_record_deleted_permanently_is_gone_from_everywhere_but_what_a_person_
     assert on_disk() == []
     for message in Message.objects.filter(content__icontains=MARKER):
         assert (message.role, message.session.agent_id) == ("user", None)
-    other = {one.content for one in Note.objects.of(alice).filter(content__in=["Once", "Kept."])}
+    other = {
+        one.content for one in Note.objects.for_user(alice).filter(content__in=["Once", "Kept."])
+    }
     assert other == {"Once", "Kept."}
 
 

@@ -106,7 +106,7 @@ def test_japanese_in_shift_jis_that_nobody_names_is_read(
         (b"busy", "text/html", 503, "503"),
     ],
 )
-def test_a_page_that_cannot_be_read_keeps_its_reason_and_the_run_goes_on(
+def test_a_page_that_cannot_be_read_keeps_its_reason_and_the_run_continues(
     httpserver: HTTPServer,
     read: Callable[..., Run],
     body: bytes,

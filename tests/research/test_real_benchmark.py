@@ -154,7 +154,7 @@ def test_a_wrong_status_is_told_but_not_right():
     assert (score.told, score.right_status) == (1, 0)
 
 
-def test_what_is_told_a_step_later_is_late_and_what_is_told_again_is_old():
+def test_what_is_told_a_step_later_is_late_and_what_is_reported_again_is_old():
     topic = _topic([Step((APPLE, SHOP)), Step((PEARS,))])
     told = [[("new", "The shop is open.", "")], [("new", "The shop", ""), ("new", "apples 3", "")]]
 

@@ -18,7 +18,7 @@ from research.models import DeltaItem, Report, Run, Schedule, TopicSettings
 from research.services.facts import staleness
 from research.services.runs.execution import pipeline
 from research.services.runs.execution.starting import (
-    NotNow,
+    RunNotAllowed,
     create_topic,
     next_first,
     start_due,
@@ -99,7 +99,7 @@ def test_a_recheck_leaves_summary_batches_and_the_other_facts_as_they_were(known
     assert ages(known) == {0, 94}
 
 
-def test_what_its_source_says_otherwise_is_changed_beside_the_old(
+def test_what_its_source_says_otherwise_is_changed_next_to_the_old(
     known: Topic, providers: Providers
 ):
     old = fact_of(known, 1)
@@ -219,14 +219,14 @@ def test_without_the_stored_page_the_whole_is_asked_for(known: Topic, providers:
 def test_a_topic_without_stale_facts_is_refused_with_the_reason(known: Topic):
     rechecked(known)
 
-    with pytest.raises(NotNow, match="None of this topic’s facts are stale"):
+    with pytest.raises(RunNotAllowed, match="None of this topic’s facts are stale"):
         start_recheck(known, by=known.owner.actor)
 
 
 def test_without_live_memory_nothing_is_rechecked(known: Topic):
     known.expire_now(by=known.owner.actor)
 
-    with pytest.raises(NotNow, match="memory has expired"):
+    with pytest.raises(RunNotAllowed, match="memory has expired"):
         start_recheck(known, by=known.owner.actor)
 
 
@@ -242,7 +242,7 @@ def test_a_fact_that_was_struck_meanwhile_ends_the_run_in_words(known: Topic):
     assert "no longer current" in run.error
 
 
-def test_the_next_usual_run_goes_on_as_if_nothing_had_been(known: Topic, run_of: Start):
+def test_the_next_usual_run_continues_as_if_nothing_had_been(known: Topic, run_of: Start):
     rechecked(known)
 
     run = run_of(known)

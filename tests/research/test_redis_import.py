@@ -146,7 +146,7 @@ def test_a_key_that_cannot_be_taken_is_told_and_the_others_go_on(
     assert Topic.objects.get(owner=alice).title == "AI agents"
 
 
-def test_a_key_of_another_type_is_told(
+def test_a_key_of_another_type_is_reported(
     alice: User, server: redis.Redis, settings: Any, capsys: Any
 ) -> None:
     server.rpush(KEY, "a")
@@ -173,7 +173,7 @@ def test_what_does_not_fit_is_left_out_and_counted(
     assert "1 URL isn’t valid" in said
 
 
-def test_a_server_that_does_not_answer_is_told_without_its_password(alice: User) -> None:
+def test_a_server_that_does_not_answer_is_reported_without_its_password(alice: User) -> None:
     with pytest.raises(
         CommandError, match=r"The Redis server at 127\.0\.0\.1 isn’t responding"
     ) as told:
@@ -183,7 +183,7 @@ def test_a_server_that_does_not_answer_is_told_without_its_password(alice: User)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1/", "nonsense", "redis://127.0.0.1:port/0"])
-def test_what_is_no_address_of_a_redis_is_told(alice: User, url: str) -> None:
+def test_what_isnt_an_address_of_a_redis_is_reported(alice: User, url: str) -> None:
     with pytest.raises(CommandError, match="isn’t responding"):
         call_command("import_redis", url)
 

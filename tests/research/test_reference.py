@@ -57,7 +57,7 @@ def test_the_page_of_rest_has_every_call_with_what_it_takes():
     assert "| `content` | string | required | The text to remember, at most 64 KiB." in page
 
 
-def test_every_shape_that_the_page_of_rest_refers_to_is_told():
+def test_every_shape_that_the_page_of_rest_refers_to_is_reported():
     page = (FOLDER / "rest.md").read_text()
     answers = set(
         re.findall(r"(?:^| or |list of |\d{3} |; `\w+` )`([A-Z]\w+)`", page, re.MULTILINE)

@@ -33,7 +33,7 @@ def append(path: str, entry: str) -> Answer:
 
 
 def files(run: Run) -> dict[str, str]:
-    return dict(MemoryFile.objects.of(run.topic.owner).values_list("path", "content"))
+    return dict(MemoryFile.objects.for_user(run.topic.owner).values_list("path", "content"))
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_what_a_person_accepts_of_it_stands_in_the_file_as_theirs(run: Run):
 
     review_services.accept(Proposal.objects.get(), by=owner.actor)
 
-    file = MemoryFile.objects.of(owner).episodes().get()
+    file = MemoryFile.objects.for_user(owner).episodes().get()
     assert "## Solid-state batteries (Run #1)" in file.content and file.trust == "owner"
 
 
@@ -194,7 +194,9 @@ def test_what_follows_a_run_counts_against_its_budget(
     assert providers.model is not None and len(providers.model.history) == 2
 
 
-def test_what_went_wrong_in_the_run_is_told_too(by_model: Callable[..., Run], providers: Providers):
+def test_what_went_wrong_in_the_run_is_reported_too(
+    by_model: Callable[..., Run], providers: Providers
+):
     run = by_model("Nothing.")
     Run.objects.filter(pk=run.pk).update(warnings=["brave: the key was refused (401)"])
     run.topic.settings.objective = run.topic.settings.focus = "Cell prices"
@@ -261,7 +263,7 @@ def test_a_file_that_it_wrote_stands_among_the_memory_changes_of_the_run(
 ):
     ReviewLevel.objects.create(owner=run.topic.owner, level=ReviewLevel.Level.ACCEPT)
     followed(run)
-    file = MemoryFile.objects.of(run.topic.owner).episodes().get()
+    file = MemoryFile.objects.for_user(run.topic.owner).episodes().get()
 
     page = client_of(run.topic.owner).get(f"/topics/{run.topic.slug}/runs/{run.pk}/")
 

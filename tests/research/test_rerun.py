@@ -12,7 +12,7 @@ from memory.models import Topic
 from memory.services.llm import connections
 from research.models import Run, RunAlreadyActive, TopicSettings
 from research.services.runs.execution import starting
-from research.services.runs.execution.starting import NotNow
+from research.services.runs.execution.starting import RunNotAllowed
 from research.services.runs.search import searching
 from research.services.runs.steps import planning
 from tests.providers.fakes import FakeSearch
@@ -73,7 +73,7 @@ def test_it_keeps_the_settings_of_then_and_a_retry_of_it_does_too(first: Run, to
     TopicSettings.objects.update(objective="Why", block_domains=["site1.example"])
 
     again = starting.rerun(first, by=topic.owner.actor)
-    again.ask_to_cancel(by=topic.owner.actor)
+    again.request_cancel(by=topic.owner.actor)
     starting.retry_run(again, by=topic.owner.actor)
 
     again.refresh_from_db()
@@ -112,13 +112,13 @@ def test_it_waits_for_nobody_to_look_at_its_plan(first: Run):
     assert repeated(first).status == "succeeded"
 
 
-def test_a_service_that_is_no_longer_there_is_said(topic: Topic):
+def test_a_service_that_is_no_longer_there_is_explained(topic: Topic):
     work = was(["tavily", "feeds"])(topic)
 
     assert searching.unavailable_services(work, work.run.rerun_of) == [TAVILY]
 
 
-def test_a_service_that_the_site_has_shut_out_is_said(topic: Topic, settings: Any):
+def test_a_service_that_the_site_has_shut_out_is_explained(topic: Topic, settings: Any):
     settings.BEACON_SEARCH = ["feeds"]
     work = was(["hackernews"])(topic)
 
@@ -136,7 +136,7 @@ def test_a_service_that_the_site_has_shut_out_is_said(topic: Topic, settings: An
         ("extractive", "", ""),
     ],
 )
-def test_a_model_that_has_been_replaced_is_said(
+def test_a_model_that_has_been_replaced_is_explained(
     topic: Topic, monkeypatch: pytest.MonkeyPatch, before: str, now: str, says: str
 ):
     profile = connections.LlmProfile(base_url="http://127.0.0.1:1", model=now) if now else None
@@ -168,7 +168,7 @@ def test_what_is_gone_stands_on_the_run_as_a_warning(first: Run, monkeypatch: py
 
 
 def test_a_run_without_a_report_is_not_repeated(topic: Topic):
-    with pytest.raises(NotNow, match="can’t be repeated exactly"):
+    with pytest.raises(RunNotAllowed, match="can’t be repeated exactly"):
         starting.rerun(cast.started(topic), by=topic.owner.actor)
 
 
@@ -179,5 +179,5 @@ def test_it_is_one_start_like_any_other(first: Run, topic: Topic, settings: Any)
         starting.rerun(first, by=topic.owner.actor)
 
     settings.BEACON_RUNS_PER_HOUR = 2
-    with pytest.raises(NotNow, match="limit of 2 runs per hour"):
+    with pytest.raises(RunNotAllowed, match="limit of 2 runs per hour"):
         starting.rerun(first, by=topic.owner.actor)

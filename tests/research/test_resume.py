@@ -45,7 +45,7 @@ def raising(exc: BaseException) -> Callable[[], None]:
 
 @pytest.mark.requirement("R31", "R32")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_run_that_lost_its_worker_goes_on_behind_its_last_step(
+def test_a_run_that_lost_its_worker_continues_behind_its_last_step(
     topic: Topic, scripted: Providers, name: str
 ):
     run = cast.started(topic)
@@ -282,7 +282,7 @@ def test_a_second_run_of_a_topic_is_refused_and_says_which_is_in_the_way(topic: 
 @pytest.mark.requirement("R53")
 def test_a_retry_is_refused_while_another_run_is_unfinished(topic: Topic):
     old = cast.started(topic)
-    old.ask_to_cancel(by=topic.owner.actor)
+    old.request_cancel(by=topic.owner.actor)
     new = cast.started(topic)
 
     with pytest.raises(RunAlreadyActive) as refused:

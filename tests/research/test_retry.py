@@ -12,7 +12,7 @@ from memory.models import SeenUrl, Topic
 from research.models import Run, TopicSettings
 from research.models.runs import StepNotFinished
 from research.services.runs.execution import starting
-from research.services.runs.execution.starting import NotNow
+from research.services.runs.execution.starting import RunNotAllowed
 from research.services.topics.settings import editing as topic_editing
 from tests.providers.fakes import FakeSearch
 from tests.research import cast
@@ -41,7 +41,7 @@ def _failed_at(step: str, topic: Topic, act: Callable[[Run], object] = lambda ru
 
 
 @pytest.mark.requirement("R37", "R41", "R43")
-def test_a_run_retried_after_a_newer_one_begins_anew_and_tells_no_old_news(
+def test_a_run_retried_after_a_newer_one_begins_again_and_tells_no_old_news(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
     cast.set_up(providers, 1)
@@ -62,7 +62,7 @@ def test_a_stopped_run_that_is_retried_reads_what_it_had_left(topic: Topic, prov
     cast.set_up(providers, 1, 2, 3)
 
     def stop(run: Run) -> None:
-        run.ask_to_stop(by=topic.owner.actor)
+        run.request_stop(by=topic.owner.actor)
 
     run = cast.started(topic)
     with (
@@ -86,7 +86,7 @@ def test_a_run_of_an_archived_topic_cannot_be_retried(topic: Topic, providers: P
     topic.archive(by=topic.owner.actor)
     run.topic.refresh_from_db()
 
-    with pytest.raises(NotNow, match="archived"):
+    with pytest.raises(RunNotAllowed, match="archived"):
         starting.retry_run(run, by=topic.owner.actor)
 
 
@@ -106,7 +106,7 @@ def _asked(providers: Providers) -> int:
     return len(providers.search.asked)
 
 
-def test_retried_from_the_search_everything_from_there_on_is_done_anew(
+def test_retried_from_the_search_everything_from_there_on_is_done_again(
     topic: Topic, providers: Providers
 ):
     cast.set_up(providers, 1)
@@ -136,14 +136,14 @@ def test_retried_from_the_reading_it_searches_no_second_time(topic: Topic, provi
 
 
 def _cancel(run: Run) -> None:
-    run.ask_to_cancel(by=run.topic.owner.actor)
+    run.request_cancel(by=run.topic.owner.actor)
 
 
 def _stopped_at(step: str, topic: Topic) -> Run:
     """Return a run that is stopped early as `step` begins, and cancelled as it would write."""
     run = cast.started(topic)
     with (
-        cast.before_step(step, lambda: run.ask_to_stop(by=topic.owner.actor)),
+        cast.before_step(step, lambda: run.request_stop(by=topic.owner.actor)),
         cast.before_step("write", lambda: _cancel(run)),
     ):
         cast.carried_out(run)
@@ -176,7 +176,7 @@ def test_a_stopped_run_retried_from_any_step_reads_what_it_had_left(
     cast.set_up(providers, 1, 2, 3)
     run = cast.started(topic)
     with (
-        cast.before_step("read", lambda: run.ask_to_stop(by=topic.owner.actor)),
+        cast.before_step("read", lambda: run.request_stop(by=topic.owner.actor)),
         cast.before_step("verify", lambda: _cancel(run)),
     ):
         cast.carried_out(run)
@@ -220,7 +220,7 @@ def test_a_retry_keeps_what_only_the_run_was_warned_of(topic: Topic, providers: 
     assert run.warnings == before
 
 
-def test_retried_from_the_filter_blocked_hits_are_told_anew(topic: Topic, providers: Providers):
+def test_retried_from_the_filter_blocked_hits_are_told_again(topic: Topic, providers: Providers):
     cast.set_up(providers, 1, 2)
     TopicSettings.objects.update(block_domains=["site1.example"])
     run = _failed_at("write", topic)
@@ -257,7 +257,9 @@ def test_a_retry_takes_the_settings_of_now(topic: Topic, providers: Providers):
     assert (run.asked_for.services, run.asked_for.objective) == (["hackernews"], "Why")
 
 
-def test_an_edit_while_a_run_goes_on_applies_from_the_next_run(topic: Topic, providers: Providers):
+def test_an_edit_while_a_run_is_in_progress_applies_from_the_next_run(
+    topic: Topic, providers: Providers
+):
     cast.set_up(providers, 1)
     run = cast.started(topic)
 

@@ -66,7 +66,7 @@ def test_the_steps_store_what_their_types_say(two_runs: tuple[Run, Run]):
 
 
 @pytest.mark.requirement("R42")
-def test_nothing_new_is_said_plainly_and_the_run_still_counts(
+def test_nothing_new_is_explained_plainly_and_the_run_still_counts(
     topic: Topic, providers: Providers, run_of: RunOf, two_runs: tuple[Run, Run]
 ):
     third = run_of(topic)

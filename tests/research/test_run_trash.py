@@ -110,13 +110,13 @@ def test_what_only_the_bad_run_brought_goes_and_what_was_known_before_stands(
     assert not SeenUrl.objects.filter(url=bads.url).exists()
     assert not Source.objects.filter(url=bads.url).exists()
     assert SeenUrl.objects.filter(topic=topic).count() == 2
-    assert not Observation.objects.of(topic.owner).live().filter(source=bad.source).exists()
-    assert not Note.objects.of(topic.owner).live().filter(source=bad.source).exists()
+    assert not Observation.objects.for_user(topic.owner).live().filter(source=bad.source).exists()
+    assert not Note.objects.for_user(topic.owner).live().filter(source=bad.source).exists()
     topic.refresh_from_db()
     assert topic.summary == good.report.summary
 
 
-def test_a_removed_run_comes_back_as_it_was(topic: Topic, bad: Run) -> None:
+def test_a_removed_run_is_restored_as_it_was(topic: Topic, bad: Run) -> None:
     before = state_of(topic.owner)
     remove(bad)
     assert state_of(topic.owner) != before
@@ -166,7 +166,7 @@ def test_what_a_later_run_found_again_stands_and_nothing_is_current_twice(
     run_of(topic)
     restore(bad)
     now = texts(topic)
-    assert len(now) == len(set(now)) <= TopicFact.MOST_CURRENT
+    assert len(now) == len(set(now)) <= TopicFact.MAX_CURRENT
     assert SeenUrl.objects.get(topic=topic, url__contains="3").returned_in == 3
     assert Source.objects.get(topic=topic, url__contains="3").first_run == 2
 
@@ -174,7 +174,7 @@ def test_what_a_later_run_found_again_stands_and_nothing_is_current_twice(
 def test_what_a_person_touched_stays(topic: Topic, bad: Run) -> None:
     fact = TopicFact.objects.filter(topic=topic).current().get(text=cast.sentence(3))
     fact.change(by=topic.owner.actor, pinned=True)
-    finding = Observation.objects.of(topic.owner).filter(source=bad.source).first()
+    finding = Observation.objects.for_user(topic.owner).filter(source=bad.source).first()
     assert finding is not None
     record_acts.perform("accept", finding, by=topic.owner.actor)
     remove(bad)
@@ -185,10 +185,12 @@ def test_what_a_person_touched_stays(topic: Topic, bad: Run) -> None:
 
 def test_what_was_changed_in_the_trash_stays_as_it_was_changed(topic: Topic, bad: Run) -> None:
     remove(bad)
-    finding = Observation.objects.of(topic.owner).in_trash().get(content__startswith="A finding")
+    finding = (
+        Observation.objects.for_user(topic.owner).in_trash().get(content__startswith="A finding")
+    )
     finding.restore(by=topic.owner.actor)
     finding.trash(by=topic.owner.actor)
-    note = Note.objects.of(topic.owner).in_trash().get(content="What the run did")
+    note = Note.objects.for_user(topic.owner).in_trash().get(content="What the run did")
     note.restore(by=topic.owner.actor)
     restore(bad)
     note.refresh_from_db()
@@ -226,7 +228,7 @@ def test_while_its_topic_lies_in_the_trash_too_it_comes_back_and_the_topic_after
     assert texts(topic) == before
 
 
-def test_deleted_for_good_in_two_tabs_it_is_told_once(topic: Topic, bad: Run) -> None:
+def test_deleted_permanently_in_two_tabs_it_is_reported_once(topic: Topic, bad: Run) -> None:
     remove(bad)
     one, other = (Report.objects.get(run=bad) for _tab in range(2))
     one.purge(by=topic.owner.actor)
@@ -248,7 +250,9 @@ def test_who_deletes_it_holds_the_topic_first_as_who_restores_it_does(
     assert 'FROM "memory_topic"' in held[0]
 
 
-def test_while_a_run_goes_on_nothing_is_removed_or_brought_back(topic: Topic, bad: Run) -> None:
+def test_while_a_run_is_in_progress_nothing_is_removed_or_brought_back(
+    topic: Topic, bad: Run
+) -> None:
     going = make_run(topic, saved=False)
     with pytest.raises(InvalidValue, match="in progress"):
         remove(bad)
@@ -262,7 +266,7 @@ def test_while_a_run_goes_on_nothing_is_removed_or_brought_back(topic: Topic, ba
     assert Run.objects.filter(pk=bad.pk).exists()
 
 
-def test_deleted_for_good_nothing_of_the_run_is_left(topic: Topic, bad: Run) -> None:
+def test_deleted_permanently_nothing_of_the_run_is_left(topic: Topic, bad: Run) -> None:
     owner = topic.owner
     remove(bad)
     Report.objects.get(run=bad).purge(by=owner.actor)

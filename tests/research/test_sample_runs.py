@@ -66,7 +66,7 @@ def test_its_reports_show_cells_entries_and_rows_that_changed_and_nothing_false(
         assert of_status(run, "confirmed")
 
 
-def test_a_row_that_is_gone_is_no_finding_of_the_run(alice: Any, run_of: RunOf):
+def test_a_row_that_is_gone_isnt_a_finding_of_the_run(alice: Any, run_of: RunOf):
     topic = starting.create_sample_topic(alice, by=alice.actor)
     run = [run_of(topic) for _run in range(2)][-1]
     (gone,) = of_status(run, "gone")
@@ -112,7 +112,7 @@ def test_the_pages_of_facts_are_read_again_before_all_others(
 ):
     """They were cited earliest, so the list of sources names them last."""
     topic = factories.make_topic(alice)
-    urls = [f"https://news.example/{number}" for number in range(known_pages.MOST + 10)]
+    urls = [f"https://news.example/{number}" for number in range(known_pages.MAX + 10)]
     for number, url in enumerate(urls):
         Source.objects.create(
             topic=topic, url=url, link=url, title=url, times_cited=1, first_run=1, last_run=number
@@ -125,4 +125,4 @@ def test_the_pages_of_facts_are_read_again_before_all_others(
     found = known_pages.links(work)
 
     assert found[:3] == urls[:3]
-    assert len(found) == len(set(found)) == known_pages.MOST
+    assert len(found) == len(set(found)) == known_pages.MAX

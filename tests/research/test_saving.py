@@ -46,7 +46,7 @@ def test_numbers_have_no_gaps_and_are_given_at_the_save_alone(
     cast.set_up(providers, 1)
     numbers = [run_of(topic).number]
     cancelled = cast.started(topic)
-    cancelled.ask_to_cancel(by=topic.owner.actor)
+    cancelled.request_cancel(by=topic.owner.actor)
     run = cast.started(topic)
     with cast.before_step("save", lambda: numbers.append(Run.objects.get(pk=run.pk).number)):
         cast.carried_out(run)
@@ -212,7 +212,7 @@ def test_a_save_publishes_the_six_fields_for_thirty_days(
 
 
 @pytest.mark.requirement("R56")
-def test_a_run_goes_on_where_redis_is_down_and_the_log_says_so(
+def test_a_run_continues_where_redis_is_down_and_the_log_says_so(
     topic: Topic, once: Run, run_of: RunOf, settings: Any, django_capture_on_commit_callbacks: Any
 ):
     settings.BEACON_PUBLISH_OWNER, settings.REDIS_URL = "alice", "redis://127.0.0.1:1/0"

@@ -96,14 +96,14 @@ def test_one_answer_from_outside_shows_that_there_is_a_network():
     assert not network.is_down
 
 
-def test_one_service_that_is_not_reached_is_no_sign_that_there_is_no_network():
+def test_one_service_that_is_not_reached_isnt_a_sign_that_there_is_no_network():
     network = Network()
     network.unreached("wikipedia", is_last=True)
 
     assert not network.is_down
 
 
-def test_the_library_is_no_sign_of_a_network():
+def test_the_library_isnt_a_sign_of_a_network():
     network = Network()
     Gate("library", network).answered()
     network.unreached("wikipedia", is_last=True)
@@ -126,7 +126,7 @@ def test_each_service_complains_once_in_one_sentence():
     ]
 
 
-def test_a_network_that_is_down_is_told_once():
+def test_a_network_that_is_down_is_reported_once():
     down = [
         entry(name, "Name or service not known", unreachable=True)
         for name in ("wikipedia", "arxiv", "hackernews", "wikipedia")

@@ -195,7 +195,7 @@ def test_the_least_sure_are_asked_first_and_no_more_than_fit():
 
     pairs = writing.doubtful(comparison, verdicts)
     shares = [verdicts[number].share for number, _place in pairs]
-    assert len(pairs) <= writing.MOST_PAIRS
+    assert len(pairs) <= writing.MAX_PAIRS
     assert shares == sorted(shares)
 
 

@@ -129,7 +129,7 @@ def advisory(number: int, title: str, says: str) -> PageText:
     return page(number, title, text)
 
 
-def test_the_first_statement_of_a_page_is_said_with_its_heading():
+def test_the_first_statement_of_a_page_is_shown_with_its_heading():
     pages = [
         advisory(
             1, "wrong door opens at the harbour", "Trams might open a door on the wrong side."
@@ -159,7 +159,7 @@ def test_what_all_pages_say_but_for_a_number_comes_last():
     assert not templates or max(templates) < min(leads, default=1.0)
 
 
-def test_a_leak_of_cookies_is_no_boilerplate_if_the_heading_speaks_of_it():
+def test_a_leak_of_cookies_isnt_boilerplate_if_the_heading_speaks_of_it():
     leak = "A tram's wireless box passes on cookies of the first passenger to the second passenger."
 
     [first, *_more] = sentences(advisory(1, "cookies of a passenger leak", leak), topic="Trams")
@@ -199,7 +199,7 @@ def test_a_greeting_that_every_page_opens_with_is_not_chosen():
     assert "Here we write" not in sentences(*pages)[0]
 
 
-def test_an_unrendered_template_is_no_finding():
+def test_an_unrendered_template_isnt_a_finding():
     text = '## Tram extension\n\nThe tram extension {{< ref "/map" >}} opened on 4 May 2019 with twelve stops.\n'
 
     assert not sentences(page(1, "Trams", text))
@@ -226,7 +226,7 @@ def test_a_release_replaces_its_candidates():
 def test_statements_off_the_topic_are_left_out_if_enough_are_on_it(monkeypatch):
     topic = "Tram extension harbour district"
     off = "The tram depot opened in 2026, released 12 wagons and announced 40 % growth."
-    monkeypatch.setattr(selection, "LEAST_OF_BEST", -9)
+    monkeypatch.setattr(selection, "MIN_OF_BEST", -9)
 
     def weekly(count: int) -> PageText:
         said = [
@@ -238,7 +238,7 @@ def test_statements_off_the_topic_are_left_out_if_enough_are_on_it(monkeypatch):
     assert off not in sentences(weekly(18), topic=topic, limit=6)
 
 
-def test_a_new_page_beside_a_known_one_is_announced_and_says_more():
+def test_a_new_page_next_to_a_known_one_is_announced_and_says_more():
     def notice(url: str, text: str, previous: str = "") -> PageText:
         return PageText(1, url, "Night buses", "city.example", text, previous=previous)
 
@@ -269,7 +269,7 @@ def test_a_new_page_beside_a_known_one_is_announced_and_says_more():
         ("/lines", "/shop/buses", False),  # only on the same site, and less close to the topic
     ],
 )
-def test_a_page_below_the_folder_of_a_known_one_is_beside_it(known: str, new: str, is_news: bool):
+def test_a_page_below_the_folder_of_a_known_one_is_next_to_it(known: str, new: str, is_news: bool):
     site = "https://city.example"
     lines = PageText(1, f"{site}{known}", "Tram lines", "city.example", TRAMS, previous=TRAMS)
     text = "You must buy a ticket for the night bus before boarding it at the harbour.\n\n"
@@ -346,7 +346,7 @@ def test_a_new_page_of_the_site_does_not_repeat_its_boilerplate():
         "https://city.example/",
     ],
 )
-def test_a_page_beside_a_known_one_is_no_news_if_only_that_one_is_on_the_topic(site: str):
+def test_a_page_next_to_a_known_one_isnt_news_if_only_that_one_is_on_the_topic(site: str):
     text = "The tram extension opened with twelve stops between the harbour and the hill in 2019."
     known = PageText(1, f"{site}Tram", "Tram extension", "x.example", text, previous=text)
     tram = PageText(2, f"{site}Line", "Tram line", "x.example", TRAMS)
@@ -364,7 +364,7 @@ def test_a_page_beside_a_known_one_is_no_news_if_only_that_one_is_on_the_topic(s
     assert not any(one.startswith("Harbourtown: ") for one in beside)
 
 
-def test_the_start_pages_of_two_sites_are_not_beside_each_other():
+def test_the_start_pages_of_two_sites_are_not_next_to_each_other():
     known = PageText(1, "https://tram.example", "Trams", "tram.example", TRAMS, previous=TRAMS)
     text = BREAD + "\n\n- The tram extension ends at the bakery.\n"
     for url in ("https://bread.example", "https://bread.example/", "https://[bread"):
@@ -490,14 +490,14 @@ def test_a_question_above_a_sentence_keeps_its_mark():
     ]
 
 
-def test_a_list_that_lost_its_marks_is_no_finding():
+def test_a_list_that_lost_its_marks_isnt_a_finding():
     tasks = "Tram tasks Anna: write to the council Berta: " + "ask about the tram depot " * 8
     told = sentences(page(1, "Tram", f"{LINE}\n\n{tasks}\n"), topic="Tram")
 
     assert told == [LINE]
 
 
-def test_data_about_a_page_below_its_title_is_no_finding():
+def test_data_about_a_page_below_its_title_isnt_a_finding():
     text = f"# Law on trams in the city\n\nDate of tram issue: 2021-09-22\n\n{LINE}\n"
     told = sentences(page(1, "Tram", text), topic="Tram")
 
@@ -548,20 +548,20 @@ def test_words_that_all_pages_have_count_as_much_as_rare_ones():
     assert set(fares) <= set(told)
 
 
-def test_an_item_that_other_items_complete_is_no_finding():
+def test_an_item_that_other_items_complete_isnt_a_finding():
     text = f"# Tram\n\n{LINE}\n\n- [Tram lines](/lines); or\n- **Tram** tickets for groups;\n"
 
     assert sentences(page(1, "Tram", text), topic="Tram") == [LINE]
 
 
-def test_a_hint_below_a_heading_with_its_words_is_no_finding():
+def test_a_hint_below_a_heading_with_its_words_isnt_a_finding():
     hint = "For more information about the tram to the airport, see the page of the airport."
     text = f"# Trams\n\n{LINE}\n\n## The tram to the airport\n\n{hint}\n"
 
     assert sentences(page(1, "Trams", text), topic="Tram") == [LINE]
 
 
-def test_a_sentence_that_points_to_another_part_of_its_page_is_no_finding():
+def test_a_sentence_that_points_to_another_part_of_its_page_isnt_a_finding():
     points = (
         "In May 2027, the tram lines in the table above open for 30 million euros, with twelve stops "
         "between the harbour and the new airport."
@@ -592,8 +592,8 @@ def test_statements_far_below_the_best_one_are_left_out(monkeypatch):
     pages = [page(1, "Tram extension", TRAMS), page(2, "Trams", f"{weak}\n")]
 
     assert weak not in sentences(*pages, topic="Tram extension airport")
-    monkeypatch.setattr(selection, "LEAST_OF_BEST", -9)
-    monkeypatch.setattr(selection, "LEAST_OF_PAGE", -9)
+    monkeypatch.setattr(selection, "MIN_OF_BEST", -9)
+    monkeypatch.setattr(selection, "MIN_OF_PAGE", -9)
     monkeypatch.setattr(selection, "ALWAYS", 9)
     assert weak in sentences(*pages, topic="Tram extension airport")
 

@@ -79,7 +79,7 @@ def test_a_run_that_fails_lays_out_a_message_about_it(topic: Topic):
     assert (row.kind, row.channel.address) == ("failure", "desk@example.org")
 
 
-def test_a_run_that_crashed_too_often_is_told_too(topic: Topic):
+def test_a_run_that_crashed_too_often_is_reported_too(topic: Topic):
     email(topic.owner)
     run = cast.started(topic)
     past = timezone.now() - timedelta(seconds=1)
@@ -379,7 +379,7 @@ def test_whoever_reads_the_mails_ends_them_for_one_topic(topic: Topic):
     assert Activity.objects.filter(kind="unsubscribed", topic=topic).exists()
 
 
-def test_a_webhook_of_someone_who_is_no_admin_reaches_no_exempted_host(
+def test_a_webhook_of_someone_who_isnt_an_admin_reaches_no_exempted_host(
     topic: Topic, httpserver: HTTPServer, settings: Any
 ):
     allow(httpserver, settings)
@@ -503,7 +503,7 @@ def test_what_a_member_can_no_longer_read_is_not_sent(
 def test_a_member_is_not_notified_unless_they_want_it_and_something_changed(
     topic: Topic, member: Membership, providers: Providers, run_of: Callable[[Topic], Run]
 ):
-    Channel.objects.of(member.user).update(reports="changed")
+    Channel.objects.for_user(member.user).update(reports="changed")
     cast.set_up(providers, 1)
     run_of(topic)
     assert Delivery.objects.count() == 1
@@ -534,7 +534,7 @@ def test_one_click_unsubscribes_a_member_from_a_shared_topic(
     assert answer.status_code == 200 and not member.notify
     assert f"You won’t be notified about “{topic}” anymore." in answer.content.decode()
     assert "topic’s menu" in answer.content.decode() and not TopicNotices.objects.exists()
-    assert Activity.objects.of(member.user).filter(kind="unsubscribed").exists()
+    assert Activity.objects.for_user(member.user).filter(kind="unsubscribed").exists()
     sharing.remove_member(member, by=topic.owner.actor)
     assert client.post(url[url.index("/unsubscribe/") :]).status_code == 404
 
@@ -593,7 +593,7 @@ def test_a_comment_notifies_the_owner_and_earlier_commenters_but_not_its_author(
     url = server.mails[1]["List-Unsubscribe"].strip(" <>")
     answer = client.post(url[url.index("/unsubscribe/") :], {"List-Unsubscribe": "One-Click"})
     assert "emails about comments" in answer.content.decode()
-    desk = Channel.objects.of(bob).get()
+    desk = Channel.objects.for_user(bob).get()
     assert (desk.comments, desk.digest, desk.reports) == (False, True, "each")
     assert [row.owner.username for row in sent_for_comment(discussed, admin)] == ["alice"]
 
@@ -614,7 +614,7 @@ def test_a_comment_that_nobody_should_hear_of_anymore_is_not_sent(
     if end == "removed":
         sharing.remove_member(topic.members.get(user=bob), by=topic.owner.actor)
     elif end == "off":
-        Channel.objects.of(bob).update(comments=False)
+        Channel.objects.for_user(bob).update(comments=False)
     elif end == "deleted":
         sharing.delete_comment(discussed.comments.latest("created"), by=admin.actor)
     elif end == "sensitive":

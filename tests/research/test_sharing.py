@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from memory.models import Activity, Membership, Topic, User
 from memory.models.errors import InvalidValue
-from research.services.runs.execution.starting import NotNow
+from research.services.runs.execution.starting import RunNotAllowed
 from research.services.topics import sharing
 from tests.research.factories import make_topic
 
@@ -38,7 +38,7 @@ def test_a_member_has_a_way_to_the_topic_and_does_not_own_it(topic: Topic, bob: 
     sharing.add_member(topic, " bob ", "viewer", by=topic.owner.actor)
 
     assert shared_with(bob) == [topic]
-    assert not Topic.objects.of(bob).exists()
+    assert not Topic.objects.for_user(bob).exists()
     assert shared_with(topic.owner) == []  # it is the owner's own
 
 
@@ -53,7 +53,7 @@ def test_a_changed_role_applies_at_once_and_is_in_the_owners_log(member: Members
 
     assert shared_with(bob, "viewer", "commenter") == []
     assert shared_with(bob, "commenter", "editor") == [member.topic]
-    line = Activity.objects.of(member.topic.owner).first()
+    line = Activity.objects.for_user(member.topic.owner).first()
     assert line is not None
     assert (line.kind, line.actor) == ("topic-role-changed", "human:alice")
     assert line.detail == {"member": "bob", "role": "editor"}
@@ -154,17 +154,17 @@ def test_a_name_finds_its_account_in_any_unicode_form(topic: Topic, is_first: bo
 
 
 def test_so_many_can_be_added_an_hour(topic: Topic, bob: User, monkeypatch: Any):
-    monkeypatch.setattr(Membership, "MOST_AN_HOUR", 1)
+    monkeypatch.setattr(Membership, "MAX_PER_HOUR", 1)
     first = sharing.add_member(topic, "nobody", "viewer", by=topic.owner.actor)
     sharing.remove_member(first, by=topic.owner.actor)
 
-    with pytest.raises(NotNow, match="reached the limit of"):
+    with pytest.raises(RunNotAllowed, match="reached the limit of"):
         sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
     assert not Membership.objects.exists()
 
 
 def test_there_are_at_most_so_many(member: Membership, admin: User, monkeypatch: Any):
-    monkeypatch.setattr(Membership, "MOST", 1)
+    monkeypatch.setattr(Membership, "MAX", 1)
 
     with pytest.raises(InvalidValue, match="at most 1 member"):
         sharing.add_member(member.topic, "admin", "viewer", by=member.topic.owner.actor)
@@ -173,7 +173,7 @@ def test_there_are_at_most_so_many(member: Membership, admin: User, monkeypatch:
 def test_the_owners_log_says_who_came_and_went(member: Membership, bob: User):
     sharing.remove_member(member, by=bob.actor)
 
-    lines = Activity.objects.of(member.topic.owner).filter(kind__startswith="topic-")
+    lines = Activity.objects.for_user(member.topic.owner).filter(kind__startswith="topic-")
     told = [(line.kind, line.actor, line.detail.get("member")) for line in lines.order_by("id")]
     assert told[-2:] == [("topic-shared", "human:alice", "bob"), ("topic-left", "human:bob", "bob")]
 
@@ -233,10 +233,10 @@ def test_the_hourly_limit_counts_simultaneous_requests_for_other_topics(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ):
     other = make_topic(topic.owner, "Another subject")
-    monkeypatch.setattr(Membership, "MOST_AN_HOUR", 1)
+    monkeypatch.setattr(Membership, "MAX_PER_HOUR", 1)
     by = topic.owner.actor
 
-    with pytest.raises(NotNow, match="reached the limit of"):
+    with pytest.raises(RunNotAllowed, match="reached the limit of"):
         while_open(
             lambda: sharing.add_member(topic, "bob", "viewer", by=by),
             lambda: sharing.add_member(other, "carol", "viewer", by=by),

@@ -62,7 +62,7 @@ def test_blocking_is_the_stop_rule_that_there_is(topic: Topic):
         ("https://", "mute", "isn’t a page URL"),
     ],
 )
-def test_what_is_no_place_or_act_is_explained(topic: Topic, place: str, act: str, told: str):
+def test_what_isnt_a_place_or_act_is_explained(topic: Topic, place: str, act: str, told: str):
     for scope in ("topic", "all"):
         with pytest.raises(InvalidValue, match=told):
             ruled(topic, place, act, scope)
@@ -128,13 +128,13 @@ def test_a_domain_blocked_in_all_topics_is_the_refused_source_of_review(topic: T
 
     assert changed[1] == "mute"
     assert RefusedSource.objects.filter(owner=topic.owner, name="spam.example").exists()
-    assert not SourceRule.objects.of(topic.owner).exists()
+    assert not SourceRule.objects.for_user(topic.owner).exists()
     ruled(topic, "spam.example", "none", "all")
     assert not RefusedSource.objects.filter(owner=topic.owner).exists()
 
 
 def test_there_is_a_most_of_rules(topic: Topic, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(SourceRule, "MOST", 1)
+    monkeypatch.setattr(SourceRule, "MAX", 1)
     ruled(topic, "a.example", "mute", "all")
 
     with pytest.raises(LimitReached, match="limit of 1"):
@@ -155,9 +155,7 @@ def test_a_forgotten_url_is_read_as_new_again(topic: Topic, providers: Providers
     assert "new" not in run.delta_items.values_list("status", flat=True)
 
 
-def test_forgetting_a_url_is_taken_back_as_it_was(
-    topic: Topic, providers: Providers, run_of: RunOf
-):
+def test_forgetting_a_url_is_undone_as_it_was(topic: Topic, providers: Providers, run_of: RunOf):
     cast.set_up(providers, 1)
     run_of(topic)
     before = Source.objects.filter(topic=topic).values("url", "link", "times_read", "first_run")[0]
@@ -226,5 +224,5 @@ def test_acts_stand_in_the_log(topic: Topic):
     reading.add(topic, cast.url(2), by=topic.owner.actor)
     ruled(topic, "spam.example", "mute", "all")
 
-    kinds = Activity.objects.of(topic.owner).values_list("kind", flat=True)
+    kinds = Activity.objects.for_user(topic.owner).values_list("kind", flat=True)
     assert {"read-next", "source-rule"} <= set(kinds)

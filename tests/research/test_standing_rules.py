@@ -80,7 +80,7 @@ def test_a_rule_is_a_revision_of_the_topic_and_can_be_taken_away(topic: Topic):
         (STOP, "https://a.example/with space", "can’t contain spaces"),
     ],
 )
-def test_what_is_no_rule_is_refused_with_words(topic: Topic, kind: Any, typed: str, told: str):
+def test_what_isnt_a_rule_is_refused_with_words(topic: Topic, kind: Any, typed: str, told: str):
     with pytest.raises(InvalidValue, match=told):
         standing_rules.add(topic, kind, typed, by=topic.owner.actor)
 

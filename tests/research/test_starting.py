@@ -16,7 +16,7 @@ from memory.models import Topic
 from memory.models.errors import InvalidValue
 from research.models import Run, RunAlreadyActive, Schedule, TopicSettings
 from research.services.runs.execution import starting
-from research.services.runs.execution.starting import NotNow
+from research.services.runs.execution.starting import RunNotAllowed
 from tests.research import cast
 from tests.research.factories import make_call
 
@@ -30,7 +30,7 @@ def start(topic: Topic) -> Run:
 def ran(topic: Topic, *, minutes_ago: int) -> Run:
     """Return a cancelled run that was started by hand some time ago."""
     run = start(topic)
-    run.ask_to_cancel(by=topic.owner.actor)
+    run.request_cancel(by=topic.owner.actor)
     ago = timezone.now() - timedelta(minutes=minutes_ago)
     Run.objects.filter(pk=run.pk).update(created=ago)
     return run
@@ -69,7 +69,7 @@ def test_the_sample_topic_is_made_once(alice: Any):
 
 
 @pytest.mark.parametrize("place", ["trash", "archive"])
-def test_a_sample_topic_that_was_put_away_is_taken_back(alice: Any, place: str):
+def test_a_sample_topic_that_was_put_away_is_restored(alice: Any, place: str):
     put_away = starting.create_sample_topic(alice, by=alice.actor)
     getattr(put_away, place)(by=alice.actor)
 
@@ -130,7 +130,7 @@ def test_a_started_run_is_a_row_that_waits_and_a_nudge_after_the_commit(
 def test_a_topic_that_is_put_away_is_not_run_and_says_what_to_do(topic: Topic, act: str, says: str):
     getattr(topic, act)(by=topic.owner.actor)
 
-    with pytest.raises(NotNow, match=says):
+    with pytest.raises(RunNotAllowed, match=says):
         start(topic)
 
 
@@ -142,7 +142,7 @@ def test_more_runs_an_hour_than_allowed_are_refused_in_words(topic: Topic, setti
         for minutes in (50, 40):
             ran(topic, minutes_ago=minutes)
 
-        with pytest.raises(NotNow) as refused:
+        with pytest.raises(RunNotAllowed) as refused:
             start(topic)
 
     assert str(refused.value) == (
@@ -157,18 +157,20 @@ def test_a_retry_by_hand_counts_as_a_start(topic: Topic, settings: Any):
     run = ran(topic, minutes_ago=90)
     for _time in range(2):
         starting.retry_run(run, by=topic.owner.actor)
-        run.ask_to_cancel(by=topic.owner.actor)
+        run.request_cancel(by=topic.owner.actor)
 
-    with pytest.raises(NotNow, match="limit of 2 runs per hour"):
+    with pytest.raises(RunNotAllowed, match="limit of 2 runs per hour"):
         starting.retry_run(run, by=topic.owner.actor)
-    with pytest.raises(NotNow, match="limit of 2 runs per hour"):
+    with pytest.raises(RunNotAllowed, match="limit of 2 runs per hour"):
         start(topic)
 
 
-def test_where_the_limit_is_none_at_all_no_run_starts_and_that_is_said(topic: Topic, settings: Any):
+def test_where_the_limit_is_none_at_all_no_run_starts_and_that_is_explained(
+    topic: Topic, settings: Any
+):
     settings.BEACON_RUNS_PER_HOUR = 0
 
-    with pytest.raises(NotNow, match="the limit is 0 per hour"):
+    with pytest.raises(RunNotAllowed, match="the limit is 0 per hour"):
         start(topic)
 
 
@@ -180,7 +182,7 @@ def test_where_the_limit_is_none_at_all_no_run_starts_and_that_is_said(topic: To
         (2, ["You can start 1 more run this hour. The limit is 2."]),
     ],
 )
-def test_when_few_runs_are_left_of_the_hour_it_is_said(
+def test_when_few_runs_are_left_of_the_hour_it_is_explained(
     topic: Topic, settings: Any, most: int, says: list[str]
 ):
     settings.BEACON_RUNS_PER_HOUR = most
@@ -207,7 +209,7 @@ def test_runs_of_the_schedule_and_of_others_do_not_count_against_a_person(
     settings.BEACON_RUNS_PER_HOUR = 1
     other = starting.create_topic(owner=bob, title="Bob's", by=bob.actor)
     start(other)
-    Run.objects.start(topic, trigger="schedule", by=topic.owner.actor).ask_to_cancel(
+    Run.objects.start(topic, trigger="schedule", by=topic.owner.actor).request_cancel(
         by=topic.owner.actor
     )
 

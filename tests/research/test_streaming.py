@@ -164,7 +164,7 @@ def test_a_run_is_cancelled_while_the_report_streams_in(
     def cancel(shown: str) -> None:
         if draft_in(shown) and not asked:
             asked.append(time.monotonic())
-            Run.objects.get(topic=topic).ask_to_cancel(by=topic.owner.actor)
+            Run.objects.get(topic=topic).request_cancel(by=topic.owner.actor)
 
     run, _watcher = watched(cancel)
 

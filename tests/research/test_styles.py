@@ -219,7 +219,7 @@ def test_a_models_bullets_get_no_paragraph_before_them(written: Callable[..., Ru
     assert run.report.body.startswith("## Lines")
 
 
-def test_the_title_of_a_topic_is_no_markup_in_the_head_of_a_memo(
+def test_the_title_of_a_topic_isnt_markup_in_the_head_of_a_memo(
     topic: Topic, written: Callable[..., Run]
 ):
     Topic.objects.filter(pk=topic.pk).update(title="C* [1] <b> `x` solid-state batteries")

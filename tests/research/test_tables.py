@@ -126,7 +126,7 @@ def test_hostile_tables_take_little_time(page: str):
 def test_spans_are_limited():
     spread = tables.spread([([tables.cell("x", "rowspan=0 colspan=5000")], "")])
 
-    assert len(spread[0][0]) == tables.MOST_SPANNED
+    assert len(spread[0][0]) == tables.MAX_SPANNED
 
 
 @pytest.mark.parametrize("odd", ["<![foo[x]]>", "<![x]>", "<![ b>", "<![CDATA[x]]>", "<![if !IE]>"])
@@ -155,7 +155,7 @@ LONG = "Tram " * 80
     ],
 )
 def test_cells_that_span_others_make_a_page_only_so_much_longer(page: str):
-    most = tables.MOST_GROWN + tables.MOST_ADDED_CELLS * (tables.LONGEST_COPY + 3)
+    most = tables.MAX_GROWN + tables.MAX_ADDED_CELLS * (tables.MAX_COPY_LENGTH + 3)
 
     assert len(tables.with_pipes(page)) < len(page) + most
 
@@ -177,21 +177,21 @@ def test_a_page_has_a_limited_number_of_cells(page: str):
     tracemalloc.stop()
 
     written = page.count("|")
-    assert sum(len(entry.fields) for entry in entries) <= written + blocks.MOST_ADDED_CELLS
+    assert sum(len(entry.fields) for entry in entries) <= written + blocks.MAX_ADDED_CELLS
     assert peak < 100_000_000
 
 
 def test_spanned_rows_of_asciidoc_are_limited():
     many = [(tables.Cell("x", rows=99), "x")] * 20_000
 
-    assert len(tables.flow(many, 1)) <= len(many) + tables.MOST_ADDED_CELLS
+    assert len(tables.flow(many, 1)) <= len(many) + tables.MAX_ADDED_CELLS
 
 
 def test_a_cell_that_continues_one_line_by_line_stays_short():
     page = "{|\n|-\n| T1\n| Port\n" + "more words\n" * 18_000 + "|}\n"
 
     (entry,) = blocks.parse(page, "en")
-    assert len(entry.fields[0][1]) <= blocks.LONGEST_CELL
+    assert len(entry.fields[0][1]) <= blocks.MAX_CELL_LENGTH
 
 
 def test_keys_of_toml_with_many_dots_are_not_read():

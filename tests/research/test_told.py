@@ -24,7 +24,7 @@ PAGE = PageText(
 )
 
 
-def test_a_finding_is_told_with_the_day_title_and_the_sentence_before():
+def test_a_finding_is_reported_with_the_day_title_and_the_sentence_before():
     finding = Statement("It takes cells.", (1,), "It takes cells from two van makers.")
 
     told = with_pages([finding], [PAGE])[0]

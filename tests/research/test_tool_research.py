@@ -49,7 +49,7 @@ def test_a_topic_that_there_is_gets_its_next_run(alice: User, name: str) -> None
     assert Topic.objects.count() == 1
 
 
-def test_a_run_that_goes_on_already_is_named_and_none_is_started(alice: User) -> None:
+def test_a_run_in_progress_is_named_and_none_is_started(alice: User) -> None:
     first = call(alice, "research_topic", topic="Heat pumps").data["run"]
 
     again = call(alice, "research_topic", topic="Heat pumps")
@@ -59,7 +59,7 @@ def test_a_run_that_goes_on_already_is_named_and_none_is_started(alice: User) ->
     assert Run.objects.count() == 1
 
 
-def test_the_limit_of_runs_an_hour_is_told_in_words(alice: User, settings: Any) -> None:
+def test_the_limit_of_runs_an_hour_is_reported_in_words(alice: User, settings: Any) -> None:
     settings.BEACON_RUNS_PER_HOUR = 1
     call(alice, "research_topic", topic="Heat pumps")
 
@@ -145,7 +145,7 @@ def test_what_a_report_told_lowers_the_trust_of_what_is_written_next(alice: User
     assert context.trust == Trust.EXTERNAL
 
 
-def test_of_a_run_that_is_not_done_its_state_is_told(alice: User) -> None:
+def test_of_a_run_that_is_not_done_its_state_is_reported(alice: User) -> None:
     run = call(alice, "research_topic", topic="Heat pumps").data["run"]
 
     result = call(alice, "get_report", run=run)
@@ -156,7 +156,7 @@ def test_of_a_run_that_is_not_done_its_state_is_told(alice: User) -> None:
 
 def test_of_a_cancelled_run_it_is_said_that_there_is_none(alice: User) -> None:
     run_id = call(alice, "research_topic", topic="Heat pumps").data["run"]
-    Run.objects.get(pk=run_id).ask_to_cancel(by=alice.actor)
+    Run.objects.get(pk=run_id).request_cancel(by=alice.actor)
 
     result = call(alice, "get_report", run=run_id)
 
@@ -165,7 +165,7 @@ def test_of_a_cancelled_run_it_is_said_that_there_is_none(alice: User) -> None:
 
 
 @pytest.mark.parametrize("asked", [{"run": 2**62}, {"topic": "Nothing"}, {}])
-def test_a_report_that_is_not_there_is_told(alice: User, asked: dict[str, Any]) -> None:
+def test_a_report_that_is_not_there_is_reported(alice: User, asked: dict[str, Any]) -> None:
     assert call(alice, "get_report", **asked).data["error"] == "not_found"
 
 

@@ -130,7 +130,7 @@ def test_for_an_address_its_domain_is_offered(typed: str, meant: str):
 @pytest.mark.parametrize(
     "typed", ["wikipedia", "hello world", "-a.example", "a..b", "x" * 64 + ".org", "http://[", "@"]
 )
-def test_what_is_no_domain_is_shown_how_to_write_one(typed: str):
+def test_what_isnt_a_domain_is_shown_how_to_write_one(typed: str):
     with pytest.raises(NotADomain, match="example") as refused:
         domain_from(typed)
 
@@ -212,14 +212,14 @@ def test_services_are_kept_in_the_order_in_which_they_are_sent(alice: Any):
     assert form.state()["services"] == ["library", "arxiv", "wikipedia"]
 
 
-def test_a_service_that_lacks_its_key_may_be_ticked(alice: Any):
+def test_a_service_that_lacks_its_key_may_be_selected(alice: Any):
     form = form_of(alice, services=["brave"])
 
     assert form.is_valid()
     assert topic_form.rows(["brave"])[0]["lacks"]
 
 
-def test_those_ticked_are_shown_first_in_their_order(alice: Any):
+def test_those_selected_are_shown_first_in_their_order(alice: Any):
     shown = [row["name"] for row in topic_form.rows(["library", "arxiv"])]
 
     assert shown[:3] == ["library", "arxiv", "serpapi"]
@@ -289,7 +289,7 @@ def test_no_money_at_all_is_a_budget_too(alice: Any):
         ({"preset": "monthly", "day": "31"}, "day", "is not one of the available choices"),
     ],
 )
-def test_a_schedule_that_cannot_be_is_explained_beside_its_field(
+def test_a_schedule_that_cannot_be_is_explained_next_to_its_field(
     alice: Any, typed: dict[str, str], field: str, words: str
 ):
     assert words in problems(alice, field, **typed)

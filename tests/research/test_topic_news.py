@@ -35,7 +35,7 @@ def rows(topic: Topic) -> list[TopicNews]:
 
 
 def told(topic: Topic) -> TopicSummary:
-    return since_read.told_of(rows(topic))[topic.pk]
+    return since_read.summary_for_lists(rows(topic))[topic.pk]
 
 
 def last(topic: Topic) -> Run:
@@ -73,7 +73,7 @@ CHANGES: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_it_is_counted_anew_when(topic: Topic, change: str):
+def test_it_is_counted_again_when(topic: Topic, change: str):
     before = told(topic)
     CHANGES[change](topic)
 
@@ -83,7 +83,7 @@ def test_it_is_counted_anew_when(topic: Topic, change: str):
     assert told(topic) == TopicSummary.of(news, sources) != before
 
 
-def test_what_lists_do_not_tell_counts_nothing_anew(topic: Topic):
+def test_what_lists_do_not_tell_counts_nothing_again(topic: Topic):
     told(topic)
     Run.objects.filter(topic=topic).update(progress=7)
     Report.objects.filter(run__topic=topic).update(summary="In short.")
@@ -102,7 +102,7 @@ def test_what_changes_while_it_is_counted_is_not_missed(topic: Topic):
     assert told(topic).new == 2
 
 
-def test_what_another_version_counted_is_counted_anew(topic: Topic):
+def test_what_another_version_counted_is_counted_again(topic: Topic):
     first = told(topic)
     TopicNews.objects.update(told={"unread": 9, "mood": "good"})
 
@@ -116,7 +116,7 @@ def test_the_tick_counts_what_is_stale(topic: Topic, alice: User):
     assert since_read.catch_up() == 0
 
 
-def test_a_topic_that_is_deleted_for_good_leaves_nothing(topic: Topic, alice: User):
+def test_a_topic_that_is_deleted_permanently_leaves_nothing(topic: Topic, alice: User):
     item = DeltaItem.objects.get(status="changed")
     item.previous_fact = make_fact(topic, "Cells cost ninety.", last(topic))
     item.save()
@@ -142,7 +142,7 @@ def test_of_many_stale_topics_only_the_newest_are_told_whole(
         make_report(make_run(topic))
 
     with django_assert_max_num_queries(6):
-        found = since_read.told_of(TopicNews.objects.of(alice), newest=2)
+        found = since_read.summary_for_lists(TopicNews.objects.for_user(alice), newest=2)
 
     assert [found[topic.pk].runs for topic in topics] == [0, 0, 2, 2]
     assert {one.unread for one in found.values()} == {2}
@@ -162,7 +162,7 @@ def test_home_reads_of_many_topics_those_with_the_newest_reports_and_the_stale(
     since_read.catch_up()
     make_report(make_run(topics[0]))
 
-    found = since_read.foremost(alice, 2)
+    found = since_read.topics_with_news(alice, 2)
 
     at = Report.objects.get(run__topic=topics[4]).read_at
     assert at is not None

@@ -93,7 +93,7 @@ class Back(TestCase):
 
     @SMALL
     @given(FACTS, RUNS, st.booleans())
-    def test_a_topic_comes_back_as_it_was(self, facts: Any, runs: Any, paused: bool) -> None:
+    def test_a_topic_is_restored_as_it_was(self, facts: Any, runs: Any, paused: bool) -> None:
         alice = User.objects.create_user("alice")
         topic = made(alice, facts, runs, paused)
         before = state_of(alice)

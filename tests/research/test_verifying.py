@@ -138,7 +138,7 @@ def test_a_quote_of_a_page_that_could_not_be_read_is_told_to_be_of_the_snippet(
     assert run.report.sources[0]["quotes"][0]["in_snippet"] is True
 
 
-def test_a_sentence_whose_quote_is_nowhere_is_marked_and_is_no_fact(verified: Callable[..., Run]):
+def test_a_sentence_whose_quote_is_nowhere_is_marked_and_isnt_a_fact(verified: Callable[..., Run]):
     false = {"sentence": "The line burned down in June.", "citations": [1], "quote": "It burned."}
     body = "Cells are made [1].\n\n- The line **burned** down [1] in June. [1]\n- Another thing."
 
@@ -175,7 +175,7 @@ def test_one_source_of_several_is_enough(verified: Callable[..., Run]):
 
 
 @pytest.mark.requirement("R41", "R42")
-def test_a_delta_of_unsupported_findings_alone_is_no_delta(
+def test_a_delta_of_unsupported_findings_alone_isnt_a_delta(
     topic: Topic, verified: Callable[..., Run], providers: Providers
 ):
     cast.set_up(providers, 3)

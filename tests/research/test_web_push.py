@@ -209,11 +209,11 @@ def test_other_addresses_and_broken_subscriptions_are_refused(
 
     with pytest.raises(InvalidValue, match=why):
         channels.add(bob, kind="browser", name="", address=json.dumps(told), by=bob.actor)
-    assert not Channel.objects.of(bob).exists()
+    assert not Channel.objects.for_user(bob).exists()
 
 
 @pytest.mark.parametrize("told", ["", "null", "[]", "{", '"x"', '{"endpoint": "https://x"}'])
-def test_what_is_no_subscription_is_explained(browser: Browser, bob: User, told: str) -> None:
+def test_what_isnt_a_subscription_is_explained(browser: Browser, bob: User, told: str) -> None:
     with pytest.raises(InvalidValue, match="didn’t return a valid push subscription"):
         channels.add(bob, kind="browser", name="", address=told, by=bob.actor)
 
@@ -233,7 +233,7 @@ def test_a_browser_is_added_once(browser: Browser, alice: User) -> None:
 def test_a_long_message_is_shortened_to_what_services_accept(browser: Browser) -> None:
     sent = web_push.message(title="電" * 400, body="池" * 9000, url="https://b.example/", tag="1")
 
-    assert len(sent) <= web_push.LONGEST
+    assert len(sent) <= web_push.MAX_LENGTH
     assert json.loads(sent)["url"] == "https://b.example/"
     with pytest.raises(ReceiverFailed):
         browser.answer(413)

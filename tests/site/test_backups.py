@@ -34,7 +34,7 @@ from tests.site.backup_cast import _no_vectors_are_left, backup, bring_back, rew
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
-def test_every_row_of_every_table_comes_back_as_it_was(full: User, file: Path) -> None:
+def test_every_row_of_every_table_is_restored_as_it_was(full: User, file: Path) -> None:
     was = rows()
     call_command("backup", str(file))
     Note.objects.all().delete()
@@ -126,7 +126,7 @@ def test_edits_on_disk_that_were_refused_are_taken_along(
     assert (aside / "episodes/2026-02.md.conflict").is_file()
 
 
-def test_a_backup_is_its_owners_alone_and_leaves_no_half_beside_it(full: User, file: Path) -> None:
+def test_a_backup_is_its_owners_alone_and_leaves_no_half_next_to_it(full: User, file: Path) -> None:
     file.write_text("an older one")
     backup(file)
 
@@ -147,7 +147,7 @@ def test_a_backup_that_cannot_be_finished_leaves_the_older_one(
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_a_folder_in_the_place_of_a_file_is_said(full: User, tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_a_file_is_explained(full: User, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"is a folder. Add a file name to the path"):
         call_command("backup", str(tmp_path))
     with pytest.raises(CommandError, match="There is no file"):
@@ -330,7 +330,7 @@ def test_copies_on_disk_that_are_newer_than_the_backup_are_no_edits_of_it(tmp_pa
 # --- odd places -----------------------------------------------------------------------------------
 
 
-def test_a_link_goes_on_leading_where_it_led(full: User, tmp_path: Path) -> None:
+def test_a_link_still_leads_where_it_led(full: User, tmp_path: Path) -> None:
     there, link = tmp_path / "disk/beacon.backup", tmp_path / "link.backup"
     there.parent.mkdir()
     link.symlink_to(there)
@@ -340,7 +340,7 @@ def test_a_link_goes_on_leading_where_it_led(full: User, tmp_path: Path) -> None
     assert zipfile.is_zipfile(there)
 
 
-def test_a_device_is_no_place_for_a_backup(full: User, tmp_path: Path) -> None:
+def test_a_device_isnt_a_place_for_a_backup(full: User, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
 
@@ -365,7 +365,7 @@ def test_what_a_killed_backup_left_goes_with_the_next_and_what_is_being_written_
     assert {path.name for path in file.parent.iterdir()} == {file.name, young.name, held.name}
 
 
-def test_what_to_keep_beside_a_backup_is_told_wherever_the_key_stands(
+def test_what_to_keep_next_to_a_backup_is_told_wherever_the_key_stands(
     full: User, file: Path, settings: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings.DATA_DIR = tmp_path

@@ -44,7 +44,7 @@ def test_a_missing_ensurepip_names_the_package(bootstrap, monkeypatch: pytest.Mo
 
 
 def test_a_python_that_is_too_old_is_named(bootstrap, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(bootstrap, "LEAST", (99, 0))
+    monkeypatch.setattr(bootstrap, "MIN", (99, 0))
     monkeypatch.setattr(bootstrap.shutil, "which", lambda name: None)
 
     with pytest.raises(SystemExit, match=r"needs Python 99\.0 or later"):
@@ -101,7 +101,7 @@ def test_pip_is_brought_up_to_date_once_for_all_locks(bootstrap, monkeypatch, tm
     assert ["compileall" in command for command in calls].count(True) == 1
 
 
-def test_an_environment_that_was_moved_is_made_anew(bootstrap):
+def test_an_environment_that_was_moved_is_made_again(bootstrap):
     bootstrap.PYTHON.parent.mkdir(parents=True)
     bootstrap.PYTHON.symlink_to(sys.executable)
 
@@ -198,7 +198,7 @@ def test_a_library_works_without_its_symbols(
 ):
     import Stemmer
 
-    monkeypatch.setattr(unused, "LEAST_CUT", 1)
+    monkeypatch.setattr(unused, "MIN_CUT", 1)
     (tmp_path / Path(Stemmer.__file__).name).write_bytes(Path(Stemmer.__file__).read_bytes())
     unused.main()
 

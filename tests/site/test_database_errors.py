@@ -26,7 +26,7 @@ from beacon_site.db.errors import (
 )
 from memory import tasks
 from memory.accounts import people
-from memory.models import BulkAct, Note
+from memory.models import BulkAction, Note
 from memory.pages.records import bulk
 from memory.services.notes import saving as notes
 from research.mcp import server
@@ -201,7 +201,7 @@ def test_a_tool_that_takes_too_long_is_told_what_to_do(slow: Any):
 
 
 def test_a_bulk_action_that_takes_too_long_fails_and_is_not_tried_for_ever(slow: Any):
-    act = BulkAct.objects.create(
+    act = BulkAction.objects.create(
         owner=slow, page="notes", act="pin", before=timezone.now(), arguments={}, query=""
     )
 
@@ -209,7 +209,7 @@ def test_a_bulk_action_that_takes_too_long_fails_and_is_not_tried_for_ever(slow:
         tasks.run_bulk_action(str(act.pk))
 
     act.refresh_from_db()
-    assert act.state == BulkAct.State.FAILED
+    assert act.state == BulkAction.State.FAILED
     assert "The database took too long to respond." in bulk.outcome(act)
 
 

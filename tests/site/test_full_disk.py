@@ -169,7 +169,7 @@ def test_readyz_is_not_ready_while_postgres_has_no_room(client: Client, full: Sm
 def test_an_almost_full_data_folder_is_degraded_and_on_the_banner(
     small_disk: SmallDisk, alice: Any, client_of: Any, settings: Any
 ):
-    settings.DATA_DIR = small_disk.folder  # 16 MiB, less than LEAST_ROOM
+    settings.DATA_DIR = small_disk.folder  # 16 MiB, less than MIN_ROOM
 
     state = client_of(alice).get("/readyz").json()
 

@@ -43,7 +43,7 @@ def test_a_silent_worker_is_degraded_but_pages_go_on(db: None, client: Client):
 
 
 @pytest.mark.requirement("R234")
-def test_redis_that_is_down_is_told(db: None, client: Client, settings: Any):
+def test_redis_that_is_down_is_reported(db: None, client: Client, settings: Any):
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
 
     state = client.get("/readyz").json()
@@ -82,7 +82,7 @@ def test_a_container_asks_the_same_question(db: None, capsys: pytest.CaptureFixt
     assert "never checked in" in capsys.readouterr().out
 
 
-def test_where_no_server_answers_it_is_said(settings: Any, capsys: pytest.CaptureFixture[str]):
+def test_where_no_server_answers_it_is_explained(settings: Any, capsys: pytest.CaptureFixture[str]):
     settings.BEACON_PORT = 1
 
     assert health.main("web") == 1

@@ -211,7 +211,7 @@ def test_what_the_settings_hold_is_in_no_line(settings: Any, name: str) -> None:
 
 
 def test_only_so_many_opened_keys_are_kept_in_mind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "MOST", 3)
+    monkeypatch.setattr(redaction, "MAX", 3)
     monkeypatch.setattr(redaction, "_unsealed", {})
     redaction.remember(*(f"secret-number-{n}" for n in range(9)), "short")
 

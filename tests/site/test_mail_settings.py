@@ -75,7 +75,7 @@ def test_the_same_mail_is_kept_once_and_the_last_come_first(tmp_path: Path, sett
 
 
 def test_no_more_than_the_last_mails_are_kept(tmp_path: Path, settings: Any, monkeypatch: Any):
-    monkeypatch.setattr(net_mail, "MOST_KEPT", 3)
+    monkeypatch.setattr(net_mail, "MAX_KEPT", 3)
     settings.EMAIL_FILE_PATH = str(tmp_path)
     for number in range(5):
         net_mail.FolderBackend().send_messages([EmailMessage(f"Mail {number}", "words")])

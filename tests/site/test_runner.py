@@ -233,7 +233,7 @@ def test_after_kill_9_of_the_runner_all_it_started_ends_by_itself(settled: Beaco
 
 @pytest.mark.long
 @pytest.mark.faults
-def test_after_kill_9_of_nearly_all_beside_a_process_that_hangs_it_starts_again(
+def test_after_kill_9_of_nearly_all_next_to_a_process_that_hangs_it_starts_again(
     settled: Beacon,
 ):
     started = settled.start().started()
@@ -455,7 +455,7 @@ def test_an_address_may_hold_ten_thousand_chinese_characters(monkeypatch: pytest
     assert web_server.limit_request_field_size > web_server.limit_request_line
 
 
-def test_what_runs_beside_pages_stands_back_within_and_between_sessions():
+def test_what_runs_next_to_pages_stands_back_within_and_between_sessions():
     tells = "import os, sys; print(os.nice(0), sys.argv[1:]); print(open('/proc/self/autogroup').read())"
     if not Path("/proc/self/autogroup").exists():
         tells = tells.partition("; print(open")[0]

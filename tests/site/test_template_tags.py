@@ -34,7 +34,7 @@ def test_a_state_is_word_shape_and_colour(state: str, label: str, word: str) -> 
     assert html == f'<span class="status {state}">{ICON.format(state)}{word}</span>'
 
 
-def test_what_is_no_status_of_a_delta_item_went_quiet() -> None:
+def test_what_isnt_a_status_of_a_delta_item_went_quiet() -> None:
     assert (
         shown('{% delta_tag "contradicted" %}') == '<span class="tag contra">! Contradicted</span>'
     )

@@ -75,7 +75,7 @@ def test_a_busy_process_asks_the_launcher_once_and_shares_its_connections(
     assert len(asked) == 2
 
 
-def test_beside_other_programs_requests_that_wait_count_too(
+def test_next_to_other_programs_requests_that_wait_count_too(
     clock: Clock, asked: list[tuple[int, int]]
 ) -> None:
     worker = made()

@@ -51,7 +51,7 @@ def test_a_folder_that_it_did_not_create_stays(
     assert place.exists()
 
 
-def test_two_processes_are_one_in_what_is_told(tmp_path: Path) -> None:
+def test_two_processes_are_one_in_what_is_reported(tmp_path: Path) -> None:
     count = (
         "from beacon_site.web import request_log as f; "
         "f.REQUESTS.labels('home', 'GET', '2xx').inc(); f.SECONDS.labels('home').observe(0.2); "

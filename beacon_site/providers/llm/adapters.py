@@ -145,9 +145,9 @@ def _means(texts: list[str]) -> list[list[float]]:
 logger = structlog.get_logger(__name__)
 
 BATCH = 64  # texts in one request, whose vectors are 2 MB of JSON
-LONGEST_TEXT = 8_000  # characters; a model that reads 8,191 tokens can read them in any script
+MAX_TEXT_LENGTH = 8_000  # characters; a model that reads 8,191 tokens can read them in any script
 MAX_BODY = 8 * 1024 * 1024  # bytes; 64 vectors of 3,072 numbers, 20 bytes each, take half of it
-LONGEST_WAIT = 5.0  # seconds before the retry; a longer Retry-After is left to the caller
+MAX_WAIT = 5.0  # seconds before the retry; a longer Retry-After is left to the caller
 FIRST_WAIT = 0.5
 
 
@@ -165,7 +165,7 @@ class OpenAIEmbedder:
         made: list[list[float]] = []
         for start in range(0, len(texts), BATCH):
             made += self._batch(
-                [text[:LONGEST_TEXT] or " " for text in texts[start : start + BATCH]]
+                [text[:MAX_TEXT_LENGTH] or " " for text in texts[start : start + BATCH]]
             )
         return made
 
@@ -175,7 +175,7 @@ class OpenAIEmbedder:
             return self._asked(texts)
         except ProviderUnavailable as exc:
             wait = FIRST_WAIT if exc.retry_after is None else exc.retry_after
-            if self.profile.tries < 2 or wait > min(LONGEST_WAIT, self.profile.timeout):
+            if self.profile.tries < 2 or wait > min(MAX_WAIT, self.profile.timeout):
                 raise
             logger.info("embeddings retried", model=self.model, why=str(exc), wait=wait)
         time.sleep(wait)

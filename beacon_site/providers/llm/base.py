@@ -153,7 +153,7 @@ KNOWN_DIMENSIONS = {
     "text-embedding-3-large": 3072,
     "text-embedding-ada-002": 1536,
 }
-MOST_DIMENSIONS = 16_000  # the limit of pgvector
+MAX_DIMENSIONS = 16_000  # the limit of pgvector
 LOCAL = "local"
 ENDPOINT = "endpoint"
 
@@ -233,11 +233,11 @@ def unit_vectors(
         if not isinstance(vector, list) or not vector or not all(map(_is_figure, vector)):
             text = _("%(who)s returned a vector that isn’t a list of numbers.")
             raise ProviderNonsense(text % {"who": who})
-        wanted = dimensions or min(len(vectors[0]), MOST_DIMENSIONS)  # type: ignore[arg-type]
+        wanted = dimensions or min(len(vectors[0]), MAX_DIMENSIONS)  # type: ignore[arg-type]
         if len(vector) != wanted:
             text = _("%(who)s returned a vector with %(got)d dimensions instead of %(wanted)d.")
-            told = {"who": who, "got": len(vector), "wanted": wanted}
-            raise ProviderNonsense(text % told)
+            params = {"who": who, "got": len(vector), "wanted": wanted}
+            raise ProviderNonsense(text % params)
         size = math.hypot(*vector)
         if not size or not math.isfinite(size):
             raise ProviderNonsense(_("%(who)s returned an empty vector.") % {"who": who})

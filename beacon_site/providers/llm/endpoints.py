@@ -208,10 +208,10 @@ def _azure_path(path: str, is_classic: bool, deployment: str) -> str:
 
 
 PATIENCE = 5.0  # seconds for one GET
-MOST_MODELS = 500
-MOST_NAMED = 8  # in one sentence
+MAX_MODELS = 500
+MAX_NAMED = 8  # in one sentence
 CONTEXT_FIELDS = ("max_model_len", "loaded_context_length", "context_length", "context_window")
-LARGEST_CONTEXT = 10**8  # tokens; a larger value of a server is ignored
+MAX_CONTEXT_TOKENS = 10**8  # tokens; a larger value of a server is ignored
 
 
 def list_models(profile: LlmProfile, *, timeout: float = PATIENCE) -> list[str]:
@@ -224,7 +224,7 @@ def list_models(profile: LlmProfile, *, timeout: float = PATIENCE) -> list[str]:
     if entries is None:
         host = address_of(profile).host
         raise ProviderRejected(_("%(host)s doesn’t list its models.") % {"host": host})
-    return [name for entry in entries if (name := _name(entry))][:MOST_MODELS]
+    return [name for entry in entries if (name := _name(entry))][:MAX_MODELS]
 
 
 def missing_model(
@@ -244,11 +244,11 @@ def missing_model(
     if kind_of(profile).name == "azure":
         text = _("%(host)s has no deployment “%(model)s” (%(why)s). %(hint)s")
         return ProviderRejected(text % {**told, "hint": kind_of(profile).hint})
-    shown = ", ".join(f"“{name}”" for name in names[:MOST_NAMED])
-    if len(names) > MOST_NAMED:
+    shown = ", ".join(f"“{name}”" for name in names[:MAX_NAMED])
+    if len(names) > MAX_NAMED:
         shown = _("%(names)s and %(count)d more") % {
             "names": shown,
-            "count": len(names) - MOST_NAMED,
+            "count": len(names) - MAX_NAMED,
         }
     text = _(
         "%(host)s has no model “%(model)s” (%(why)s). It has %(names)s. Select one of them, or add the model there."
@@ -296,9 +296,9 @@ def embedding_dimensions(profile: LlmProfile, model: str, *, timeout: float) -> 
         return len(vector)
     why = said(http, parsed(reply)) or plain_text(http, reply)
     words = _("it can’t create embeddings with “%(model)s” (HTTP %(status)d: %(why)s)")
-    told = words % {"model": model, "status": reply.status, "why": why or _("no reason given")}
+    message = words % {"model": model, "status": reply.status, "why": why or _("no reason given")}
     may_pass = reply.status >= 500 and reply.status != HTTPStatus.NOT_IMPLEMENTED
-    raise ProviderUnavailable(told) if may_pass else ProviderRejected(told)
+    raise ProviderUnavailable(message) if may_pass else ProviderRejected(message)
 
 
 # --- requests -------------------------------------------------------------------------------------
@@ -368,6 +368,10 @@ def _entry_of(model: str, entries: Any) -> dict[str, Any]:
 def _size(entry: Any, fields: tuple[str, ...]) -> int | None:
     for field in fields:
         value = entry.get(field) if isinstance(entry, dict) else None
-        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < LARGEST_CONTEXT:
+        if (
+            isinstance(value, int)
+            and not isinstance(value, bool)
+            and 0 < value < MAX_CONTEXT_TOKENS
+        ):
             return value
     return None

@@ -214,11 +214,11 @@ def expect_the_end(seconds: float) -> None:
 logger = structlog.get_logger(__name__)
 
 MAX_RETRIES = 1
-LONGEST_WAIT = 5.0  # seconds before the retry; a longer Retry-After is left to the caller
+MAX_WAIT = 5.0  # seconds before the retry; a longer Retry-After is left to the caller
 FIRST_WAIT = 0.5
-LEAST_SECONDS = 0.1  # for a try
+MIN_SECONDS = 0.1  # for a try
 CLOSING_SECONDS = 2.0  # for the usage and the last line, once the answer itself has ended
-MOST_PER_TOKEN = 20  # characters; a tokenizer's longest words are shorter
+MAX_PER_TOKEN = 20  # characters; a tokenizer's longest words are shorter
 SLACK = 4000  # characters over that
 NO_KEY = "local"  # the client refuses an empty key; keyless servers take any
 MIB = 1024 * 1024
@@ -282,7 +282,7 @@ class ChatWire:
         left = retries
         lost: tuple[str, ...] = ()
         while True:
-            seconds = max(LEAST_SECONDS, ends_at - time.monotonic())
+            seconds = max(MIN_SECONDS, ends_at - time.monotonic())
             if stream:
                 outcome = self._in_pieces(params, seconds, on_text or _nobody)
             else:
@@ -297,7 +297,7 @@ class ChatWire:
                 not left
                 or wait is None
                 or outcome.status in final
-                or time.monotonic() + wait + LEAST_SECONDS > ends_at
+                or time.monotonic() + wait + MIN_SECONDS > ends_at
             ):
                 outcome.lost = lost
                 raise outcome
@@ -324,7 +324,7 @@ class ChatWire:
     ) -> Completion | CallFailed:
         """Like `_whole`, but read the answer as it arrives; exceptions of on_text pass through."""
         most = max(params.get("max_tokens", 0), params.get("max_completion_tokens", 0))
-        reading = StreamReading(on_text, most_characters=most * MOST_PER_TOKEN + SLACK)
+        reading = StreamReading(on_text, most_characters=most * MAX_PER_TOKEN + SLACK)
         headers = {STREAMED: "1", "Accept-Encoding": "identity"}
         broken: CallFailed | None = None
         began = time.monotonic()
@@ -429,8 +429,8 @@ class ChatWire:
         """Return the failure for an exception of the client or its network."""
         if isinstance(exc, openai.APITimeoutError | httpx2.TimeoutException):
             text = _("The model at %(host)s didn’t respond within %(seconds)d seconds.")
-            told = text % {"host": self._host, "seconds": math.ceil(seconds)}
-            return CallFailed(ProviderUnavailable(told), timed_out=True)
+            message = text % {"host": self._host, "seconds": math.ceil(seconds)}
+            return CallFailed(ProviderUnavailable(message), timed_out=True)
         if isinstance(exc, openai.APIStatusError):
             return self._refused(exc.response)
         if isinstance(exc, openai.APIConnectionError | httpx2.HTTPError | httpx2.InvalidURL):
@@ -447,15 +447,15 @@ class ChatWire:
             text = _(
                 "The model at %(host)s started to respond, but didn’t finish within %(seconds)d seconds."
             )
-        told = text % {"host": self._host, "seconds": math.ceil(seconds)}
-        return CallFailed(ProviderUnavailable(told), timed_out=True)
+        message = text % {"host": self._host, "seconds": math.ceil(seconds)}
+        return CallFailed(ProviderUnavailable(message), timed_out=True)
 
     def _no_completion(self, text: str) -> CallFailed:
         words = _(
             "%(host)s responded, but it doesn’t seem to be a model server: “%(start)s”. Check the base URL, which usually ends in /v1."
         )
-        told = words % {"host": self._host, "start": self._clean(text)[:80]}
-        return CallFailed(ProviderRejected(told), status=200)
+        message = words % {"host": self._host, "start": self._clean(text)[:80]}
+        return CallFailed(ProviderRejected(message), status=200)
 
     def _unreachable(self, exc: Exception) -> CallFailed:
         cause = exc.__cause__ or exc
@@ -471,8 +471,8 @@ class ChatWire:
         text = _(
             "The response from the model at %(host)s is larger than %(mib)d MiB, so it was discarded."
         )
-        told = {"host": self._host, "mib": limit // MIB}
-        return CallFailed(ProviderNonsense(text % told), status=200, too_large=True)
+        params = {"host": self._host, "mib": limit // MIB}
+        return CallFailed(ProviderNonsense(text % params), status=200, too_large=True)
 
     def _wrote_on(self) -> CallFailed:
         text = _(
@@ -524,4 +524,4 @@ def _pause(failed: CallFailed) -> float | None:
     if not isinstance(failure, ProviderUnavailable) or failed.timed_out:
         return None
     wait = FIRST_WAIT if failure.retry_after is None else failure.retry_after
-    return wait if wait <= LONGEST_WAIT else None
+    return wait if wait <= MAX_WAIT else None

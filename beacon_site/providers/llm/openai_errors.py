@@ -59,24 +59,24 @@ def error_of(body: Any, *, otherwise: int = 400) -> tuple[str, str, int]:
     return str(said), str(code), status
 
 
-def is_too_long(code: str, said: str) -> bool:
+def is_too_long(code: str, text: str) -> bool:
     """Return whether the endpoint says that the question doesn't fit its window."""
-    told = f"{code} {said}".lower()
+    told = f"{code} {text}".lower()
     return any(words in told for words in TOO_LONG)
 
 
-def is_missing_model(status: int, code: str, said: str) -> bool:
+def is_missing_model(status: int, code: str, text: str) -> bool:
     """Return whether the endpoint may mean that the model doesn't exist."""
     if status not in (400, 404, 422):
         return False
-    return status == 404 or bool(_NO_MODEL.search(f"{code} {said}".lower()[:2000]))
+    return status == 404 or bool(_NO_MODEL.search(f"{code} {text}".lower()[:2000]))
 
 
-def is_final(status: int, code: str, said: str) -> bool:
+def is_final(status: int, code: str, text: str) -> bool:
     """Return whether asking the same in another form can't help."""
-    told = f"{code} {said}".lower()
+    told = f"{code} {text}".lower()
     return (
-        is_too_long(code, said)
+        is_too_long(code, text)
         or "content_filter" in told
         or bool(_NO_MODEL.search(told[:2000]))
         or status not in (400, 415, 422, 500, 501)
@@ -93,23 +93,23 @@ def failure_for(
     headers: Mapping[str, str],
 ) -> ProviderError:
     """Return the failure for an error's status and text, with a message for people."""
-    told = {"host": host, "model": model, "status": status, "why": said or _("no reason given")}
+    params = {"host": host, "model": model, "status": status, "why": said or _("no reason given")}
     if status == 402 or (status == 429 and _is_out_of_money(code, said)):
-        return ProviderRejected(_("The account at %(host)s has no credit left (%(why)s).") % told)
+        return ProviderRejected(_("The account at %(host)s has no credit left (%(why)s).") % params)
     if status in (401, 403):
         text = _("%(host)s rejected the key (HTTP %(status)d: %(why)s). Check it in Settings.")
         if kind.needs_key or status == 401:
-            return ProviderRejected(text % told)
+            return ProviderRejected(text % params)
         text = _("%(host)s rejected the request (HTTP %(status)d: %(why)s).")
-        return ProviderRejected(text % told)
+        return ProviderRejected(text % params)
     if _takes_no_tools(status, code, said):
         text = _("“%(model)s” at %(host)s doesn’t support tools (%(why)s).")
         text = f"{text} {_percent(kind.hint)}".rstrip() if kind.name == "vllm" else text
-        return ToolsRefused(text % told)
+        return ToolsRefused(text % params)
     if status in GATEWAY_STATUSES or (status >= 500 and not is_too_long(code, said)):
         text = _("The model at %(host)s isn’t available right now (HTTP %(status)d: %(why)s).")
-        return ProviderUnavailable(text % told, retry_after=retry_after(headers))
-    return ProviderRejected(_rejection(kind, status, code, said) % told)
+        return ProviderUnavailable(text % params, retry_after=retry_after(headers))
+    return ProviderRejected(_rejection(kind, status, code, said) % params)
 
 
 def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
@@ -134,10 +134,10 @@ def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
     return _("%(host)s didn’t accept the request (HTTP %(status)d: %(why)s).")
 
 
-def _takes_no_tools(status: int, code: str, said: str) -> bool:
+def _takes_no_tools(status: int, code: str, text: str) -> bool:
     """Return whether the endpoint says so; llama-server without --jinja does with a 500."""
-    told = f"{code} {said}".lower()
-    if "tool" not in told or is_final(status, code, said):
+    told = f"{code} {text}".lower()
+    if "tool" not in told or is_final(status, code, text):
         return False
     return "jinja" in told or (status < 500 and ("auto" in told or "support" in told))
 
@@ -147,5 +147,5 @@ def _percent(text: object) -> str:
     return str(text).replace("%", "%%")
 
 
-def _is_out_of_money(code: str, said: str) -> bool:
-    return code in OUT_OF_MONEY or "exceeded your current quota" in said.lower()
+def _is_out_of_money(code: str, text: str) -> bool:
+    return code in OUT_OF_MONEY or "exceeded your current quota" in text.lower()

@@ -126,7 +126,7 @@ logger = structlog.get_logger(__name__)
 
 SHOWN_FOR_REPAIR = 4000  # characters of an answer that needs a repair
 TRUNCATED = 0.5  # share of a question's estimated tokens; a server that counts fewer has cut it
-LEAST_TRUNCATED = 2000  # tokens; below that, the estimate is too rough
+MIN_TRUNCATED = 2000  # tokens; below that, the estimate is too rough
 
 
 class OpenAIModel:
@@ -445,9 +445,9 @@ class _Request:
         )
 
     def _nonsense(self, why: str, text: str = "") -> ProviderNonsense:
-        told = {"model": self._model.profile.model, "why": why.rstrip(".")}
+        params = {"model": self._model.profile.model, "why": why.rstrip(".")}
         return ProviderNonsense(
-            _("The model “%(model)s” gave an answer that Beacon can’t use: %(why)s.") % told,
+            _("The model “%(model)s” gave an answer that Beacon can’t use: %(why)s.") % params,
             text=text,
             prompt_tokens=self._usage.prompt_tokens,
             completion_tokens=self._usage.completion_tokens,
@@ -476,15 +476,15 @@ def _cut_short(profile: LlmProfile, messages: Sequence[Message], reply: ChatRepl
     Ollama silently drops what doesn't fit its window, half of the question at once.
     """
     have = estimate(messages, "").prompt_tokens
-    if reply.usage is None or have < LEAST_TRUNCATED:
+    if reply.usage is None or have < MIN_TRUNCATED:
         return ""
     if not 0 < reply.usage.prompt_tokens < have * TRUNCATED:
         return ""
     text = _(
         "“%(model)s” read only %(read)d of about %(have)d tokens. The rest of the prompt didn’t fit in its context window."
     )
-    told = {"model": profile.model, "read": reply.usage.prompt_tokens, "have": have}
-    return f"{text % told} {kind_of(profile).context}".rstrip()
+    params = {"model": profile.model, "read": reply.usage.prompt_tokens, "have": have}
+    return f"{text % params} {kind_of(profile).context}".rstrip()
 
 
 def _why_empty(reply: ChatReply, max_tokens: int) -> str:

@@ -19,7 +19,7 @@ from beacon_site.providers.llm.base import Message, Tool, ToolCall, Usage
 # --- complete answers --------------------------------------------------------------------------
 
 CHARACTERS_PER_TOKEN = 4
-MOST_TOKENS = 10**8  # of one answer; a higher count of a server is ignored
+MAX_TOKENS = 10**8  # of one answer; a higher count of a server is ignored
 
 
 class CallFailed(Exception):
@@ -199,7 +199,7 @@ def _count(value: object) -> int | None:
     """Return a number of tokens, 0 if none is given, None if it isn't valid."""
     if value is None:
         return 0
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_TOKENS:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_TOKENS:
         return None
     return value
 
@@ -212,9 +212,9 @@ EVERY = 0.2  # seconds between two calls of on_text
 FIELDS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 BLANK = b"\xef\xbb\xbf\r\n\t "  # what can precede an answer: byte order mark and white space
 DONE = b"[DONE]"
-LARGEST_WHOLE = 2 * 1024 * 1024  # bytes of an answer that isn't streamed
-MOST_CALLS = 64  # tool calls in one answer
-MOST_LINES = 32  # per event
+MAX_WHOLE_BYTES = 2 * 1024 * 1024  # bytes of an answer that isn't streamed
+MAX_CALLS = 64  # tool calls in one answer
+MAX_LINES = 32  # per event
 
 
 class TooManyTokens(Exception):
@@ -305,7 +305,7 @@ class StreamReading:
             if value == DONE:
                 self.is_complete = True
                 return
-            waiting = [*waiting[-MOST_LINES:], value]
+            waiting = [*waiting[-MAX_LINES:], value]
             parsed = _json_of(b"\n".join(waiting))
             if parsed is None:
                 continue
@@ -325,7 +325,7 @@ class StreamReading:
                 start = bytes(rest[:64])
                 if _may_be_a_field(start):
                     self.is_stream = start.startswith(FIELDS)
-                elif len(rest) > LARGEST_WHOLE:
+                elif len(rest) > MAX_WHOLE_BYTES:
                     raise BodyTooLarge
             if self.is_stream and b"\n" in chunk:
                 *lines, last = bytes(rest).split(b"\n")
@@ -383,7 +383,7 @@ class StreamReading:
             place = max(self._calls, default=-1) + (1 if function.get("name") else 0)
         empty = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
         call = self._calls.setdefault(max(place, 0), empty)
-        if len(self._calls) > MOST_CALLS:
+        if len(self._calls) > MAX_CALLS:
             raise TooManyTokens
         call["id"] = call["id"] or piece.get("id") or ""
         call["function"]["name"] = call["function"]["name"] or function.get("name") or ""

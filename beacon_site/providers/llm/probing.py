@@ -35,7 +35,7 @@ from beacon_site.text.messages import gettext as _
 PROBE_TOKENS = 512  # a thinking model spends a few hundred before its one word
 PATIENCE = 20.0  # seconds for one answer
 WHOLE_SECONDS = 45.0  # for the whole test; what it couldn't try is reported
-LEAST_SECONDS = 0.2  # for one more call
+MIN_SECONDS = 0.2  # for one more call
 LOOK_SECONDS = 4.0  # for a plain GET
 LITTLE_CONTEXT = 8192  # tokens; a report's pages and its answer hardly fit
 
@@ -246,7 +246,7 @@ class _Probing:
     def _left(self) -> float:
         """Return the seconds left in total; raises ProviderUnavailable if there are none."""
         left = self.began + WHOLE_SECONDS - time.monotonic()
-        if left < LEAST_SECONDS:
+        if left < MIN_SECONDS:
             text = _("the test reached its limit of %(seconds)g seconds")
             raise ProviderUnavailable(text % {"seconds": WHOLE_SECONDS})
         return left

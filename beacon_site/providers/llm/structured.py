@@ -12,8 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from beacon_site.text.messages import gettext as _
 
-MOST_STARTS = 50  # places in an answer where JSON is tried
-MOST_ERRORS = 5  # of pydantic's complaints, shown to the model for its repair
+MAX_STARTS = 50  # places in an answer where JSON is tried
+MAX_ERRORS = 5  # of pydantic's complaints, shown to the model for its repair
 NOT_STRICT = ("default", "minLength", "maxLength", "examples")  # strict mode refuses them
 
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -119,7 +119,7 @@ def _decodable(text: str) -> Iterator[str]:
     """Yield the JSON that decodes, from left to right, but never a part of incomplete JSON."""
     decoder = json.JSONDecoder()
     at = starts = 0
-    while starts < MOST_STARTS:
+    while starts < MAX_STARTS:
         places = [place for place in (text.find("{", at), text.find("[", at)) if place >= 0]
         if not places:
             return
@@ -141,7 +141,7 @@ def _decodable(text: str) -> Iterator[str]:
 def _complaints(exc: ValidationError) -> str:
     told = exc.errors(include_url=False, include_context=False, include_input=False)
     lines = [f"{'.'.join(map(str, one['loc'])) or 'answer'}: {one['msg']}" for one in told]
-    return "; ".join(lines[:MOST_ERRORS])
+    return "; ".join(lines[:MAX_ERRORS])
 
 
 def _is_other_shape(exc: ValidationError) -> bool:

@@ -34,8 +34,8 @@ from beacon_site.providers.search.base import (
 )
 from beacon_site.text.messages import gettext as _
 
-LARGEST_ERROR = 4000  # bytes of an error page that are searched for its text
-LONGEST_REASON = 300  # characters of a service's own words in a message
+MAX_ERROR_BYTES = 4000  # bytes of an error page that are searched for its text
+MAX_REASON_LENGTH = 300  # characters of a service's own words in a message
 MAX_PAGES = 10  # of one search, so that a service with endless pages doesn't use up a month's quota
 
 
@@ -112,10 +112,10 @@ def list_of(http: ServiceHttp, body: Mapping[str, Any], name: str) -> list[Mappi
 
 def odd_shape(http: ServiceHttp, why: str = "") -> ProviderUnavailable:
     """Return the failure for JSON in an unknown format; `why` is an error text in it."""
-    told = {"name": http.name, "why": why}
+    params = {"name": http.name, "why": why}
     if why:
-        return ProviderUnavailable(_("%(name)s responded in an unknown format (%(why)s).") % told)
-    return ProviderUnavailable(_("%(name)s responded in an unknown format.") % told)
+        return ProviderUnavailable(_("%(name)s responded in an unknown format (%(why)s).") % params)
+    return ProviderUnavailable(_("%(name)s responded in an unknown format.") % params)
 
 
 def parsed(reply: Reply) -> object:
@@ -136,28 +136,30 @@ def said(http: ServiceHttp, body: object) -> str:
         names = ("error", "errors", "detail", "message", "msg", "info")
         body = next((body[name] for name in names if body.get(name)), None)
     return (
-        one_line(http.scrubbed(body), LONGEST_REASON).rstrip(".") if isinstance(body, str) else ""
+        one_line(http.scrubbed(body), MAX_REASON_LENGTH).rstrip(".")
+        if isinstance(body, str)
+        else ""
     )
 
 
 def plain_text(http: ServiceHttp, reply: Reply) -> str:
     """Return a short plain-text reply on one line, or "" if it is data or a web page."""
-    text = reply.content[:LARGEST_ERROR].decode("utf-8", "replace").strip()
+    text = reply.content[:MAX_ERROR_BYTES].decode("utf-8", "replace").strip()
     if text.startswith(("{", "[")) or "<" in text:
         return ""
-    return one_line(http.scrubbed(text), LONGEST_REASON).rstrip(".")
+    return one_line(http.scrubbed(text), MAX_REASON_LENGTH).rstrip(".")
 
 
 def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = True) -> ProviderError:
     """Return the failure for a status other than 200, with a message for the run's reader."""
     status = reply.status
-    told = {"name": http.name, "status": status, "why": why or _("no reason given")}
+    params = {"name": http.name, "status": status, "why": why or _("no reason given")}
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         text = _("%(name)s rate limit reached (%(why)s). Try again later.")
-        return ProviderUnavailable(text % told, retry_after=retry_after(reply.headers))
+        return ProviderUnavailable(text % params, retry_after=retry_after(reply.headers))
     if status == HTTPStatus.REQUEST_TIMEOUT or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         text = _("%(name)s isn’t available (HTTP %(status)d: %(why)s). Try again later.")
-        return ProviderUnavailable(text % told, retry_after=retry_after(reply.headers))
+        return ProviderUnavailable(text % params, retry_after=retry_after(reply.headers))
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) and keyed:
         return refused_key(http, reply, why)
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
@@ -173,16 +175,16 @@ def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = Tru
     else:
         # This is about the query.  All failures above affect every query.
         return ProviderRejected(
-            _("%(name)s rejected the search (HTTP %(status)d: %(why)s).") % told
+            _("%(name)s rejected the search (HTTP %(status)d: %(why)s).") % params
         )
-    return ServiceRefused(text % told)
+    return ServiceRefused(text % params)
 
 
 def refused_key(http: ServiceHttp, reply: Reply, why: str) -> ServiceRefused:
     """Return the failure for a key that the service doesn't accept, with any status."""
     text = _("%(name)s rejected the key (HTTP %(status)d: %(why)s). Check it in Settings.")
-    told = {"name": http.name, "status": reply.status, "why": why or _("no reason given")}
-    return ServiceRefused(text % told)
+    params = {"name": http.name, "status": reply.status, "why": why or _("no reason given")}
+    return ServiceRefused(text % params)
 
 
 def used_up(http: ServiceHttp, why: str) -> ServiceRefused:
@@ -217,8 +219,8 @@ def hit_of(
     summary = snippet if isinstance(snippet, str) else ""
     return SearchHit(
         url=address,
-        title=one_line(http.scrubbed(text), LONGEST_TITLE) or urlsplit(address).netloc,
-        snippet=text_of_html(http.scrubbed(summary), LONGEST_SNIPPET),
+        title=one_line(http.scrubbed(text), MAX_TITLE_LENGTH) or urlsplit(address).netloc,
+        snippet=text_of_html(http.scrubbed(summary), MAX_SNIPPET_LENGTH),
         service=service,
         published_at=published_at,
     )
@@ -305,10 +307,10 @@ def distinct(provider: SearchProvider, queries: Sequence[str], options: SearchOp
 # --- cleaning what services return ---
 
 
-LONGEST_URL = 2048  # characters; the fetcher refuses longer ones
-LONGEST_TITLE = 300
-LONGEST_SNIPPET = 1000
-LARGEST_HTML = 20_000  # characters of markup read for one snippet
+MAX_URL_LENGTH = 2048  # characters; the fetcher refuses longer ones
+MAX_TITLE_LENGTH = 300
+MAX_SNIPPET_LENGTH = 1000
+MAX_HTML_LENGTH = 20_000  # characters of markup read for one snippet
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NO_WORDS = re.compile(r"<(script|style|svg)\b[^<>]*>.*?(?:</\1\s*>|$)", re.I | re.S)
@@ -347,7 +349,7 @@ def usable_url(value: object) -> str:
     if not isinstance(value, str):
         return ""
     url = value.strip()
-    if not url or len(url) > LONGEST_URL or _UNSAFE.search(url) or " " in url:
+    if not url or len(url) > MAX_URL_LENGTH or _UNSAFE.search(url) or " " in url:
         return ""
     try:
         parts = urlsplit(url)
@@ -377,7 +379,7 @@ def text_of_html(value: object, limit: int) -> str:
     """Return the words of a short piece of HTML as one line of at most `limit` characters."""
     if not isinstance(value, str):
         return ""
-    words = _TAG.sub(" ", _NO_WORDS.sub(" ", value[:LARGEST_HTML]))
+    words = _TAG.sub(" ", _NO_WORDS.sub(" ", value[:MAX_HTML_LENGTH]))
     return one_line(html.unescape(words), limit)
 
 
@@ -439,7 +441,7 @@ def _rfc822(text: str) -> date | None:
 # removed, and the service's date filter is used instead.
 
 
-MOST_WORDS = 8  # of one query; services that require all words find nothing for more
+MAX_WORDS = 8  # of one query; services that require all words find nothing for more
 
 _QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»')
 _WORD = re.compile(r"[^\W_]+(?:[.'’&+-]+[^\W_]+)*[+#]*")
@@ -500,7 +502,7 @@ def _words_of(languages: Iterable[str]) -> frozenset[str]:
 
 
 def keywords(
-    query: str, *, about: str = "", languages: Iterable[str] = (), most: int = MOST_WORDS
+    query: str, *, about: str = "", languages: Iterable[str] = (), most: int = MAX_WORDS
 ) -> list[str]:
     """Return the keywords of `query`, in order and without duplicates; quoted phrases stay whole.
 

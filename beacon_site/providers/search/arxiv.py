@@ -16,8 +16,8 @@ from beacon_site.net.extract import get_extractor
 from beacon_site.net.http import Reply, ServiceHttp
 from beacon_site.net.rate_limit import MinInterval
 from beacon_site.providers.search.answers import (
-    LONGEST_REASON,
     MAX_PAGES,
+    MAX_REASON_LENGTH,
     AnswerCache,
     endpoint,
     failure,
@@ -36,7 +36,7 @@ from beacon_site.text.messages import gettext as _
 PACE = MinInterval("arXiv", "arxiv.org", seconds=3)
 VENDOR_URL = BY_NAME["arxiv"].vendor_url
 PAPER_URL = "https://arxiv.org/abs/"
-MOST_A_PAGE = 100
+MAX_PER_PAGE = 100
 ATOM = "application/atom+xml, application/xml;q=0.9"
 _PAPER = re.compile(r"/abs/(?P<id>[\w.-]+(?:/\w+)?)$")
 _NO_FEED: dict[str, Any] = {"version": "", "total": "", "start": "", "entries": []}
@@ -80,7 +80,7 @@ class ArxivSearch:
             "search_query": self.worded(query, options),
             "sortBy": "submittedDate" if options.newest_first else "relevance",
             "sortOrder": "descending",
-            "max_results": str(min(options.limit, MOST_A_PAGE)),
+            "max_results": str(min(options.limit, MAX_PER_PAGE)),
         }
         if not params["search_query"]:
             return []
@@ -123,10 +123,10 @@ class ArxivSearch:
         return feed
 
     def _hit(self, entry: Mapping[str, Any]) -> SearchHit | None:
-        found = _PAPER.search(entry["id"])
-        if not found:
+        match = _PAPER.search(entry["id"])
+        if not match:
             return None
-        number = _VERSION.sub("", found["id"])
+        number = _VERSION.sub("", match["id"])
         return hit_of(
             self._http,
             self.service,
@@ -141,7 +141,7 @@ def _error_of(feed: Mapping[str, Any]) -> str:
     """Return the text of an answer with one entry titled "Error", or ""."""
     for entry in feed["entries"][:1]:
         if "/api/errors" in entry["id"] or entry["title"] == "Error":
-            return one_line(entry["text"], LONGEST_REASON) or _("no reason given")
+            return one_line(entry["text"], MAX_REASON_LENGTH) or _("no reason given")
     return ""
 
 

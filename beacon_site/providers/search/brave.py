@@ -22,7 +22,7 @@ from beacon_site.text.messages import ngettext
 
 VENDOR = BY_NAME["brave"]
 PACE = MinInterval("Brave", "api.search.brave.com", seconds=1)  # the limit of its smallest plan
-LONGEST_QUERY, MOST_WORDS = 400, 50
+MAX_QUERY_LENGTH, MAX_WORDS = 400, 50
 PAGE = 20  # results per page at most
 LAST_PAGE = 9  # `offset` counts pages, from 0
 AN_HOUR = 3600  # seconds; a longer limit is the plan's quota, not a rate limit
@@ -104,7 +104,7 @@ class BraveSearch:
 def _parameters(query: str, options: SearchOptions) -> dict[str, str]:
     """Return the parameters of every page; only `offset` changes."""
     params = {
-        "q": answers.shortened(query, characters=LONGEST_QUERY, words=MOST_WORDS),
+        "q": answers.shortened(query, characters=MAX_QUERY_LENGTH, words=MAX_WORDS),
         "count": str(max(1, min(options.limit, PAGE))),
         "result_filter": "web",
     }

@@ -28,8 +28,8 @@ from beacon_site.net.errors import (
 )
 from beacon_site.net.extract import get_extractor
 from beacon_site.providers.search.answers import (
-    LONGEST_SNIPPET,
-    LONGEST_TITLE,
+    MAX_SNIPPET_LENGTH,
+    MAX_TITLE_LENGTH,
     host_in,
     text_of_html,
     usable_url,
@@ -39,7 +39,7 @@ from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
 
-LARGEST_FEED = 2 * 1024 * 1024  # bytes parsed; the rest is cut off
+MAX_FEED_BYTES = 2 * 1024 * 1024  # bytes parsed; the rest is cut off
 AT_ONCE = 6  # feeds fetched in parallel
 FRESH_SECONDS = 300.0  # one fetch serves all queries of a run
 ACCEPT = "application/rss+xml, application/atom+xml, application/xml;q=0.9, text/xml;q=0.8"
@@ -190,7 +190,7 @@ def parse_feed(content: bytes, *, url: str, final_url: str = "") -> tuple[Search
     exceeds the reader's limits.
     """
     base = final_url or url
-    parsed = get_extractor().read_feed(content[:LARGEST_FEED], base)
+    parsed = get_extractor().read_feed(content[:MAX_FEED_BYTES], base)
     if parsed is None:
         raise ProviderRejected(
             _(
@@ -212,8 +212,8 @@ def _hit(entry: Mapping[str, Any], base: str) -> SearchHit | None:
         return None
     return SearchHit(
         url=url,
-        title=text_of_html(entry["title"], LONGEST_TITLE) or url,
-        snippet=text_of_html(entry["text"], LONGEST_SNIPPET),
+        title=text_of_html(entry["title"], MAX_TITLE_LENGTH) or url,
+        snippet=text_of_html(entry["text"], MAX_SNIPPET_LENGTH),
         service="feeds",
         published_at=date.fromisoformat(entry["day"]) if entry["day"] else None,
     )

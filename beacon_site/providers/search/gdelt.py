@@ -17,7 +17,7 @@ from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.http import Reply, ServiceHttp
 from beacon_site.net.rate_limit import MinInterval
 from beacon_site.providers.search.answers import (
-    LONGEST_REASON,
+    MAX_REASON_LENGTH,
     AnswerCache,
     endpoint,
     failure,
@@ -37,12 +37,12 @@ from beacon_site.text.messages import gettext as _
 # GDELT asks for five seconds, but counts them on arrival, after network delays.
 PACE = MinInterval("GDELT", "gdeltproject.org", seconds=6)
 VENDOR_URL = BY_NAME["gdelt"].vendor_url
-MOST_RECORDS = 250
+MAX_RECORDS = 250
 REPRINTS = 3  # times as many articles as wanted, since many papers print the same agency stories
 DAYS_KEPT = 90  # it refuses dates before the last three months
-SHORTEST_WORD, SHORTEST_PHRASE = 3, 5  # bytes, characters; it refuses shorter ones
-LONGEST_QUERY = 240  # characters; it refuses slightly longer ones
-MOST_LANGUAGES = 3
+MIN_WORD_BYTES, MIN_PHRASE_LENGTH = 3, 5  # bytes, characters; it refuses shorter ones
+MAX_QUERY_LENGTH = 240  # characters; it refuses slightly longer ones
+MAX_LANGUAGES = 3
 
 _LANGUAGES = {
     "ar": "arabic",
@@ -109,7 +109,7 @@ class GdeltSearch:
             None, map(_term, keywords(query, about=options.about, languages=options.languages))
         ):
             longer = f"{words} {term}".strip()
-            if len(f"{longer} {languages}") > LONGEST_QUERY:
+            if len(f"{longer} {languages}") > MAX_QUERY_LENGTH:
                 break
             words = longer
         return f"{words} {languages}".strip() if words else ""
@@ -126,13 +126,13 @@ class GdeltSearch:
         if not worded:
             raise ProviderRejected(
                 _("GDELT requires words with at least 3 letters, but “%(query)s” has none.")
-                % {"query": one_line(query, LONGEST_REASON)}
+                % {"query": one_line(query, MAX_REASON_LENGTH)}
             )
         params = {
             "query": worded,
             "mode": "artlist",
             "format": "json",
-            "maxrecords": str(min(options.limit * REPRINTS, MOST_RECORDS)),
+            "maxrecords": str(min(options.limit * REPRINTS, MAX_RECORDS)),
             "sort": "datedesc" if options.newest_first else "hybridrel",
             **_time_frame(options.since),
         }
@@ -184,14 +184,14 @@ def _term(word: str) -> str:
     """Return a word or phrase in GDELT's syntax, or "" if it is too short."""
     plain = phrase(word)
     if " " in plain:
-        return f'"{plain}"' if len(plain) >= SHORTEST_PHRASE else ""
-    return plain if len(plain.encode()) >= SHORTEST_WORD else ""
+        return f'"{plain}"' if len(plain) >= MIN_PHRASE_LENGTH else ""
+    return plain if len(plain.encode()) >= MIN_WORD_BYTES else ""
 
 
 def _in_languages(codes: tuple[str, ...]) -> str:
     """Return the filter for the articles' original languages, as far as GDELT supports them."""
     known = (_LANGUAGES.get(code.lower().replace("_", "-").partition("-")[0]) for code in codes)
-    names = list(dict.fromkeys(f"sourcelang:{name}" for name in known if name))[:MOST_LANGUAGES]
+    names = list(dict.fromkeys(f"sourcelang:{name}" for name in known if name))[:MAX_LANGUAGES]
     return f"({' OR '.join(names)})" if len(names) > 1 else "".join(names)
 
 

@@ -23,7 +23,7 @@ from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions,
 
 VENDOR_URL = BY_NAME["hackernews"].vendor_url
 ITEM_URL = "https://news.ycombinator.com/item?id="
-MOST_A_PAGE = 100
+MAX_PER_PAGE = 100
 _BY_RELEVANCE, _BY_DATE = "/api/v1/search", "/api/v1/search_by_date"
 
 
@@ -55,7 +55,7 @@ class HackerNewsSearch:
         params = {
             "query": self.worded(query, options),
             "tags": "story",
-            "hitsPerPage": str(min(options.limit, MOST_A_PAGE)),
+            "hitsPerPage": str(min(options.limit, MAX_PER_PAGE)),
         }
         if not params["query"]:
             return []

@@ -11,13 +11,13 @@ from typing import Any
 from beacon_site.net.errors import ServiceRefused
 from beacon_site.net.http import Reply, ServiceHttp
 from beacon_site.providers.search import answers
-from beacon_site.providers.search.answers import LONGEST_TITLE, one_line, parse_date
+from beacon_site.providers.search.answers import MAX_TITLE_LENGTH, one_line, parse_date
 from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
 from beacon_site.text.messages import gettext as _
 
 SERVICE = BY_NAME["searxng"]
-LONGEST_QUERY = 500  # characters; its engines accept no more
-MOST_ENGINES = 6  # named in one warning
+MAX_QUERY_LENGTH = 500  # characters; its engines accept no more
+MAX_ENGINES = 6  # named in one warning
 RANGES = ((1, "day"), (7, "week"), (31, "month"), (366, "year"))  # days in each range
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2})?")
 _COMMAND = re.compile(r"(?<!\S)[!:<?]+(?=\S)")
@@ -79,7 +79,7 @@ class SearxngSearch:
         """Add a warning that names the engines that didn't answer, without duplicates."""
         if not isinstance(engines, list) or not engines:
             return
-        named = "; ".join(_named(engine) for engine in engines[:MOST_ENGINES])
+        named = "; ".join(_named(engine) for engine in engines[:MAX_ENGINES])
         warning = _("SearXNG found nothing, and some of its engines didn’t respond: %(engines)s.")
         text = warning % {"engines": named}
         if text not in self.warnings:
@@ -99,7 +99,7 @@ class SearxngSearch:
 def _parameters(query: str, options: SearchOptions) -> dict[str, str]:
     """Return the parameters of every page; only `pageno` changes."""
     # SearXNG treats a word that starts with “!”, “:”, “<” or “?” as a command.
-    words = _COMMAND.sub("", answers.shortened(query, characters=LONGEST_QUERY))
+    words = _COMMAND.sub("", answers.shortened(query, characters=MAX_QUERY_LENGTH))
     params = {"q": words, "format": "json"}
     if options.languages and (language := _language(options.languages[0])):
         params["language"] = language
@@ -126,5 +126,5 @@ def _reaching(since: date) -> str:
 def _named(engine: object) -> str:
     """Return "name (reason)" of an engine that SearXNG lists as a pair or just a name."""
     parts = engine if isinstance(engine, list) else [engine]
-    name, *reasons = [one_line(part, LONGEST_TITLE) for part in parts[:2]] or [""]
+    name, *reasons = [one_line(part, MAX_TITLE_LENGTH) for part in parts[:2]] or [""]
     return f"{name} ({reasons[0]})" if reasons and reasons[0] else name

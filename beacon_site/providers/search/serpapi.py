@@ -226,14 +226,14 @@ def _status(body: Mapping[str, Any]) -> str:
     return str(status).lower()
 
 
-def _is_about_account(said: str) -> bool:
-    lowered = said.lower()
+def _is_about_account(text: str) -> bool:
+    lowered = text.lower()
     words = ("api key", "api_key", "run out of searches", "your account", "unsupported", "missing")
     return any(word in lowered for word in words)
 
 
-def _is_out_of_searches(said: str) -> bool:
+def _is_out_of_searches(text: str) -> bool:
     """Return whether the plan is used up, instead of the hourly limit, which passes soon."""
-    lowered = said.lower()
+    lowered = text.lower()
     used_up = ("run out", "out of searches", "exceeded your plan", "monthly", "upgrade your plan")
     return any(word in lowered for word in used_up) and "hour" not in lowered

@@ -11,8 +11,8 @@ from beacon_site.providers.search.answers import parse_date
 from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
 
 VENDOR = BY_NAME["tavily"]
-LONGEST_QUERY = 399  # characters; Tavily answers 400 to longer ones
-MOST = 20  # results per query; there are no further pages
+MAX_QUERY_LENGTH = 399  # characters; Tavily answers 400 to longer ones
+MAX = 20  # results per query; there are no further pages
 KEY_LIMIT, PLAN_LIMIT = 432, 433  # Tavily's own statuses: the key's or the account's credits
 
 
@@ -60,11 +60,11 @@ class TavilySearch:
 def _asked(query: str, options: SearchOptions) -> dict[str, object]:
     """Return the body of a search.  Tavily doesn't support languages, so they are left out."""
     asked: dict[str, object] = {
-        "query": answers.shortened(query, characters=LONGEST_QUERY),
+        "query": answers.shortened(query, characters=MAX_QUERY_LENGTH),
         "search_depth": "basic",  # one credit; "advanced" costs two
         # The engine Google News means Tavily's news topic, whose results have dates.
         "topic": "news" if options.engine == "google_news" else "general",
-        "max_results": max(1, min(options.limit, MOST)),
+        "max_results": max(1, min(options.limit, MAX)),
     }
     if options.since:
         asked["start_date"] = options.since.isoformat()

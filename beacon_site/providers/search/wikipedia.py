@@ -15,7 +15,7 @@ from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnav
 from beacon_site.net.http import Reply, ServiceHttp, retry_after
 from beacon_site.net.rate_limit import MaxConcurrent
 from beacon_site.providers.search.answers import (
-    LONGEST_REASON,
+    MAX_REASON_LENGTH,
     AnswerCache,
     endpoint,
     hit_of,
@@ -31,8 +31,8 @@ from beacon_site.text.messages import gettext as _
 
 PACE = MaxConcurrent("Wikipedia", "wikipedia.org", count=3)
 VENDOR_URL = BY_NAME["wikipedia"].vendor_url  # of one language; others have their own subdomain
-MOST_A_PAGE = 50
-MOST_PAGES = 3
+MAX_PER_PAGE = 50
+MAX_PAGES = 3
 MAXLAG = 5.0  # seconds a database can lag; Wikimedia asks bots to wait above that
 _PASSING = ("maxlag", "ratelimited", "readonly", "internal_api_error", "too-busy", "backend-error")
 _API, _PLAIN_API = "/w/api.php", "/api.php"
@@ -65,7 +65,7 @@ class WikipediaSearch:
             "action": "query",
             "list": "search",
             "srsearch": self.worded(query, options),
-            "srlimit": str(MOST_A_PAGE if options.since else min(options.limit, MOST_A_PAGE)),
+            "srlimit": str(MAX_PER_PAGE if options.since else min(options.limit, MAX_PER_PAGE)),
             "srprop": "snippet|timestamp|wordcount",
             "format": "json",
             "formatversion": "2",
@@ -88,7 +88,7 @@ class WikipediaSearch:
         self, api: str, params: Mapping[str, str], options: SearchOptions
     ) -> Iterator[list[SearchHit | None]]:
         offset: object = 0
-        for _number in range(MOST_PAGES):
+        for _number in range(MAX_PAGES):
             body = self._page(api, {**params, "sroffset": str(offset)})
             found = body.get("query")
             if not isinstance(found, dict):
@@ -109,21 +109,22 @@ class WikipediaSearch:
 
     def _refusal(self, error: Mapping[str, Any], reply: Reply) -> ProviderError:
         code = str(error.get("code", ""))
-        told = {
+        params = {
             "name": self._http.name,
-            "why": one_line(error.get("info"), LONGEST_REASON) or code or _("no reason given"),
+            "why": one_line(error.get("info"), MAX_REASON_LENGTH) or code or _("no reason given"),
         }
         if code == "maxlag":
             return ProviderUnavailable(
-                _("%(name)s is too busy for automated requests (%(why)s). Try again later.") % told,
+                _("%(name)s is too busy for automated requests (%(why)s). Try again later.")
+                % params,
                 retry_after=max(retry_after(reply.headers) or 0.0, MAXLAG),
             )
         if any(word in code for word in _PASSING):
             return ProviderUnavailable(
-                _("%(name)s isn’t available (%(why)s). Try again later.") % told,
+                _("%(name)s isn’t available (%(why)s). Try again later.") % params,
                 retry_after=retry_after(reply.headers),
             )
-        return ProviderRejected(_("%(name)s rejected the search (%(why)s).") % told)
+        return ProviderRejected(_("%(name)s rejected the search (%(why)s).") % params)
 
     def _hit(self, item: Mapping[str, Any], api: str, options: SearchOptions) -> SearchHit | None:
         edited = parse_date(item.get("timestamp"))

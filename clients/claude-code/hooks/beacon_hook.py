@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 AGENTS = ("claude-code", "codex", "cursor")
 USUAL = "http://127.0.0.1:8000"
 SECONDS = 0.9
-MOST_SECONDS = 60.0
-MOST_CONTEXT = 9_000  # characters: Claude Code keeps at most 10,000 of a hook's output
-MOST_HITS = 2_000  # characters that one prompt adds
-LONGEST_HIT = 400
+MAX_SECONDS = 60.0
+MAX_CONTEXT = 9_000  # characters: Claude Code keeps at most 10,000 of a hook's output
+MAX_HITS = 2_000  # characters that one prompt adds
+MAX_HIT_LENGTH = 400
 HITS = 6
-LEAST_PROMPT = 8  # characters: a shorter prompt, such as "yes", finds nothing useful
-MOST_INPUT = 8_000_000  # bytes of the hook's input
-MOST_READ = 4_000_000  # bytes from the end of a transcript
-MOST_TURNS = 200
-MOST_SENT = 400_000  # characters of one session
-LONGEST_TURN = 20_000
-LONGEST_LINE, MOST_LINES = 16_000, 200  # of an answer's head
+MIN_PROMPT = 8  # characters: a shorter prompt, such as "yes", finds nothing useful
+MAX_INPUT = 8_000_000  # bytes of the hook's input
+MAX_READ = 4_000_000  # bytes from the end of a transcript
+MAX_TURNS = 200
+MAX_SENT = 400_000  # characters of one session
+MAX_TURN_LENGTH = 20_000
+MAX_LINE_LENGTH, MAX_LINES = 16_000, 200  # of an answer's head
 # Patterns that aren't compiled before they're needed.
 _URL = r"(?i)(https?)://(?:[^/?#]*@)?(\[[0-9a-f:.]+\]|[^\[\]/:?#@]+)(?::(\d{1,5}))?((?:/[^?#]*)?)(?:[?#].*)?"
 _MARK = r"(?i)<(?=\s*(?:/\s*)?beacon-memory)"
@@ -175,23 +175,23 @@ def _answer_in(received: Any) -> tuple[int, bytes]:
     """Return the status and body of an HTTP answer."""
     status = 100
     while 100 <= status < 200:
-        first = received.readline(LONGEST_LINE).split()
+        first = received.readline(MAX_LINE_LENGTH).split()
         if not first or not first[0].startswith(b"HTTP/1."):
             raise ValueError("not an HTTP answer")
         status, head = int(first[1]), {}
-        while (line := received.readline(LONGEST_LINE)).strip():
+        while (line := received.readline(MAX_LINE_LENGTH)).strip():
             name, _, value = line.partition(b":")
             head[name.strip().lower()] = value.strip()
-            if len(head) > MOST_LINES:
+            if len(head) > MAX_LINES:
                 raise ValueError("the answer has too many headers")
     if b"chunked" not in head.get(b"transfer-encoding", b"").lower():
-        length = int(head.get(b"content-length", MOST_READ))
-        return status, received.read(min(MOST_READ, max(0, length)))
+        length = int(head.get(b"content-length", MAX_READ))
+        return status, received.read(min(MAX_READ, max(0, length)))
     body = b""
-    while size := int(received.readline(LONGEST_LINE).partition(b";")[0], 16):
-        body += received.read(min(size, MOST_READ))
-        received.readline(LONGEST_LINE)
-        if len(body) >= MOST_READ:
+    while size := int(received.readline(MAX_LINE_LENGTH).partition(b";")[0], 16):
+        body += received.read(min(size, MAX_READ))
+        received.readline(MAX_LINE_LENGTH)
+        if len(body) >= MAX_READ:
             break
     return status, body
 
@@ -208,7 +208,7 @@ def context_of(beacon: Beacon, given: dict[str, Any]) -> str:
     root = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "")
     name = re.split(r"[/\\]", str(root).rstrip("/\\"))[-1][:200]
     text = str(beacon.ask("POST", "context", {"message": name, "external": False})["text"])
-    return marked(text, MOST_CONTEXT)
+    return marked(text, MAX_CONTEXT)
 
 
 def hits_for(beacon: Beacon, prompt: str) -> str:
@@ -219,7 +219,7 @@ def hits_for(beacon: Beacon, prompt: str) -> str:
     """
     words = re.sub(r"[^\w\s.'’]+", " ", prompt[:1_000])  # search operators are for people
     words = " ".join(words.split())
-    if len(words) < LEAST_PROMPT or prompt.lstrip().startswith("/"):
+    if len(words) < MIN_PROMPT or prompt.lstrip().startswith("/"):
         return ""
     query = f"{words} -trust:external -kind:soul,agent,user".encode()
     quoted = "".join(
@@ -228,10 +228,10 @@ def hits_for(beacon: Beacon, prompt: str) -> str:
     lines: list[str] = []
     for hit in beacon.ask("GET", f"recall?limit={HITS}&q={quoted}")["items"]:
         said = " ".join(str(hit["content"]).split())
-        if len(said) > LONGEST_HIT:
-            said = said[: LONGEST_HIT - 1].rstrip() + "…"
+        if len(said) > MAX_HIT_LENGTH:
+            said = said[: MAX_HIT_LENGTH - 1].rstrip() + "…"
         lines.append(f"- {said} ({hit['type']}, {str(hit['created_at'])[:10]})")
-    return marked("Records that match the prompt:\n" + "\n".join(lines), MOST_HITS) if lines else ""
+    return marked("Records that match the prompt:\n" + "\n".join(lines), MAX_HITS) if lines else ""
 
 
 def marked(text: str, most: int) -> str:
@@ -263,9 +263,9 @@ def keep(
     session = given.get("session_id") or given.get("conversation_id") or "session"
     name = re.sub(r"[^A-Za-z0-9._-]", "-", f"{agent}-{session}")[:100]
     sent, size = [], 0
-    for turn in reversed(turns[-MOST_TURNS:]):
+    for turn in reversed(turns[-MAX_TURNS:]):
         size += len(turn["content"])
-        if size > MOST_SENT:
+        if size > MAX_SENT:
             break
         sent.append(turn)
     if sent:
@@ -275,7 +275,7 @@ def keep(
 
 def turn(role: str, content: object) -> list[dict[str, str]]:
     """Return a message as a list of one turn; of none if it has no text."""
-    text = content.strip()[:LONGEST_TURN] if isinstance(content, str) else ""
+    text = content.strip()[:MAX_TURN_LENGTH] if isinstance(content, str) else ""
     is_added = role == "user" and re.match(_ADDED, text)
     return [{"role": role, "content": text}] if text and not is_added else []
 
@@ -293,8 +293,8 @@ def transcript_of(given: dict[str, Any]) -> tuple[list[dict[str, str]], bool]:
     has_read = False
     try:
         with open(os.path.expanduser(place), "rb") as file:
-            file.seek(max(0, os.stat(file.fileno()).st_size - MOST_READ))
-            lines = file.read(MOST_READ).decode("utf-8", "replace").splitlines()
+            file.seek(max(0, os.stat(file.fileno()).st_size - MAX_READ))
+            lines = file.read(MAX_READ).decode("utf-8", "replace").splitlines()
     except OSError:
         return [], False
     for line in lines:
@@ -433,7 +433,7 @@ def run(agent: str, said: list[tuple[str, str]], ends: float, is_done: Any) -> N
     """Read the hook's input, add what to print on stdout and stderr to `said`, and unlock `is_done`."""
     event = ""
     try:
-        given = json.loads(sys.stdin.buffer.read(MOST_INPUT))
+        given = json.loads(sys.stdin.buffer.read(MAX_INPUT))
         if not isinstance(given, dict):
             raise ValueError("it isn't an object")
         event = str(given.get("hook_event_name") or "")
@@ -466,7 +466,7 @@ def main(arguments: list[str]) -> int:
         seconds = float(os.environ.get("BEACON_HOOK_SECONDS") or SECONDS)
     except ValueError:
         seconds = SECONDS
-    if not 0 < seconds <= MOST_SECONDS:  # also what isn't a number
+    if not 0 < seconds <= MAX_SECONDS:  # also what isn't a number
         seconds = SECONDS
     said: list[tuple[str, str]] = []
     ends = time.monotonic() + seconds

@@ -40,7 +40,7 @@ from beacon_site.text.messages import ngettext
 from beacon_site.text.secret_scanner import mask
 from memory.accounts.archive import foreign_formats
 from memory.accounts.archive.foreign_formats import Outcome, Problem
-from memory.accounts.archive.importer import TakingIn
+from memory.accounts.archive.importer import ImportContext
 from memory.accounts.archive.zips import ImportRejected, check_plain, opened
 from memory.models import (
     LibraryDocument,
@@ -57,20 +57,20 @@ from memory.services.library.documents import PAGE_BELOW, stored_pages
 from memory.services.review import proposals
 from memory.services.review.risks import HoldReasons, Risk
 
-MOST_LOOKED_AT = 20  # files of a zip that are opened to recognize it
-MOST_CELLS = 2_000  # entries of an HTML file that are read to recognize it
-MOST_EVENTS = 20_000  # of a JSON file that are read to recognize it
-LARGEST_BOOKMARKS = 32 * 1024 * 1024  # bytes: about 100,000 bookmarks
-MOST_PAGES = 1_000  # web pages of one import that are fetched
-MOST_TAGS = 50  # of a bookmark
-LONGEST_DESCRIPTION = 5_000  # characters of a bookmark's
-LARGEST_STRING = 32 * 1024 * 1024  # bytes of a JSON file that is a single string
-LARGEST_NOTE = 4 * 1024 * 1024  # bytes of one Markdown file
+MAX_EXAMINED = 20  # files of a zip that are opened to recognize it
+MAX_CELLS = 2_000  # entries of an HTML file that are read to recognize it
+MAX_EVENTS = 20_000  # of a JSON file that are read to recognize it
+MAX_BOOKMARKS_BYTES = 32 * 1024 * 1024  # bytes: about 100,000 bookmarks
+MAX_PAGES = 1_000  # web pages of one import that are fetched
+MAX_TAGS = 50  # of a bookmark
+MAX_DESCRIPTION_LENGTH = 5_000  # characters of a bookmark's
+MAX_STRING_BYTES = 32 * 1024 * 1024  # bytes of a JSON file that is a single string
+MAX_NOTE_BYTES = 4 * 1024 * 1024  # bytes of one Markdown file
 DEEPEST = 100  # levels of JSON: real exports have about ten
-LONGEST_TITLE = 500
+MAX_TITLE_LENGTH = 500
 BATCH = 50  # items stored together: a conversation can have megabytes
-LARGEST_DOCUMENT = 5 * 1024 * 1024  # bytes, as for any document of the Library
-LARGEST_CELL = 1024 * 1024  # characters of one entry of an HTML file
+MAX_DOCUMENT_BYTES = 5 * 1024 * 1024  # bytes, as for any document of the Library
+MAX_CELL_LENGTH = 1024 * 1024  # characters of one entry of an HTML file
 _GEMINI = re.compile(r"\bGemini\b|Bard\Z")  # "Gemini Apps", "Gemini-Apps", "Applications Gemini"
 _ACTIVITY = re.compile(
     r"(?:.*/)?(?:My ?Activity|[^/]*Gemini[^/]*/[^/]+)\.(?:json|html)\Z", re.IGNORECASE
@@ -166,7 +166,7 @@ def _opener(path: Path) -> Opener:
     """Return what opens a JSON file. Some Letta files are a JSON string that contains the JSON."""
     with path.open("rb") as file:
         is_string = file.read(16).lstrip().startswith(b'"')
-    if is_string and path.stat().st_size <= LARGEST_STRING:
+    if is_string and path.stat().st_size <= MAX_STRING_BYTES:
         with suppress(ValueError):
             inner = json.loads(path.read_bytes())
             return lambda: io.BytesIO(inner.encode())
@@ -176,7 +176,7 @@ def _opener(path: Path) -> Opener:
 def _app_of_zip(archive: zipfile.ZipFile) -> App | None:
     names = [info.filename for info in archive.infolist() if not info.is_dir()]
     data = [one for one in names if _CLAUDE_FILE.match(one) or _ACTIVITY.match(one)]
-    for name in sorted(data)[:MOST_LOOKED_AT]:
+    for name in sorted(data)[:MAX_EXAMINED]:
         open_file = partial(archive.open, name)
         if name.endswith(".html"):
             if _has_gemini_cells(open_file):
@@ -184,7 +184,7 @@ def _app_of_zip(archive: zipfile.ZipFile) -> App | None:
         elif app := _app_of_json(open_file):
             return app
     notes = [name for name in names if name.endswith(".md")]
-    for name in notes[:MOST_LOOKED_AT]:
+    for name in notes[:MAX_EXAMINED]:
         front = _FRONT_MATTER.match(_text_of(archive, name))
         if front and _PERMALINK.search(front[1]):
             return App.BASIC_MEMORY
@@ -201,7 +201,7 @@ def _app_of_json(open_file: Opener) -> App | None:
                     names.add(value)
                 elif prefix == "item.header" and _is_gemini(value):
                     return App.GEMINI
-                if (event == "end_map" and prefix == "item") or number > MOST_EVENTS:
+                if (event == "end_map" and prefix == "item") or number > MAX_EVENTS:
                     break
     except (ijson.JSONError, UnicodeDecodeError):
         pass  # JSON lines have more than one value, and a broken file is reported by its reader
@@ -298,7 +298,7 @@ def _of_zip(archive: zipfile.ZipFile, app: App, reader: Any) -> Iterator[Item]:
 
 def _text_of(archive: zipfile.ZipFile, name: str) -> str:
     with archive.open(name) as file:
-        raw = file.read(LARGEST_NOTE)
+        raw = file.read(MAX_NOTE_BYTES)
     return clean(raw.decode("utf-8-sig", "replace"))[0].replace("\r\n", "\n")
 
 
@@ -525,8 +525,8 @@ def _paragraphs(where: str, text: Any) -> Iterator[Item]:
     heading = ""
     for part in re.split(r"\n\s*\n", str(text or "")):
         lines = part.strip().split("\n")
-        if found := _SECTION.fullmatch(lines[0].strip()):
-            heading, lines = found[1].strip(), lines[1:]
+        if match := _SECTION.fullmatch(lines[0].strip()):
+            heading, lines = match[1].strip(), lines[1:]
         told = "\n".join(lines).strip()
         if told:
             yield Memory(where, f"{heading}: {told}" if heading else told)
@@ -584,8 +584,8 @@ def _gemini_records(_name: str, open_file: Opener) -> Iterator[_GeminiEntry]:
                 answers = [_plain(each.get("html")) for each in dicts_in(one.get("safeHtmlItem"))]
                 asked, names = str(one.get("title") or ""), one.get("attachedFiles")
                 for file_name in names if isinstance(names, list) else []:
-                    told = {"name": one_line(str(file_name))}
-                    asked += "\n\n" + _("[file: %(name)s]") % told
+                    params = {"name": one_line(str(file_name))}
+                    asked += "\n\n" + _("[file: %(name)s]") % params
                 yield _when(one.get("time")), asked, answers
 
 
@@ -606,7 +606,7 @@ def _gemini_cells(name: str, open_file: Opener) -> Iterator[_GeminiEntry | Probl
 
 
 def _has_gemini_cells(open_file: Opener) -> bool:
-    cells = islice(_cells(open_file), MOST_CELLS)
+    cells = islice(_cells(open_file), MAX_CELLS)
     return any(_is_gemini(_parts_of(cell)[0]) for cell in cells)
 
 
@@ -634,7 +634,7 @@ def _cells(open_file: Opener) -> Iterator[str]:
             if not raw:
                 break
             # A mark may be cut in two, so the last characters stay.
-            most = 0 if is_first else LARGEST_CELL
+            most = 0 if is_first else MAX_CELL_LENGTH
             waiting = waiting[:most] + waiting[most:][-len(_CELL) :]
     if not is_first:
         yield waiting
@@ -731,9 +731,9 @@ def _basic_memory(name: str, text: str) -> Iterator[Item]:
         return
     title = named[1].strip("\"'") if named else PurePosixPath(name).stem
     yield Document(name, title, body, f"memory://{link[1] if link else name}")
-    for found in _OBSERVATION.finditer(body):
-        tags = (found[1], *_HASHTAG.findall(found[2]))
-        yield Memory(f"{name}, {title}", _HASHTAG.sub("", found[2]).strip(), None, tags)
+    for match in _OBSERVATION.finditer(body):
+        tags = (match[1], *_HASHTAG.findall(match[2]))
+        yield Memory(f"{name}, {title}", _HASHTAG.sub("", match[2]).strip(), None, tags)
 
 
 # --- bookmarks ------------------------------------------------------------------------------------
@@ -811,9 +811,9 @@ class _Bookmarks(HTMLParser):
 
 
 def _bookmarks(path: Path, name: str) -> Iterator[Item]:
-    if path.stat().st_size > LARGEST_BOOKMARKS:
-        told = {"most": LARGEST_BOOKMARKS // 1024**2}
-        raise ImportRejected(_("The bookmarks file is larger than %(most)d MiB.") % told)
+    if path.stat().st_size > MAX_BOOKMARKS_BYTES:
+        params = {"most": MAX_BOOKMARKS_BYTES // 1024**2}
+        raise ImportRejected(_("The bookmarks file is larger than %(most)d MiB.") % params)
     reader, number = _Bookmarks(), 0
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     with path.open("rb") as file:
@@ -842,9 +842,9 @@ def _about(one: _Bookmark) -> str:
         folder = " / ".join(one.folders)
         paragraphs.append(_("Folder: %(folder)s") % {"folder": folder})
     if one.tags:
-        paragraphs.append(_("Tags: %(tags)s") % {"tags": ", ".join(one.tags[:MOST_TAGS])})
+        paragraphs.append(_("Tags: %(tags)s") % {"tags": ", ".join(one.tags[:MAX_TAGS])})
     if one.description:
-        paragraphs.append(one.description[:LONGEST_DESCRIPTION])
+        paragraphs.append(one.description[:MAX_DESCRIPTION_LENGTH])
     return "\n\n".join(paragraphs) + "\n"
 
 
@@ -868,9 +868,9 @@ _READERS: dict[App, Any] = {
 # --- storing --------------------------------------------------------------------------------------
 
 
-def take_in(
+def import_app_export(
     found: Iterator[Item],
-    taking_in: TakingIn,
+    import_context: ImportContext,
     app: App,
     *,
     memories: bool,
@@ -885,17 +885,17 @@ def take_in(
     """
     wanted: tuple[type, ...] = (Problem, *[Memory] * memories, *[Document] * documents)
     chosen = (item for item in found if isinstance(item, wanted))
-    shelf = _Shelf(taking_in, app, is_private=private)
+    shelf = _Shelf(import_context, app, is_private=private)
 
-    def store(batch: Sequence[Item], _taking_in: TakingIn, outcome: Outcome) -> None:
+    def store(batch: Sequence[Item], _import_context: ImportContext, outcome: Outcome) -> None:
         for item in batch:
             if isinstance(item, Problem):
                 outcome.refuse(item.where, item.why)
-        _propose([one for one in batch if isinstance(one, Memory)], taking_in, app, outcome)
+        _propose([one for one in batch if isinstance(one, Memory)], import_context, app, outcome)
         shelf.store([one for one in batch if isinstance(one, Document)], outcome)
 
-    return foreign_formats.take_in(
-        chosen, taking_in, only_look=only_look, store=store, size=BATCH, source=app.source
+    return foreign_formats.import_entries(
+        chosen, import_context, only_look=only_look, store=store, size=BATCH, source=app.source
     )
 
 
@@ -904,31 +904,35 @@ def _writer(app: App) -> Actor:
     return Actor("import", app.value)
 
 
-def _propose(found: Sequence[Memory], taking_in: TakingIn, app: App, outcome: Outcome) -> None:
+def _propose(
+    found: Sequence[Memory], import_context: ImportContext, app: App, outcome: Outcome
+) -> None:
     """Hold each memory for review. One that was proposed before, or is a note, isn't proposed again."""
     if not found:
         return
-    owner, texts = taking_in.owner, {one.text.strip() for one in found}
-    proposed = Proposal.objects.of(owner).filter(
+    owner, texts = import_context.owner, {one.text.strip() for one in found}
+    proposed = Proposal.objects.for_user(owner).filter(
         record_type="note", source=app.source, after__content__in=list(texts)
     )
     seen = set(proposed.values_list("after__content", flat=True))
-    seen |= set(Note.objects.of(owner).filter(content__in=texts).values_list("content", flat=True))
+    seen |= set(
+        Note.objects.for_user(owner).filter(content__in=texts).values_list("content", flat=True)
+    )
     for one in found:
         text = one.text.strip()
         if text in seen:
             outcome.here += 1
             continue
-        told = {"app": app.label, "day": f"{one.created:%Y-%m-%d}" if one.created else ""}
+        params = {"app": app.label, "day": f"{one.created:%Y-%m-%d}" if one.created else ""}
         words = _("Saved by %(app)s on %(day)s") if one.created else _("Saved by %(app)s")
         after = {
             "content": text, "kind": Note.Kind.LOG.value, "tags": _tags(one, app),
-            "evidence": [words % told],
+            "evidence": [words % params],
         }  # fmt: skip
         try:
             proposals.hold(
                 owner, "note", by=_writer(app), source=app.source, before={},
-                after=after, why=words % told, held=_reasons(text),
+                after=after, why=words % params, held=_reasons(text),
             )  # fmt: skip
         except LimitReached as exc:
             outcome.refuse(one.where, str(exc))
@@ -969,10 +973,10 @@ def _with_page(text: str, stored: str) -> str:
 class _Shelf:
     """The Library during one import: which documents are there, and which came already."""
 
-    def __init__(self, taking_in: TakingIn, app: App, *, is_private: bool) -> None:
-        self._owner, self._app, self._is_private = taking_in.owner, app, is_private
+    def __init__(self, import_context: ImportContext, app: App, *, is_private: bool) -> None:
+        self._owner, self._app, self._is_private = import_context.owner, app, is_private
         self._digests: dict[str, str] = {}  # of what came already, by URL
-        self._pages = stored_pages(taking_in.owner) if app == App.BOOKMARKS else set()
+        self._pages = stored_pages(import_context.owner) if app == App.BOOKMARKS else set()
 
     def store(self, found: Sequence[Document], outcome: Outcome) -> None:
         """Store new documents, and give those that grew since the last import their new text."""
@@ -981,9 +985,9 @@ class _Shelf:
         for one in found:
             content = one.text.encode()
             digest = sha256(content).hexdigest()
-            if len(content) > LARGEST_DOCUMENT:
-                told = {"title": one.title[:80], "most": LARGEST_DOCUMENT // 1024**2}
-                outcome.refuse(one.where, _("“%(title)s” is larger than %(most)d MiB") % told)
+            if len(content) > MAX_DOCUMENT_BYTES:
+                params = {"title": one.title[:80], "most": MAX_DOCUMENT_BYTES // 1024**2}
+                outcome.refuse(one.where, _("“%(title)s” is larger than %(most)d MiB") % params)
                 continue
             came, row = self._digests.setdefault(one.url, digest), there.get(one.url)
             if row is not None and row.media_type == HTML and row.source == self._app.source:
@@ -992,11 +996,11 @@ class _Shelf:
                 content = one.text.encode()
                 digest = sha256(content).hexdigest()
             if came != digest and one.is_private:
-                told = {"title": one.title[:80], "url": one.url}
+                params = {"title": one.title[:80], "url": one.url}
                 words = _(
                     "“%(title)s” has the same URL as an earlier document, but different text: %(url)s"
                 )
-                outcome.refuse(one.where, words % told)
+                outcome.refuse(one.where, words % params)
             elif row is None and not self._is_known(one.url, new):
                 new.append(self._document(one, content, digest))
                 outcome.documents += 1
@@ -1013,7 +1017,7 @@ class _Shelf:
 
     def _there(self, urls: set[str]) -> dict[str, LibraryDocument]:
         """Return the stored documents with these URLs. Those that this app brought come first."""
-        rows = LibraryDocument.objects.of(self._owner).filter(url__in=urls, path="")
+        rows = LibraryDocument.objects.for_user(self._owner).filter(url__in=urls, path="")
         ours = sorted(rows, key=lambda row: row.source == self._app.source)
         return {row.url: row for row in ours}
 
@@ -1024,7 +1028,7 @@ class _Shelf:
             return
         self._pages.add(name)
         outcome.pages += 1
-        if outcome.pages <= MOST_PAGES:
+        if outcome.pages <= MAX_PAGES:
             outcome.documents_of_pages.append(str(row.pk))
 
     @staticmethod
@@ -1044,7 +1048,7 @@ class _Shelf:
         at = one.created or timezone.now()
         is_hidden = one.is_private and self._is_private
         return LibraryDocument(
-            owner=self._owner, title=one_line(one.title)[:LONGEST_TITLE], text=one.text,
+            owner=self._owner, title=one_line(one.title)[:MAX_TITLE_LENGTH], text=one.text,
             media_type="text/markdown", digest=digest, size=len(content), url=one.url,
             modified_at=one.created, created=at, updated=at, trust=Trust.EXTERNAL,
             source=self._app.source,

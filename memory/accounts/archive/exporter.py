@@ -32,9 +32,9 @@ def files(owner: User) -> Files:
         yield f"readable/notes/{kind.value}.md", _notes(owner, kind)
     for category in Observation.Category:
         yield f"readable/observations/{category.value}.md", _observations(owner, category)
-    for topic in Topic.objects.of(owner).live().order_by("slug").iterator(chunk_size=200):
+    for topic in Topic.objects.for_user(owner).live().order_by("slug").iterator(chunk_size=200):
         yield f"readable/topics/{topic.slug}.md", _topic(topic)
-    for file in MemoryFile.objects.of(owner).live().order_by("path").iterator(chunk_size=20):
+    for file in MemoryFile.objects.for_user(owner).live().order_by("path").iterator(chunk_size=20):
         yield f"readable/{file.path}", [file.content]
     for more in MORE:
         yield from more(owner)
@@ -42,7 +42,7 @@ def files(owner: User) -> Files:
 
 def _notes(owner: User, kind: Note.Kind) -> Iterator[str]:
     yield f"# {kind.label.capitalize()}\n"
-    notes = Note.objects.of(owner).live().filter(kind=kind).order_by("created", "pk")
+    notes = Note.objects.for_user(owner).live().filter(kind=kind).order_by("created", "pk")
     for note in notes.iterator(chunk_size=200):
         facts = [f"{note.created:%Y-%m-%d}", note.stability, note.source, *note.tags]
         if note.superseded_by_id:
@@ -54,8 +54,8 @@ def _notes(owner: User, kind: Note.Kind) -> Iterator[str]:
 
 def _observations(owner: User, category: Observation.Category) -> Iterator[str]:
     yield f"# {category.label.capitalize()}\n\n"
-    found = Observation.objects.of(owner).live().filter(category=category)
-    for one in found.order_by("created", "pk").iterator(chunk_size=200):
+    rows = Observation.objects.for_user(owner).live().filter(category=category)
+    for one in rows.order_by("created", "pk").iterator(chunk_size=200):
         yield f"- {_indented(one.content)} ({one.created:%Y-%m-%d}, {one.source})\n"
 
 

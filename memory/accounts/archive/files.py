@@ -26,7 +26,7 @@ from memory.models.errors import MemoryRefused
 from memory.models.file_format import FACTS, month_of
 from memory.services.files import mirror
 from memory.services.files.mirror import text_of
-from memory.services.files.mirror_disk import LARGEST, Disk, DiskFile
+from memory.services.files.mirror_disk import MAX_BYTES, Disk, DiskFile
 from memory.services.files.saving import save_file
 
 CONTEXT = 3  # unchanged lines shown beside a change
@@ -59,8 +59,8 @@ def perform(owner: User, place: Path) -> int:
 
     Raises MemoryRefused if the folder has different files with these names, and OSError.
     """
-    mirror.take_in(owner)
-    rows = MemoryFile.objects.of(owner).live().shared().order_by("path")
+    mirror.import_edits(owner)
+    rows = MemoryFile.objects.for_user(owner).live().shared().order_by("path")
     files = {file.path: file.content.encode() for file in rows.only("path", "content")}
     if place.suffix.lower() == ".zip":
         _zip(place, files)
@@ -75,12 +75,12 @@ def _folder(place: Path, files: dict[str, bytes]) -> None:
     there = {path: disk.read(path) for path in files}
     others = [path for path, found in there.items() if found.stamp and found.content != files[path]]
     if others:
-        told = {"place": place, "names": ", ".join(others)}
+        params = {"place": place, "names": ", ".join(others)}
         raise MemoryRefused(
             _(
                 "%(place)s already has different files with these names: %(names)s. Nothing was written. Choose an empty folder, or move those files first."
             )
-            % told
+            % params
         )
     for path, found in there.items():
         if not found.stamp:
@@ -137,20 +137,20 @@ def _in_zip(place: Path) -> tuple[dict[str, DiskFile], list[str]]:
         files, others = {}, []
         for info in infos:
             if stat.S_ISLNK(info.external_attr >> 16):
-                told = {"name": info.filename[:200]}
+                params = {"name": info.filename[:200]}
                 raise ImportRejected(
                     _(
                         "The zip file contains a symbolic link, “%(name)s”. Create the zip file again without symbolic links."
                     )
-                    % told
+                    % params
                 )
             path = info.filename.removeprefix(top)
             if path not in FACTS and not month_of(path):
                 others.append(info.filename)
                 continue
             with packed.open(info) as file:
-                content = file.read(LARGEST + 1)
-            is_large = len(content) > LARGEST
+                content = file.read(MAX_BYTES + 1)
+            is_large = len(content) > MAX_BYTES
             files[path] = DiskFile("zip", None if is_large else content, is_large)
     return files, sorted(others)
 
@@ -162,10 +162,10 @@ def save_all_or_none(
 
     Files that get smaller are saved first, so that the fact files never exceed their budget in between.
     """
-    mirror.take_in(owner)
+    mirror.import_edits(owner)
     done = []
     with transaction.atomic():
-        rows = MemoryFile.objects.of(owner).live().select_for_update()
+        rows = MemoryFile.objects.for_user(owner).live().select_for_update()
         stand = dict(rows.values_list("path", "content"))
 
         def growth(path: str) -> int:

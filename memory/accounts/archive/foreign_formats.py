@@ -26,7 +26,7 @@ from beacon_site.text.dates import in_utc
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped, ngettext
 from memory.accounts.archive.exporter import CHUNK, MANIFEST
-from memory.accounts.archive.importer import TakingIn
+from memory.accounts.archive.importer import ImportContext
 from memory.accounts.archive.kinds import InvalidLine, parsed
 from memory.accounts.archive.zips import ImportRejected, check_plain, lines, opened
 from memory.models import Activity, Note, Observation, Revision, Trust, User
@@ -34,7 +34,7 @@ from memory.models.errors import InvalidValue
 from memory.services.notes.saving import NoteChecks, expiry, listed, usual_stability
 from memory.services.observations.saving import single
 
-LARGEST_FILE = 4 * 1024 * 1024  # bytes of one Markdown file
+MAX_FILE_BYTES = 4 * 1024 * 1024  # bytes of one Markdown file
 _MARKDOWN = (".md", ".markdown", ".txt")
 _BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(.+)$")
 _FENCE = re.compile(r"^\s*(```|~~~)")
@@ -100,7 +100,7 @@ def entries(path: Path, name: str, shape: Shape, choice: Choice) -> Iterator[Ent
     elif zipfile.is_zipfile(path):
         yield from _of_zip(path, choice)
     else:
-        yield from _of_file(name, path.read_bytes()[: LARGEST_FILE + 1], choice)
+        yield from _of_file(name, path.read_bytes()[: MAX_FILE_BYTES + 1], choice)
 
 
 # --- Markdown -------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def _of_zip(path: Path, choice: Choice) -> Iterator[Entry | Problem]:
                 others += 1
                 continue
             with archive.open(info) as file:
-                yield from _of_file(name, file.read(LARGEST_FILE + 1), choice)
+                yield from _of_file(name, file.read(MAX_FILE_BYTES + 1), choice)
     if others:
         yield Problem(
             _("other files"),
@@ -131,8 +131,10 @@ def _of_zip(path: Path, choice: Choice) -> Iterator[Entry | Problem]:
 
 
 def _of_file(name: str, raw: bytes, choice: Choice) -> Iterator[Entry | Problem]:
-    if len(raw) > LARGEST_FILE:
-        yield Problem(name, _("it’s larger than %(most)d MiB") % {"most": LARGEST_FILE // 1024**2})
+    if len(raw) > MAX_FILE_BYTES:
+        yield Problem(
+            name, _("it’s larger than %(most)d MiB") % {"most": MAX_FILE_BYTES // 1024**2}
+        )
         return
     try:
         text = clean(raw.decode("utf-8-sig"))[0].replace("\r\n", "\n")
@@ -158,19 +160,19 @@ def _bullets(
     """Yield an observation for each bullet with its continuation lines."""
     head = {key: head[key] for key in ("tags", "created", "category") if key in head}
     head.setdefault("category", choice.category)
-    found: list[tuple[int, list[str]]] = []
+    results: list[tuple[int, list[str]]] = []
     in_fence = False
     for number, line in enumerate(body.split("\n"), start=first):
         in_fence ^= bool(_FENCE.match(line))
         bullet = None if in_fence else _BULLET.match(line)
         if bullet:
-            found.append((number, [bullet[1]]))
-        elif found and line.startswith((" ", "\t")) and line.strip():
-            found[-1][1].append(line.strip())
-    for number, words in found:
+            results.append((number, [bullet[1]]))
+        elif results and line.startswith((" ", "\t")) and line.strip():
+            results[-1][1].append(line.strip())
+    for number, words in results:
         where = _("%(file)s, line %(line)d") % {"file": name, "line": number}
         yield Entry(where, False, {**head, "content": " ".join(words)})
-    if not found:
+    if not results:
         yield Problem(name, _("it has no bullets, so there’s nothing to import"))
 
 
@@ -271,9 +273,9 @@ def moment(value: Any) -> Any:
 
 # --- store or preview ---
 
-MOST_ENTRIES = 100_000
-MOST_SHOWN = 20  # rows of the preview
-MOST_PROBLEMS = 100  # problems that are listed; the others are only counted
+MAX_ENTRIES = 100_000
+MAX_SHOWN = 20  # rows of the preview
+MAX_PROBLEMS = 100  # problems that are listed; the others are only counted
 
 
 @dataclass(slots=True)
@@ -295,14 +297,14 @@ class Outcome:
     def refuse(self, where: str, why: str) -> None:
         """Count a refused entry, and list the first hundred."""
         self.refused += 1
-        if len(self.problems) < MOST_PROBLEMS:
+        if len(self.problems) < MAX_PROBLEMS:
             self.problems.append({"where": shorten(where, 200), "why": shorten(why, 400)})
 
     def show(
         self, kind: str, what: str, content: str, at: datetime | None, source: str, tags: str
     ) -> None:
         """List one of the first items."""
-        if len(self.first) < MOST_SHOWN:
+        if len(self.first) < MAX_SHOWN:
             self.first.append(
                 {
                     "what": str(what),
@@ -319,13 +321,13 @@ class Outcome:
         return asdict(self)
 
 
-Store = Callable[[Sequence[Any], TakingIn, Outcome], None]
+Store = Callable[[Sequence[Any], ImportContext, Outcome], None]
 _COUNTED = ("notes", "observations", "memories", "documents", "updated")
 
 
-def take_in(
+def import_entries(
     found: Iterable[Any],
-    taking_in: TakingIn,
+    import_context: ImportContext,
     *,
     only_look: bool,
     store: Store | None = None,
@@ -338,25 +340,27 @@ def take_in(
     """
     outcome, given = Outcome(), iter(found)
     with transaction.atomic():
-        User.objects.select_for_update().get(pk=taking_in.owner.pk)
+        User.objects.select_for_update().get(pk=import_context.owner.pk)
         while batch := list(islice(given, size)):
-            (store or _batch)(batch, taking_in, outcome)
-            taking_in.done += len(batch)
-            if taking_in.done > MOST_ENTRIES:
+            (store or _batch)(batch, import_context, outcome)
+            import_context.done += len(batch)
+            if import_context.done > MAX_ENTRIES:
                 raise ImportRejected(
                     _("The file has more than %(most)s entries. Import it in parts.")
-                    % {"most": grouped(MOST_ENTRIES)}
+                    % {"most": grouped(MAX_ENTRIES)}
                 )
-            taking_in.tell(taking_in.done)
+            import_context.tell(import_context.done)
         if counts := {name: n for name in _COUNTED if (n := getattr(outcome, name))}:
-            label = source or taking_in.source
-            Activity.log(taking_in.owner, taking_in.by, "imported", label=label, **counts)
+            label = source or import_context.source
+            Activity.log(import_context.owner, import_context.by, "imported", label=label, **counts)
         if only_look:
             transaction.set_rollback(True)
     return outcome
 
 
-def _batch(batch: Sequence[Entry | Problem], taking_in: TakingIn, outcome: Outcome) -> None:
+def _batch(
+    batch: Sequence[Entry | Problem], import_context: ImportContext, outcome: Outcome
+) -> None:
     notes: list[Note] = []
     observations: list[Observation] = []
     for one in batch:
@@ -365,19 +369,22 @@ def _batch(batch: Sequence[Entry | Problem], taking_in: TakingIn, outcome: Outco
             continue
         try:
             if one.is_note:
-                notes.append(_note(one, taking_in))
+                notes.append(_note(one, import_context))
             else:
-                observations.append(_observation(one, taking_in))
+                observations.append(_observation(one, import_context))
         except InvalidValue as exc:
             outcome.refuse(one.where, str(exc))
-    texts, digests = {one.content for one in notes}, {one.digest for one in observations}
-    here: Any = Note.objects.of(taking_in.owner).live().filter(content__in=texts)
+    texts, digests = (
+        {note.content for note in notes},
+        {observation.digest for observation in observations},
+    )
+    here: Any = Note.objects.for_user(import_context.owner).live().filter(content__in=texts)
     new_notes = _unknown(notes, here, "kind", "content", "source")
-    here = Observation.objects.of(taking_in.owner).live().filter(digest__in=digests)
+    here = Observation.objects.for_user(import_context.owner).live().filter(digest__in=digests)
     new_observations = _unknown(observations, here, "category", "digest", "source")
     outcome.here += len(notes) + len(observations) - len(new_notes) - len(new_observations)
-    outcome.notes += _store(Note, new_notes, taking_in)
-    outcome.observations += _store(Observation, new_observations, taking_in)
+    outcome.notes += _store(Note, new_notes, import_context)
+    outcome.observations += _store(Observation, new_observations, import_context)
     record: Any
     for record in [*new_notes, *new_observations]:
         is_note = isinstance(record, Note)
@@ -387,9 +394,9 @@ def _batch(batch: Sequence[Entry | Problem], taking_in: TakingIn, outcome: Outco
         outcome.show(kind, what, record.content, record.created, record.source, tags)
 
 
-def _store(model: Any, records: Sequence[Any], taking_in: TakingIn) -> int:
+def _store(model: Any, records: Sequence[Any], import_context: ImportContext) -> int:
     model.objects.bulk_create(records)
-    Revision.record_first(records, by=taking_in.by, source=taking_in.source)
+    Revision.record_first(records, by=import_context.by, source=import_context.source)
     model.follow(records)
     return len(records)
 
@@ -397,7 +404,7 @@ def _store(model: Any, records: Sequence[Any], taking_in: TakingIn) -> int:
 # --- one entry ------------------------------------------------------------------------------------
 
 
-def _note(entry: Entry, taking_in: TakingIn) -> Note:
+def _note(entry: Entry, import_context: ImportContext) -> Note:
     """Return a note, not stored yet.  Raises InvalidValue."""
     given = entry.fields
     kind = str(given["kind"])
@@ -424,8 +431,8 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     checks.raise_refused()
     at = _created(given)
     return Note(
-        owner=taking_in.owner,
-        source=_source(given, taking_in),
+        owner=import_context.owner,
+        source=_source(given, import_context),
         trust=Trust.EXTERNAL,
         created=at,
         updated=at,
@@ -434,7 +441,7 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     )
 
 
-def _observation(entry: Entry, taking_in: TakingIn) -> Observation:
+def _observation(entry: Entry, import_context: ImportContext) -> Observation:
     """Return an observation, not stored yet.  Raises InvalidValue."""
     given = entry.fields
     checks = NoteChecks()
@@ -445,14 +452,14 @@ def _observation(entry: Entry, taking_in: TakingIn) -> Observation:
     line = single(category, str(given["content"]).strip())
     at = _created(given)
     return Observation(
-        owner=taking_in.owner,
+        owner=import_context.owner,
         category=line.category,
         content=line.content,
         digest=line.digest,
         tags=tags,
         step_name=one_line(clean(str(given.get("step_name", "")))[0])[:200],
         step_type=step_type if step_type in Observation.StepType.values else "",
-        source=_source(given, taking_in),
+        source=_source(given, import_context),
         trust=Trust.EXTERNAL,
         created=at,
         updated=at,
@@ -489,10 +496,10 @@ def _created(given: dict[str, Any]) -> datetime:
         return now
 
 
-def _source(given: dict[str, Any], taking_in: TakingIn) -> str:
+def _source(given: dict[str, Any], import_context: ImportContext) -> str:
     """Return `import:<name>`, followed by the source that the file names."""
     named = one_line(clean(str(given.get("source", "")))[0])
-    source = f"{taking_in.source}:{named}" if named else taking_in.source
+    source = f"{import_context.source}:{named}" if named else import_context.source
     return source[:200]
 
 

@@ -49,7 +49,7 @@ from memory.models import (
 from memory.models.actors import Actor
 from memory.services.records import traces
 
-MOST_AHEAD = 1_000_000  # an ID is kept if it is at most this far beyond the last run's, so that IDs stay short
+MAX_AHEAD = 1_000_000  # an ID is kept if it is at most this far beyond the last run's, so that IDs stay short
 _REFERENCE = re.compile(
     r"\b(run):(\d{1,18})\b|\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b"
 )
@@ -93,7 +93,7 @@ class Ids:
         wanted = {line["id"]: line for line in lines if type(line.get("id")) is int}
         here = self._here(kind, list(wanted.values()))
         last = _last_number(kind)
-        sane = [key for key in wanted if 0 < key <= last + MOST_AHEAD]
+        sane = [key for key in wanted if 0 < key <= last + MAX_AHEAD]
         if sane and max(sane) > last:
             _reserve(kind, max(sane))
         manager: models.Manager[Any] = kind.model._base_manager
@@ -158,14 +158,14 @@ class Ids:
             return value
         return self.text(value) if _RUN.fullmatch(value) else _ID.sub(self._by_id, value)
 
-    def _by_id(self, found: re.Match[str]) -> str:
-        return self.uuids.get(found[0], found[0])
+    def _by_id(self, match: re.Match[str]) -> str:
+        return self.uuids.get(match[0], match[0])
 
-    def _reference(self, found: re.Match[str]) -> str:
-        if found[1]:
-            number = int(found[2])
+    def _reference(self, match: re.Match[str]) -> str:
+        if match[1]:
+            number = int(match[2])
             return f"run:{self.numbers.get('runs', {}).get(number, number)}"
-        return self.uuids.get(found[0], found[0])
+        return self.uuids.get(match[0], match[0])
 
 
 def _keys(kind: Kind) -> set[str]:
@@ -217,7 +217,7 @@ def _next_number(kind: Kind) -> int:
 
 # --- counts ---
 
-MOST_WHYS = 5  # examples of refused rows of one kind
+MAX_WHYS = 5  # examples of refused rows of one kind
 
 
 @dataclass(slots=True)
@@ -231,12 +231,12 @@ class KindCounts:
     def refuse(self, number: int, why: str) -> None:
         """Count a refused row, and keep the reasons for the first few."""
         self.refused += 1
-        if len(self.whys) < MOST_WHYS:
+        if len(self.whys) < MAX_WHYS:
             self.whys.append(_("line %(line)d: %(why)s") % {"line": number, "why": why})
 
 
 @dataclass(slots=True)
-class TakingIn:
+class ImportContext:
     """One import in progress.
 
     `is_own` means that the person created the archive: authors and trust are kept.  Records from anyone
@@ -295,41 +295,45 @@ def own_links_of(kind: Kind) -> list[Any]:
     return [c for c in kind.columns() if c.is_relation and c.related_model is kind.model]
 
 
-def remember(kind: Kind, rows: list[tuple[int, Any, dict[str, Any]]], taking_in: TakingIn) -> None:
+def remember(
+    kind: Kind, rows: list[tuple[int, Any, dict[str, Any]]], import_context: ImportContext
+) -> None:
     """Remember what `finish` needs of the rows just stored."""
     if kind.finish is not None:
-        taking_in.fresh.setdefault(kind.name, []).extend(row for _number, row, _line in rows)
+        import_context.fresh.setdefault(kind.name, []).extend(row for _number, row, _line in rows)
     for column in own_links_of(kind):
-        links = taking_in.links.setdefault((kind.name, column.attname), {})
+        links = import_context.links.setdefault((kind.name, column.attname), {})
         links |= {row.pk: getattr(row, column.attname) for _number, row, _line in rows}
     for name in kind.many:
-        links = taking_in.links.setdefault((kind.name, name), {})
+        links = import_context.links.setdefault((kind.name, name), {})
         links |= {row.pk: line[name] for _number, row, line in rows if line.get(name)}
 
 
-def finish(kinds: list[Kind], taking_in: TakingIn) -> None:
+def finish(kinds: list[Kind], import_context: ImportContext) -> None:
     """Link the imported rows and update derived data.  Raises ImportRejected."""
     for kind in kinds:
         for column in own_links_of(kind):
-            _mend(kind, column.attname, taking_in)
+            _mend(kind, column.attname, import_context)
         for name in kind.many:
-            _join(kind, name, taking_in)
-        if kind.finish is not None and taking_in.fresh.get(kind.name):
-            kind.finish(taking_in, taking_in.fresh[kind.name])
-    new = {name: counted.new for name, counted in taking_in.counts.items() if counted.new}
-    Activity.log(taking_in.owner, taking_in.by, "imported", label=taking_in.source, new=new)
+            _join(kind, name, import_context)
+        if kind.finish is not None and import_context.fresh.get(kind.name):
+            kind.finish(import_context, import_context.fresh[kind.name])
+    new = {name: counted.new for name, counted in import_context.counts.items() if counted.new}
+    Activity.log(
+        import_context.owner, import_context.by, "imported", label=import_context.source, new=new
+    )
 
 
-def _mend(kind: Kind, name: str, taking_in: TakingIn) -> None:
+def _mend(kind: Kind, name: str, import_context: ImportContext) -> None:
     """Clear links to rows that were not imported.  Raises ImportRejected for a circular chain."""
-    links = taking_in.links.get((kind.name, name), {})
+    links = import_context.links.get((kind.name, name), {})
     wanted = set(links.values()) - {None}
     there = set(
-        owned(kind.model, taking_in.owner).filter(pk__in=wanted).values_list("pk", flat=True)
+        owned(kind.model, import_context.owner).filter(pk__in=wanted).values_list("pk", flat=True)
     )
     dangling = [pk for pk, target in links.items() if target is not None and target not in there]
     if dangling:
-        owned(kind.model, taking_in.owner).filter(pk__in=dangling).update(**{name: None})
+        owned(kind.model, import_context.owner).filter(pk__in=dangling).update(**{name: None})
     if kind.model is Note and _has_cycle(links):
         raise ImportRejected(
             _("The archive contains notes that replace each other in a loop. Nothing was imported.")
@@ -350,10 +354,10 @@ def _has_cycle(links: dict[Any, Any]) -> bool:
     return False
 
 
-def _join(kind: Kind, name: str, taking_in: TakingIn) -> None:
-    for pk, wanted in taking_in.links.get((kind.name, name), {}).items():
-        related = getattr(owned(kind.model, taking_in.owner).get(pk=pk), name)
-        related.set(owned(related.model, taking_in.owner).filter(pk__in=wanted))
+def _join(kind: Kind, name: str, import_context: ImportContext) -> None:
+    for pk, wanted in import_context.links.get((kind.name, name), {}).items():
+        related = getattr(owned(kind.model, import_context.owner).get(pk=pk), name)
+        related.set(owned(related.model, import_context.owner).filter(pk__in=wanted))
 
 
 # --- importing ---------------------------------------------------------------------------------
@@ -393,9 +397,9 @@ def manifest_of(archive: zipfile.ZipFile) -> dict[str, Any]:
     return found
 
 
-def take_in(
+def import_archive(
     path: Path,
-    taking_in: TakingIn,
+    import_context: ImportContext,
     *,
     only_look: bool,
 ) -> dict[str, KindCounts]:
@@ -409,11 +413,11 @@ def take_in(
             with transaction.atomic():
                 allow_long_transaction()
                 # The account is locked, so that two imports can't run at the same time.
-                User.objects.select_for_update().get(pk=taking_in.owner.pk)
-                _survey(archive, taking_in)
-                for kind in _kinds(taking_in):
-                    _take_kind(archive, kind, taking_in)
-                finish(_kinds(taking_in), taking_in)
+                User.objects.select_for_update().get(pk=import_context.owner.pk)
+                _survey(archive, import_context)
+                for kind in _kinds(import_context):
+                    _take_kind(archive, kind, import_context)
+                finish(_kinds(import_context), import_context)
                 if only_look:
                     transaction.set_rollback(True)
         except (IntegrityError, DataError) as exc:
@@ -421,18 +425,18 @@ def take_in(
                 _("The archive is inconsistent, so nothing was imported: %(why)s")
                 % {"why": _why(exc)}
             ) from exc
-    return taking_in.counts
+    return import_context.counts
 
 
-def _kinds(taking_in: TakingIn) -> list[Kind]:
-    return [kind for kind in in_order() if taking_in.is_own or not kind.own_alone]
+def _kinds(import_context: ImportContext) -> list[Kind]:
+    return [kind for kind in in_order() if import_context.is_own or not kind.own_alone]
 
 
-def _survey(archive: zipfile.ZipFile, taking_in: TakingIn) -> None:
+def _survey(archive: zipfile.ZipFile, import_context: ImportContext) -> None:
     """Read every line once, so that a damaged one is reported before anything is stored."""
     for kind in in_order():
         for batch in _batches(archive, kind):
-            taking_in.ids.decide(kind, [line for _number, line in batch])
+            import_context.ids.decide(kind, [line for _number, line in batch])
 
 
 def _batches(archive: zipfile.ZipFile, kind: Kind) -> Iterator[list[Line]]:
@@ -459,43 +463,45 @@ def _parsed(kind: Kind, number: int, text: str) -> dict[str, Any]:
 # --- one kind -------------------------------------------------------------------------------------
 
 
-def _take_kind(archive: zipfile.ZipFile, kind: Kind, taking_in: TakingIn) -> None:
-    counted = taking_in.counts[kind.name] = KindCounts()
+def _take_kind(archive: zipfile.ZipFile, kind: Kind, import_context: ImportContext) -> None:
+    counted = import_context.counts[kind.name] = KindCounts()
     for batch in _batches(archive, kind):
-        rows = _rows(kind, batch, taking_in, counted)
-        rows = _with_parents(kind, rows, taking_in, counted)
+        rows = _rows(kind, batch, import_context, counted)
+        rows = _with_parents(kind, rows, import_context, counted)
         # Searching for copies of what was deleted takes long, so that's done once for each batch.
         with traces.together() if kind.purges else nullcontext():
-            rows = _unknown(kind, rows, taking_in, counted)
+            rows = _unknown(kind, rows, import_context, counted)
         stored = _stored(kind, rows, counted)
         counted.new += len(stored)
-        remember(kind, stored, taking_in)
+        remember(kind, stored, import_context)
         _make_findable([row for _number, row, _line in stored])
-        taking_in.done += len(batch)
-        taking_in.tell(taking_in.done)
+        import_context.done += len(batch)
+        import_context.tell(import_context.done)
 
 
 Row = tuple[int, Any, dict[str, Any]]
 
 
-def _rows(kind: Kind, batch: Sequence[Line], taking_in: TakingIn, counted: KindCounts) -> list[Row]:
+def _rows(
+    kind: Kind, batch: Sequence[Line], import_context: ImportContext, counted: KindCounts
+) -> list[Row]:
     """Return the batch as rows of the owner; invalid ones are counted as refused."""
     rows = []
     for number, line in batch:
-        moved = taking_in.ids.moved(kind, line)
+        moved = import_context.ids.moved(kind, line)
         try:
             row = decoded(kind, moved)
         except InvalidRow as exc:
             counted.refuse(number, str(exc))
             continue
         if hasattr(row, "owner_id"):
-            row.owner = taking_in.owner
+            row.owner = import_context.owner
         if kind.by_id and "id" not in line:
             counted.refuse(number, _("it has no ID"))
             continue
-        _name_others(kind, row, moved, taking_in)
-        if not taking_in.is_own:
-            _distrust(row, taking_in)
+        _name_others(kind, row, moved, import_context)
+        if not import_context.is_own:
+            _distrust(row, import_context)
         if why := kind.problem(row):
             counted.refuse(number, why)
             continue
@@ -503,26 +509,26 @@ def _rows(kind: Kind, batch: Sequence[Line], taking_in: TakingIn, counted: KindC
     return rows
 
 
-def _name_others(kind: Kind, row: Any, line: dict[str, Any], taking_in: TakingIn) -> None:
+def _name_others(kind: Kind, row: Any, line: dict[str, Any], import_context: ImportContext) -> None:
     """Set the foreign keys that the archive stores as names."""
     for attname, name in kind.named.items():
         related = kind.model._meta.get_field(attname.removesuffix("_id")).related_model
         found = related._base_manager.filter(  # type: ignore[union-attr]
-            owner=taking_in.owner, **{name: str(line.get(attname))}
+            owner=import_context.owner, **{name: str(line.get(attname))}
         )
         setattr(row, attname, found.values_list("pk", flat=True).first())
 
 
-def _distrust(row: Any, taking_in: TakingIn) -> None:
+def _distrust(row: Any, import_context: ImportContext) -> None:
     """Give a record from another person's archive the trust of external text."""
     if getattr(row, "trust", "") in (Trust.OWNER, Trust.AGENT):
         row.trust = Trust.EXTERNAL
     if hasattr(row, "trust") or isinstance(row, Revision):
-        row.source = taking_in.source
+        row.source = import_context.source
 
 
 def _with_parents(
-    kind: Kind, rows: list[Row], taking_in: TakingIn, counted: KindCounts
+    kind: Kind, rows: list[Row], import_context: ImportContext, counted: KindCounts
 ) -> list[Row]:
     """Keep the rows whose parents are the owner's.
 
@@ -531,7 +537,7 @@ def _with_parents(
     for column in links_of(kind):
         name, target = column.attname, column.related_model
         wanted = {getattr(row, name) for _number, row, _line in rows} - {None}
-        mine = owned(target, taking_in.owner).filter(pk__in=wanted)
+        mine = owned(target, import_context.owner).filter(pk__in=wanted)
         there = set(mine.values_list("pk", flat=True))
         kept = []
         for number, row, line in rows:
@@ -549,15 +555,17 @@ def _with_parents(
     return rows
 
 
-def _unknown(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: KindCounts) -> list[Row]:
+def _unknown(
+    kind: Kind, rows: list[Row], import_context: ImportContext, counted: KindCounts
+) -> list[Row]:
     """Return the rows that aren't stored yet; stored ones stay unchanged and are counted."""
-    here = _here(kind, [row for _number, row, _line in rows], taking_in.owner)
+    here = _here(kind, [row for _number, row, _line in rows], import_context.owner)
     unknown: dict[Any, Row] = {}
     for number, row, line in rows:
         key = _key(kind, row)
         old = here.get(key)
         if old is None and key not in unknown:
-            kind.prepare(row, taking_in)
+            kind.prepare(row, import_context)
             unknown[key] = (number, row, line)
         elif old is None:
             counted.refuse(number, _("it’s in the archive twice"))

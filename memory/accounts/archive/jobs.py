@@ -36,9 +36,9 @@ from beacon_site.text.messages import gettext as _
 from memory.accounts.archive import app_exports, exporter, foreign_formats, importer
 from memory.accounts.archive.app_exports import App
 from memory.accounts.archive.foreign_formats import Choice, Shape
-from memory.accounts.archive.importer import TakingIn, summed
+from memory.accounts.archive.importer import ImportContext, summed
 from memory.accounts.archive.kinds import in_order
-from memory.accounts.archive.zips import LARGEST_UPLOAD, ImportRejected, opened
+from memory.accounts.archive.zips import MAX_UPLOAD_BYTES, ImportRejected, opened
 from memory.models import Activity, Archive, LibraryDocument, User
 from memory.models.actors import Actor
 from memory.models.archive import KEPT
@@ -49,11 +49,11 @@ from memory.services.library.reading import DocumentText
 
 logger = structlog.get_logger(__name__)
 
-MOST_BYTES = 100 * 1024**2  # of the text of an import's web pages
+MAX_BYTES = 100 * 1024**2  # of the text of an import's web pages
 SLICE_SECONDS = 120.0  # then other jobs of the queue have their turn
 TURN = timedelta(seconds=30)  # until an import's pages are tried again, while another's are fetched
 HOST_SECONDS = 2.0  # between two pages of one site
-MOST_SILENT = 3  # pages in a row that a site fails to send
+MAX_SILENT = 3  # pages in a row that a site fails to send
 FEW_ROWS = 2_000  # rows; a smaller export runs while the person waits
 SMALL_UPLOAD = 256 * 1024  # bytes; the same for an import
 
@@ -73,17 +73,17 @@ def ask_export(owner: User) -> Archive:
     row: Archive = Archive.objects.create(
         owner=owner, way=Archive.Way.EXPORT, name=name[-200:], options={"rows": size}
     )
-    Activity.log(owner, owner.actor, "export-asked", subject=row, rows=size)
+    Activity.log(owner, owner.actor, "export-requested", subject=row, rows=size)
     return row
 
 
 def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
     """Store an uploaded file and create its import.  Raises ImportRejected or Busy."""
     _check_free(owner)
-    if (file.size or 0) > LARGEST_UPLOAD:
+    if (file.size or 0) > MAX_UPLOAD_BYTES:
         raise ImportRejected(
             _("The file is %(have)d MiB, but the limit is %(most)d MiB. Import it in parts.")
-            % {"have": (file.size or 0) // 1024**2, "most": LARGEST_UPLOAD // 1024**2}
+            % {"have": (file.size or 0) // 1024**2, "most": MAX_UPLOAD_BYTES // 1024**2}
         )
     if not file.size:
         raise ImportRejected(_("The file is empty."))
@@ -123,7 +123,7 @@ def _first_options(row: Archive) -> dict[str, Any]:
 
 
 def _check_free(owner: User) -> None:
-    running = Archive.objects.of(owner).unfinished().exclude(way=Archive.Way.PAGES)
+    running = Archive.objects.for_user(owner).unfinished().exclude(way=Archive.Way.PAGES)
     if running.exists():
         raise Busy(_("Another export or import is running. Try again when it’s finished."))
 
@@ -140,7 +140,7 @@ def confirm(row: Archive, **options: Any) -> bool:
 
 def _put_back(row: Archive, **fields: Any) -> bool:
     checked = Archive.objects.filter(pk=row.pk, way=Archive.Way.IMPORT, state=Archive.State.CHECKED)
-    fields |= Archive.waiting_again() | {"crashes": 0}
+    fields |= Archive.requeue_fields() | {"crashes": 0}
     done = checked.update(started_at=None, problem="", **fields)
     row.refresh_from_db()
     return bool(done)
@@ -237,19 +237,21 @@ def _check_held(row: Archive) -> None:
 def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
     """Import a file, or only preview the import.  Raises ImportRejected."""
     shape, own = Shape(row.options["shape"]), bool(row.options.get("own"))
-    taking = TakingIn(row.owner, row.owner.actor, row.name, own, tell=_teller(row))
+    taking = ImportContext(row.owner, row.owner.actor, row.name, own, tell=_teller(row))
     if shape == Shape.BEACON:
-        counts = importer.take_in(row.file, taking, only_look=only_look)
+        counts = importer.import_archive(row.file, taking, only_look=only_look)
         rows = {name: asdict(counted) for name, counted in counts.items()}
         return {"kinds": rows, "sums": dict(summed(counts))}
     if shape == Shape.APP:
         app = App(row.options["app"])
         wanted = {name: bool(row.options[name]) for name in ("memories", "documents", "private")}
         items = app_exports.items(row.file, app, row.name)
-        return app_exports.take_in(items, taking, app, **wanted, only_look=only_look).as_json()
+        return app_exports.import_app_export(
+            items, taking, app, **wanted, only_look=only_look
+        ).as_json()
     given = Choice(**{name: row.options[name] for name in ("bullets", "kind", "category")})
     found = foreign_formats.entries(row.file, row.name, shape, given)
-    return foreign_formats.take_in(found, taking, only_look=only_look).as_json()
+    return foreign_formats.import_entries(found, taking, only_look=only_look).as_json()
 
 
 # --- pages of bookmarks ---------------------------------------------------------------------------
@@ -283,18 +285,18 @@ def _fetch_pages(row: Archive) -> None:
     Each page is stored together with the progress, so a killed worker loses at most the page that
     it was fetching.  Raises JobLost if the owner has stopped it.
     """
-    others = Archive.objects.of(row.owner).filter(way=Archive.Way.PAGES).unfinished()
+    others = Archive.objects.for_user(row.owner).filter(way=Archive.Way.PAGES).unfinished()
     if others.filter(created__lt=row.created).exists():
         row.release(not_before=Now() + TURN, started_at=None)
         return
     until, sites = time.monotonic() + SLICE_SECONDS, _Sites()
     stored = library.stored_pages(row.owner)
     while row.pages_left:
-        if row.result["bytes"] >= MOST_BYTES:
+        if row.result["bytes"] >= MAX_BYTES:
             why = _("The pages contain too much text. The limit is %(most)d MiB.")
             row.end(
                 Archive.State.STOPPED,
-                problem=why % {"most": MOST_BYTES // 1024**2},
+                problem=why % {"most": MAX_BYTES // 1024**2},
                 finished_at=Now(),
             )
             return
@@ -308,7 +310,7 @@ def _fetch_pages(row: Archive) -> None:
 
 def _fetch_next(row: Archive, stored: set[str], sites: _Sites) -> None:
     key = row.options["documents"][row.result["next"]]
-    document = LibraryDocument.objects.of(row.owner).live().filter(pk=key, path="").first()
+    document = LibraryDocument.objects.for_user(row.owner).live().filter(pk=key, path="").first()
     name = page_of(document.url) if document else ""
     page, why = None, ""
     if document and name not in stored:
@@ -350,9 +352,9 @@ class _Sites:
     def read(self, url: str) -> DocumentText:
         """Return a page's text.  Raises ProviderError or InvalidValue."""
         host = _host(url)
-        if self._silent[host] >= MOST_SILENT:
+        if self._silent[host] >= MAX_SILENT:
             why = _("Beacon didn’t try, because “%(host)s” failed to respond %(n)d times in a row.")
-            raise ProviderUnavailable(why % {"host": host, "n": MOST_SILENT})
+            raise ProviderUnavailable(why % {"host": host, "n": MAX_SILENT})
         pace = self._paces.setdefault(host, MinInterval(host, host, seconds=HOST_SECONDS))
         try:
             with pace.turn(url):
@@ -402,7 +404,7 @@ def retry_pages(row: Archive, only: str = "") -> bool:
         others = [one for one in held.result["failed"] if one["document"] not in again]
         result = held.result | {"next": len(kept), "failed": others, "bytes": 0}
         Archive.objects.filter(pk=row.pk).update(
-            **Archive.waiting_again(),
+            **Archive.requeue_fields(),
             options=held.options | {"documents": [*kept, *again, *left]},
             result=result,
             problem="",

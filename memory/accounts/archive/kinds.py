@@ -32,7 +32,7 @@ def _fine(_row: Any) -> str:
     return ""
 
 
-def _as_it_is(_row: Any, _taking_in: Any) -> None:
+def _as_it_is(_row: Any, _import_context: Any) -> None:
     return None
 
 
@@ -123,7 +123,7 @@ _LAST = ("revisions", "uses", "activity", "model-calls")
 
 # --- rows and lines of JSON ---
 
-LONGEST_LINE = (
+MAX_LINE_LENGTH = (
     18 * 1024 * 1024
 )  # bytes: enough for the longest content item with every character escaped
 
@@ -229,7 +229,7 @@ def _check_json(field: models.JSONField, value: Any) -> None:
     # An archive can't choose which of Beacon's own messages a row shows.
     if isinstance(field, MessagesField):
         texts = value if isinstance(value, list) else []
-        if messages.has_stored(value) or not all(isinstance(one, str) for one in texts):
+        if messages.has_stored(value) or not all(isinstance(text, str) for text in texts):
             raise InvalidRow(_("“%(field)s” isn’t text") % {"field": field.name})
 
 

@@ -38,7 +38,7 @@ from memory.models import (
     User,
 )
 from memory.models.actors import SYSTEM
-from memory.models.conflicts import CONFLICT_TYPES, MOST_PAIRS
+from memory.models.conflicts import CONFLICT_TYPES, MAX_PAIRS
 from memory.models.content import SNAPSHOT_FORMAT
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import (
@@ -49,12 +49,12 @@ from memory.models.file_format import (
     summary_of,
     with_summary,
 )
-from memory.models.notes import MOST_CONTENT
+from memory.models.notes import MAX_CONTENT
 from memory.models.remembered import record_models
-from memory.services.content.items import MOST_BYTES, check_no_circle, check_size
+from memory.services.content.items import MAX_BYTES, check_no_circle, check_size
 from memory.services.files import texts
 from memory.services.files.saving import facts_size
-from memory.services.files.texts import MOST_FACTS, carried, cleaned
+from memory.services.files.texts import MAX_FACTS, carried, cleaned
 from memory.services.review import risks
 from memory.services.review.apply import APPLY, CHECKS
 from memory.services.review.risks import Risk
@@ -64,15 +64,15 @@ from memory.services.search.kinds import KINDS
 _TEXTS = ("type", "id", "title", "url", "quote", "mark", "trust")
 _ROLES = ("user", "assistant")
 _NOT_SEEN = 0  # a version that no file has, so a write based on it is shown the current text
-MOST_LINES = 300_000  # entries in a file's blame, more than any file has
+MAX_LINES = 300_000  # entries in a file's blame, more than any file has
 
 
 # --- sessions and messages ------------------------------------------------------------------------
 
 
-def end_strangers(session: Session, taking_in: Any) -> None:
+def end_strangers(session: Session, import_context: Any) -> None:
     """End sessions from another person's archive, since their messages aren't the owner's words."""
-    if not taking_in.is_own and session.ended_at is None:
+    if not import_context.is_own and session.ended_at is None:
         session.ended_at = timezone.now()
 
 
@@ -85,29 +85,29 @@ def message_problem(message: Message) -> str:
     return ""
 
 
-def fail_pending_answer(message: Message, taking_in: Any) -> None:
+def fail_pending_answer(message: Message, import_context: Any) -> None:
     """Fail answers that were still pending in the archive, and keep only valid citations and calls."""
     if message.is_unfinished:
         message.state = Message.State.FAILED
         message.notice = _("The answer wasn’t finished when the archive was created.")
     message.lease_until = None
-    cites = [_texts(one, taking_in) for one in message.cites if isinstance(one, Mapping)]
+    cites = [_texts(one, import_context) for one in message.cites if isinstance(one, Mapping)]
     message.cites = [one for one in cites if _may_be_cited(one, message.role)]
-    calls = [_call(one, taking_in) for one in message.tool_calls if isinstance(one, Mapping)]
+    calls = [_call(one, import_context) for one in message.tool_calls if isinstance(one, Mapping)]
     message.tool_calls = [call for call in calls if call["tool"]]
 
 
-def _texts(given: Mapping[str, Any], taking_in: Any) -> dict[str, str]:
+def _texts(given: Mapping[str, Any], import_context: Any) -> dict[str, str]:
     """Return the text fields of a record that an answer names."""
     kept = {name: given[name] for name in _TEXTS if isinstance(given.get(name), str)}
     if "trust" in kept:
-        kept["trust"] = _trust(kept["trust"], taking_in)
+        kept["trust"] = _trust(kept["trust"], import_context)
     return {"type": "", "id": "", "title": "", **kept}
 
 
-def _trust(text: str, taking_in: Any) -> str:
+def _trust(text: str, import_context: Any) -> str:
     """Return the trust: external for another person's archive, or if the value is unknown."""
-    known = text in Trust.values and (taking_in.is_own or text == Trust.QUARANTINED)
+    known = text in Trust.values and (import_context.is_own or text == Trust.QUARANTINED)
     return text if known else Trust.EXTERNAL.value
 
 
@@ -116,7 +116,7 @@ def _may_be_cited(cite: Mapping[str, str], role: str) -> bool:
     return is_marked and bool(cite["type"]) and is_uuid(cite["id"])
 
 
-def _call(given: Mapping[str, Any], taking_in: Any) -> dict[str, Any]:
+def _call(given: Mapping[str, Any], import_context: Any) -> dict[str, Any]:
     """Return a tool call in the form of `CallRecord`."""
     number, arguments = given.get("round"), given.get("arguments")
     kept = {
@@ -125,32 +125,36 @@ def _call(given: Mapping[str, Any], taking_in: Any) -> dict[str, Any]:
         "arguments": arguments if isinstance(arguments, dict) else {},
         "result": _text(given.get("result")),
         "is_error": bool(given.get("is_error")),
-        "records": [_texts(one, taking_in) for one in dicts_in(given.get("records"))],
-        "trust": _trust(_text(given.get("trust")), taking_in),
-        "seen": _seen(given.get("seen"), taking_in),
+        "records": [_texts(one, import_context) for one in dicts_in(given.get("records"))],
+        "trust": _trust(_text(given.get("trust")), import_context),
+        "seen": _seen(given.get("seen"), import_context),
     }
     proposal = _text(given.get("proposal"))
     return {**kept, "proposal": proposal} if is_uuid(proposal) else kept
 
 
-def _seen(given: Any, taking_in: Any) -> dict[str, int]:
+def _seen(given: Any, import_context: Any) -> dict[str, int]:
     """Return the file versions that were read; none for another person's archive."""
     versions = given.items() if isinstance(given, Mapping) else ()
     kept = {path: version for path, version in versions if type(version) is int and version >= 0}
-    return kept if taking_in.is_own else dict.fromkeys(kept, _NOT_SEEN)
+    return kept if import_context.is_own else dict.fromkeys(kept, _NOT_SEEN)
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def remap_citations(taking_in: Any, messages: list[Message]) -> None:
+def remap_citations(import_context: Any, messages: list[Message]) -> None:
     """Point the citations and proposals of messages to the owner's records, and remove others."""
     telling = [one for one in messages if one.cites or one.tool_calls]
-    places = _places(taking_in.owner, [cite for one in telling for cite in one.cites])
+    places = _places(import_context.owner, [cite for one in telling for cite in one.cites])
     held = [call["proposal"] for one in telling for call in one.tool_calls if "proposal" in call]
-    found = Proposal.objects.of(taking_in.owner).filter(pk__in=held).values_list("pk", flat=True)
-    waiting = set(map(str, found))
+    rows = (
+        Proposal.objects.for_user(import_context.owner)
+        .filter(pk__in=held)
+        .values_list("pk", flat=True)
+    )
+    waiting = set(map(str, rows))
     for message in telling:
         if message.role == "user":  # its notes, which have their own links
             message.cites = [cite for cite in message.cites if places.get(cite["id"])]
@@ -166,7 +170,9 @@ def _places(owner: User, cites: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return the URLs of the existing records by ID, with one query per type."""
     keys: dict[str, set[str]] = {}
     places: dict[str, str] = {}
-    files = {one.get_absolute_url() for one in MemoryFile.objects.of(owner).live().only("path")}
+    files = {
+        one.get_absolute_url() for one in MemoryFile.objects.for_user(owner).live().only("path")
+    }
     for cite in cites:
         keys.setdefault(cite["type"], set()).add(cite["id"])
         # A section is created again with its file, so only its place on the file's page is kept.
@@ -207,7 +213,7 @@ def _is_change(one: Any) -> bool:
     return one.get("act") == "written" and type(one.get("version")) is int
 
 
-def skip_pending_reflection(reflection: Reflection, _taking_in: Any) -> None:
+def skip_pending_reflection(reflection: Reflection, _import_context: Any) -> None:
     """Skip reflections that were still pending in the archive."""
     if reflection.is_unfinished:
         reflection.state = Reflection.State.SKIPPED
@@ -221,7 +227,7 @@ def skip_pending_reflection(reflection: Reflection, _taking_in: Any) -> None:
 def proposal_problem(proposal: Proposal) -> str:
     """Return why a row can't be a proposal, or ""."""
     texts = (proposal.before, proposal.after, proposal.edited)
-    if proposal.record_type not in APPLY or not all(isinstance(one, dict) for one in texts):
+    if proposal.record_type not in APPLY or not all(isinstance(text, dict) for text in texts):
         return _("it proposes a type of change that this version of Beacon doesn’t support")
     results = proposal.results
     if not isinstance(results, list) or not all(map(_is_result, results)):
@@ -242,12 +248,12 @@ def _is_result(one: Any) -> bool:
     return is_uuid(one[1])
 
 
-def mark_foreign_proposals(proposal: Proposal, taking_in: Any) -> None:
+def mark_foreign_proposals(proposal: Proposal, import_context: Any) -> None:
     """Mark proposals from another person's archive, and rate their danger again, since an archive can claim any."""
-    stranger = () if taking_in.is_own else (Risk("stranger"),)
+    stranger = () if import_context.is_own else (Risk("stranger"),)
     risks.rate(proposal, proposal.held_because, more=stranger)
     if stranger:
-        proposal.source = taking_in.source
+        proposal.source = import_context.source
         why = [stranger[0].words, proposal.held_because]
         proposal.held_because = "; ".join(filter(None, why))
 
@@ -262,7 +268,7 @@ def conflict_problem(conflict: Conflict) -> str:
     if not isinstance(results, list) or not all(map(_is_result, results)):
         return _("“%(field)s” isn’t valid") % {"field": "results"}
     lines: list[Any] = conflict.lines if isinstance(conflict.lines, list) else [None]
-    if len(lines) > MOST_PAIRS or not all(map(_is_pair, lines)):
+    if len(lines) > MAX_PAIRS or not all(map(_is_pair, lines)):
         return _("“%(field)s” isn’t valid") % {"field": "lines"}
     return ""
 
@@ -274,12 +280,12 @@ def _is_pair(one: Any) -> bool:
     return all(isinstance(digest, str) and len(digest) == 16 for digest in one)
 
 
-def resolve_duplicate_conflict(conflict: Conflict, taking_in: Any) -> None:
+def resolve_duplicate_conflict(conflict: Conflict, import_context: Any) -> None:
     """Resolve an imported conflict that is already open here."""
-    conflict.owner = taking_in.owner
+    conflict.owner = import_context.owner
     if conflict.is_open and conflict.same_pairs().open().exclude(pk=conflict.pk).exists():
         conflict.state, conflict.settled_how = Conflict.State.SETTLED, Conflict.How.GONE
-        conflict.settled_by, conflict.settled_at = str(taking_in.by), timezone.now()
+        conflict.settled_by, conflict.settled_at = str(import_context.by), timezone.now()
 
 
 def rating_problem(rating: Rating) -> str:
@@ -319,7 +325,7 @@ def _is_blame(given: Any) -> bool:
         for run in runs
     ):
         return False
-    return sum(int(run[0]) for run in runs) <= MOST_LINES
+    return sum(int(run[0]) for run in runs) <= MAX_LINES
 
 
 # --- content items and snapshots ---------------------------------------------------------------
@@ -330,11 +336,11 @@ def item_problem(row: Any) -> str:
     try:
         check_size(row.content)
     except InvalidValue:
-        return _("it’s larger than %(most)d bytes, the limit for one item") % {"most": MOST_BYTES}
+        return _("it’s larger than %(most)d bytes, the limit for one item") % {"most": MAX_BYTES}
     return ""
 
 
-def measure(row: Any, _taking_in: Any) -> None:
+def measure(row: Any, _import_context: Any) -> None:
     """Set an item's size from its content, since the archive's value may be wrong."""
     row.size = len(row.content)
 
@@ -342,17 +348,17 @@ def measure(row: Any, _taking_in: Any) -> None:
 def snapshot_problem(row: Any) -> str:
     """Return why this Beacon can't read a snapshot, or ""."""
     if row.format > SNAPSHOT_FORMAT:
-        told = {"theirs": row.format, "ours": SNAPSHOT_FORMAT}
+        params = {"theirs": row.format, "ours": SNAPSHOT_FORMAT}
         return (
             _(
                 "its format is %(theirs)d, but this version of Beacon supports formats up to %(ours)d"
             )
-            % told
+            % params
         )
     return ""
 
 
-def check_relations(_taking_in: Any, items: list[ContentItem]) -> None:
+def check_relations(_import_context: Any, items: list[ContentItem]) -> None:
     """Raises ImportRejected if the items have circular relations."""
     through = ContentItem.related_to.through.objects
     links: dict[Any, list[Any]] = {item.pk: [] for item in items}
@@ -382,7 +388,7 @@ def file_problem(file: MemoryFile) -> str:
     return ""
 
 
-def replace_default_file(file: MemoryFile, taking_in: Any) -> None:
+def replace_default_file(file: MemoryFile, import_context: Any) -> None:
     """Recompute what derives from the text; the file replaces an unedited default file of its path."""
     text = _with_summary_line(file)
     if not _fits(file.blame, text):
@@ -396,23 +402,25 @@ def replace_default_file(file: MemoryFile, taking_in: Any) -> None:
     file.section_locks = _section_locks(file)
     if file.trashed_at is not None:
         return
-    here = MemoryFile.objects.of(taking_in.owner).live().filter(path=file.path, version=1)
+    here = (
+        MemoryFile.objects.for_user(import_context.owner).live().filter(path=file.path, version=1)
+    )
     for standing in here.exclude(pk=file.pk):
         first = Revision.objects.filter(record_id=standing.pk, version=1, actor=str(SYSTEM))
         if first.exists():
-            Remembered.purge(standing, by=taking_in.by)
+            Remembered.purge(standing, by=import_context.by)
 
 
-def finish_files(taking_in: Any, files: list[MemoryFile]) -> None:
+def finish_files(import_context: Any, files: list[MemoryFile]) -> None:
     """Update sections and mirror.  Raises ImportRejected if the fact files exceed their budget."""
-    size = facts_size(taking_in.owner)
-    if size > MOST_FACTS:
-        told = {"have": grouped(size), "most": grouped(MOST_FACTS)}
+    size = facts_size(import_context.owner)
+    if size > MAX_FACTS:
+        params = {"have": grouped(size), "most": grouped(MAX_FACTS)}
         raise ImportRejected(
             _(
                 "With this import, the fact files would be %(have)s bytes, but the limit is %(most)s. Nothing was imported. Shorten them, then import again."
             )
-            % told
+            % params
         )
     for file in files:
         Section.follow_file(file)
@@ -425,9 +433,9 @@ def entry_problem(entry: FileEntry) -> str:
         checked_path(entry.path)
     except MemoryRefused as exc:
         return str(exc)
-    if (size := texts.size_of(entry.content)) > texts.MOST_EPISODES:
-        told = {"have": grouped(size), "most": grouped(texts.MOST_EPISODES)}
-        return _("it’s %(have)s bytes, but a file can be at most %(most)s") % told
+    if (size := texts.size_of(entry.content)) > texts.MAX_EPISODES:
+        params = {"have": grouped(size), "most": grouped(texts.MAX_EPISODES)}
+        return _("it’s %(have)s bytes, but a file can be at most %(most)s") % params
     if not isinstance(entry.heading, list) or not all(isinstance(s, str) for s in entry.heading):
         return _("its heading isn’t a list of strings")
     if cleaned(entry.content)[0] != entry.content:
@@ -442,7 +450,7 @@ def _with_summary_line(file: MemoryFile) -> str:
 
 def _others(file: MemoryFile) -> int:
     """Return the size of the other fact file, if it was edited."""
-    rows = MemoryFile.objects.of(file.owner).live().facts().exclude(path=file.path)
+    rows = MemoryFile.objects.for_user(file.owner).live().facts().exclude(path=file.path)
     return sum(rows.filter(version__gt=1).values_list("size", flat=True))
 
 
@@ -466,15 +474,15 @@ def _section_locks(file: MemoryFile) -> list[list[str]]:
 
 def _too_long(row: Any) -> str:
     size = len((getattr(row, "content", "") or "").encode())
-    if size <= MOST_CONTENT:
+    if size <= MAX_CONTENT:
         return ""
     return _("it’s %(have)d bytes, but the limit is %(most)d") % {
         "have": size,
-        "most": MOST_CONTENT,
+        "most": MAX_CONTENT,
     }
 
 
-def _replace_default_identity(note: Any, taking_in: Any) -> None:
+def _replace_default_identity(note: Any, import_context: Any) -> None:
     """Import a soul, agent or user note although there is a current one.
 
     It replaces one that was never edited. Otherwise it is imported as superseded, since an import
@@ -483,18 +491,20 @@ def _replace_default_identity(note: Any, taking_in: Any) -> None:
     stands = note.kind in memory.Note.IDENTITY and note.superseded_by_id is None
     if not stands or note.trashed_at is not None:
         return
-    here = memory.Note.objects.of(taking_in.owner).current_identity().filter(kind=note.kind)
+    here = (
+        memory.Note.objects.for_user(import_context.owner).current_identity().filter(kind=note.kind)
+    )
     standing = here.exclude(pk=note.pk).first()
     if standing is None:
         return
-    made = memory.Revision.objects.filter(record_id=standing.pk, version=1, actor=str(SYSTEM))
-    if standing.version == 1 and made.exists():
-        standing.purge(by=taking_in.by)
+    rows = memory.Revision.objects.filter(record_id=standing.pk, version=1, actor=str(SYSTEM))
+    if standing.version == 1 and rows.exists():
+        standing.purge(by=import_context.by)
     else:
         note.superseded_by_id = standing.pk
 
 
-def _follow_topics(_taking_in: Any, topics: list[Any]) -> None:
+def _follow_topics(_import_context: Any, topics: list[Any]) -> None:
     for topic in topics:
         memory.Topic.notify_changed(topic.owner_id, topic.pk)
 
@@ -707,7 +717,7 @@ LEFT_OUT = {
     "memory.SearchTerm": "the search index",
     "memory.Embedding": "recomputed from the text by the importing instance’s embedder",
     "memory.EmbeddingDue": "a record queued for embedding on this instance",
-    "memory.BulkAct": "work in progress on this instance’s rows",
+    "memory.BulkAction": "work in progress on this instance’s rows",
     "memory.Undo": "refers to versions of this instance’s rows",
     "memory.PublishDue": "an outdated copy in this instance’s Redis",
     "memory.LibraryFolder": "the state of a folder on this machine",

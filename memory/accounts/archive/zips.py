@@ -20,14 +20,14 @@ from typing import IO
 
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped
-from memory.accounts.archive.kinds import LONGEST_LINE
+from memory.accounts.archive.kinds import MAX_LINE_LENGTH
 from memory.models.errors import MemoryRefused
 
-MOST_FILES = 20_000
-MOST_BYTES = 2 * 1024**3  # of all files together, unpacked
-MOST_TIMES = 200  # maximum ratio of unpacked to packed size: text has 10, a bomb 1,000
-LARGEST_UPLOAD = 512 * 1024**2
-_LARGEST_DIRECTORY = 8 * 1024**2  # bytes of a zip's file list, far more than 20,000 files need
+MAX_FILES = 20_000
+MAX_BYTES = 2 * 1024**3  # of all files together, unpacked
+MAX_TIMES = 200  # maximum ratio of unpacked to packed size: text has 10, a bomb 1,000
+MAX_UPLOAD_BYTES = 512 * 1024**2
+_MAX_DIRECTORY_BYTES = 8 * 1024**2  # bytes of a zip's file list, far more than 20,000 files need
 _TINY = 1024**2  # a smaller file isn't a bomb, whatever its ratio
 _END = b"PK\x05\x06"
 _DRIVE = re.compile(r"^[A-Za-z]:")
@@ -69,9 +69,9 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
 def check_plain(path: Path) -> None:
     """Refuse anything but a regular file: a pipe or a device may never end.  Raises ImportRejected, OSError."""
     if not stat.S_ISREG(path.stat().st_mode):
-        told = {"name": path.name[:200]}
+        params = {"name": path.name[:200]}
         raise ImportRejected(
-            _("“%(name)s” isn’t a regular file. Choose a file or a folder.") % told
+            _("“%(name)s” isn’t a regular file. Choose a file or a folder.") % params
         )
 
 
@@ -87,7 +87,7 @@ def _check_directory(path: Path) -> None:
     if at < 0 or len(tail) < at + 22:
         raise ImportRejected(_("This isn’t a zip file, or it’s incomplete."))
     count, length = struct.unpack("<HI", tail[at + 10 : at + 16])
-    if count > MOST_FILES or length > _LARGEST_DIRECTORY:
+    if count > MAX_FILES or length > _MAX_DIRECTORY_BYTES:
         raise ImportRejected(_too_many(count if count < 0xFFFF else None))
 
 
@@ -95,21 +95,21 @@ def _too_many(count: int | None) -> str:
     have = grouped(count) if count is not None else _("more than 65,000")
     return _(
         "The zip file contains %(have)s files, but the limit is %(most)s. Import it in parts."
-    ) % {"have": have, "most": grouped(MOST_FILES)}
+    ) % {"have": have, "most": grouped(MAX_FILES)}
 
 
 def _check(found: zipfile.ZipFile, size: int) -> None:
     infos = found.infolist()
-    if len(infos) > MOST_FILES:
+    if len(infos) > MAX_FILES:
         raise ImportRejected(_too_many(len(infos)))
     unpacked = sum(info.file_size for info in infos)
     packed = sum(info.compress_size for info in infos)
-    if unpacked > MOST_BYTES or (unpacked > _TINY and unpacked > MOST_TIMES * max(packed, 1)):
+    if unpacked > MAX_BYTES or (unpacked > _TINY and unpacked > MAX_TIMES * max(packed, 1)):
         raise ImportRejected(
             _(
                 "The zip file would take up %(have)s MiB when unpacked. That’s over the limit of %(most)s MiB, or far too much for a zip file of this size. Nothing was unpacked."
             )
-            % {"have": grouped(unpacked // 1024**2), "most": grouped(MOST_BYTES // 1024**2)}
+            % {"have": grouped(unpacked // 1024**2), "most": grouped(MAX_BYTES // 1024**2)}
         )
     if packed > size:
         raise ImportRejected(
@@ -137,12 +137,12 @@ def lines(file: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
     Raises ImportRejected if one is too long or isn't UTF-8.
     """
     number = 0
-    while raw := file.readline(LONGEST_LINE + 1):
+    while raw := file.readline(MAX_LINE_LENGTH + 1):
         number += 1
-        if len(raw) > LONGEST_LINE:
+        if len(raw) > MAX_LINE_LENGTH:
             raise ImportRejected(
                 _("Line %(line)d of %(file)s is longer than %(most)d MiB.")
-                % {"file": name, "line": number, "most": LONGEST_LINE // 1024**2}
+                % {"file": name, "line": number, "most": MAX_LINE_LENGTH // 1024**2}
             )
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()

@@ -25,13 +25,13 @@ from memory.models import Agent, MemoryFile, Message, Note, Revision, Session, T
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.services.files.reading import index_text
-from memory.services.notes.saving import MOST_TTL_DAYS, days_until, lowest_trust, write_note
+from memory.services.notes.saving import MAX_TTL_DAYS, days_until, lowest_trust, write_note
 from memory.services.observations.consolidation import source_of
 from memory.services.review import proposals as review_services
 from memory.services.review.risks import Write
 from memory.services.search.kinds import KINDS
 
-LONGEST_QUOTE = 280
+MAX_QUOTE_LENGTH = 280
 
 
 def citation_marks(records: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -60,17 +60,17 @@ def check(owner: User, text: str, given: set[str]) -> tuple[str, list[dict[str, 
     shown: dict[str, dict[str, str]] = {}
     false = 0
 
-    def kept(found: re.Match[str]) -> str:
+    def kept(match: re.Match[str]) -> str:
         nonlocal false
         true = []
-        for mark in marks_in(found.group(1)):
+        for mark in marks_in(match.group(1)):
             full = _full(mark, given)
             if full in cards:
                 shown[full] = cards[full]
                 true.append(f"[{full}]")
             else:
                 false += 1
-        space = found.group()[:1].strip("[") if true else ""
+        space = match.group()[:1].strip("[") if true else ""
         return space + "".join(true)
 
     text = MARK.sub(kept, text)
@@ -95,7 +95,7 @@ def _cards(owner: User, marks: set[str]) -> dict[str, dict[str, str]]:
         kind, _colon, key = mark.partition(":")
         keys.setdefault(kind, []).append(key)
     cards = {}
-    for file in MemoryFile.objects.of(owner).live().filter(path__in=keys.pop(FILE, [])):
+    for file in MemoryFile.objects.for_user(owner).live().filter(path__in=keys.pop(FILE, [])):
         cards[f"{FILE}:{file.path}"] = _card(file, file.summary)
     for name in keys.keys() & KINDS.keys():
         of_type = KINDS[name]
@@ -106,14 +106,14 @@ def _cards(owner: User, marks: set[str]) -> dict[str, dict[str, str]]:
 
 
 def _card(record: Any, content: str) -> dict[str, str]:
-    quote = in_brief(content, LONGEST_QUOTE)
+    quote = in_brief(content, MAX_QUOTE_LENGTH)
     return {**named(record), "quote": quote, "trust": str(record.trust)}
 
 
 # --- conversation ---
 
-MOST_MESSAGE = 65_536  # bytes of UTF-8 per message
-LONGEST_TITLE = 80
+MAX_MESSAGE = 65_536  # bytes of UTF-8 per message
+MAX_TITLE_LENGTH = 80
 LOG_DAYS = 30  # R205
 
 # R205: requests to remember something, not “do you remember …?”.
@@ -130,7 +130,7 @@ _ASKED = re.compile(
 )
 
 
-class SessionOver(MemoryRefused):
+class SessionEndedError(MemoryRefused):
     """The session has ended or is in Trash, so no messages can be added."""
 
 
@@ -152,7 +152,7 @@ def start(
     owner's.
     """
     if key is not None:
-        known: Session | None = Session.objects.of(owner).filter(pk=key).first()
+        known: Session | None = Session.objects.for_user(owner).filter(pk=key).first()
         if known is not None:
             return known
     by = agent.actor if agent is not None else owner.actor
@@ -170,7 +170,7 @@ def start(
             Revision.record_first([session], by=by)
     except IntegrityError:
         # The same form was sent twice at once, or the key belongs to someone else.
-        mine: Session | None = Session.objects.of(owner).filter(pk=key).first()
+        mine: Session | None = Session.objects.for_user(owner).filter(pk=key).first()
         return mine or start(owner, title, agent=agent, trust=trust)
     return session
 
@@ -193,7 +193,7 @@ def begin(owner: User, text: str, *, key: uuid.UUID | None) -> Session:
 
 
 def checked_title(title: str) -> str:
-    return shorten(one_line(clean(title)[0]), LONGEST_TITLE)
+    return shorten(one_line(clean(title)[0]), MAX_TITLE_LENGTH)
 
 
 def checked_message(text: str) -> str:
@@ -202,10 +202,10 @@ def checked_message(text: str) -> str:
     size, problem = len(text.encode()), ""
     if not is_visible(text):
         problem = _("Enter a question, or something to remember.")
-    elif size > MOST_MESSAGE:
+    elif size > MAX_MESSAGE:
         problem = _(
             "The message is %(have)s bytes, but the limit is %(most)s (64 KiB). Send it in parts, or add the text to the library and ask about it."
-        ) % {"most": grouped(MOST_MESSAGE), "have": grouped(size)}
+        ) % {"most": grouped(MAX_MESSAGE), "have": grouped(size)}
     if problem:
         raise InvalidValue(problem, errors={"content": [problem]})
     return text
@@ -219,7 +219,7 @@ def ask(
     `seen` is the position of the last message that the page showed: the same words sent twice from
     there are one question. `trust` is the trust of an app's words; it lowers the trust of an
     agent's session. “Remember …” also writes a log note for 30 days (R205). Raises InvalidValue,
-    SessionOver, or StillAnswering.
+    SessionEndedError, or StillAnswering.
     """
     text = checked_message(text)
     # Before the lock: this imports changes from disk, which can take a while.
@@ -252,11 +252,11 @@ def ask(
 
 
 def _held(session: Session) -> Session:
-    """Return the session's row, locked. Raises SessionOver if it can't take messages."""
+    """Return the session's row, locked. Raises SessionEndedError if it can't take messages."""
     held: Session = Session.objects.select_for_update().get(pk=session.pk)
     if held.trashed_at is not None or held.ended_at is not None:
         words = _("This conversation has ended. Ask your question in a new one.")
-        raise SessionOver(words)
+        raise SessionEndedError(words)
     return held
 
 
@@ -303,11 +303,11 @@ def _keep(said: Message, by: Actor, trust: str) -> None:
     zone = zone_of(owner.time_zone)
     until = until_of(said.content, timezone.localdate(timezone=zone))
     days = days_until(until, zone) if until else LOG_DAYS
-    if days > MOST_TTL_DAYS:
+    if days > MAX_TTL_DAYS:
         until, days = None, LOG_DAYS
     fields: dict[str, Any] = {"stability": Note.Stability.VOLATILE.value, "ttl_days": days}
     write = Write(owner, "note", by, trust, leaves_topic=True, texts=[said.content])
-    why = review_services.why_held(write)
+    why = review_services.hold_reason(write)
     if why:
         after = {"kind": Note.Kind.LOG.value, "content": said.content, "job": source, **fields}
         review_services.hold(
@@ -345,7 +345,7 @@ def again(message: Message) -> bool:
         last = held.messages.order_by("-position").first()
         if last is None or last.pk != message.pk or last.state != Message.State.FAILED:
             return False
-        fields = Message.waiting_again() | {"crashes": 0}
+        fields = Message.requeue_fields() | {"crashes": 0}
         Message.objects.filter(pk=last.pk).update(notice="", content="", cites=[], **fields)
         last.wake_after_commit()
     return True
@@ -356,7 +356,7 @@ def rename(session: Session, title: str, *, by: Actor, expected_version: int | N
     title = checked_title(title)
     if not is_visible(title):
         problem = _("Enter a one-line title of at most %(most)d characters.")
-        problem %= {"most": LONGEST_TITLE}
+        problem %= {"most": MAX_TITLE_LENGTH}
         raise InvalidValue(problem, errors={"title": [problem]})
     if title == session.title:  # the form was sent twice
         return

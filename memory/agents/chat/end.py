@@ -52,9 +52,9 @@ logger = structlog.get_logger(__name__)
 
 SUMMARY_DAYS = 7  # R246
 TAG = "session"
-MOST_STEPS, LONGEST_STEP, LONGEST_RESULT = 4, 300, 1_200
-LONGEST_TALK = 12_000  # characters of a transcript that a model summarizes
-MOST_REQUESTS, LONGEST_REQUEST = 40, 300  # of a session's requests in its log
+MAX_STEPS, MAX_STEP_LENGTH, MAX_RESULT_LENGTH = 4, 300, 1_200
+MAX_TALK_LENGTH = 12_000  # characters of a transcript that a model summarizes
+MAX_REQUESTS, MAX_REQUEST_LENGTH = 40, 300  # of a session's requests in its log
 
 
 class SessionSummary(BaseModel):
@@ -144,7 +144,7 @@ def _is_held(
     if session.agent is None:
         return False
     by, owner = session.agent.actor, session.owner
-    why = review_services.why_held(Write(owner, kind, by, trust, leaves_topic=True, texts=texts))
+    why = review_services.hold_reason(Write(owner, kind, by, trust, leaves_topic=True, texts=texts))
     if why:
         review_services.hold(
             owner,
@@ -206,12 +206,12 @@ def _log_requests(session: Session) -> None:
     Requests to remember something are already stored.
     """
     asked = [one.content for one in said_in(session) if one.role == "user"]
-    requests = [shorten(text, LONGEST_REQUEST) for text in asked if not is_to_keep(text)]
+    requests = [shorten(text, MAX_REQUEST_LENGTH) for text in asked if not is_to_keep(text)]
     if not requests or _written(session, Note.Kind.LOG, TAG):
         return
-    told = {"title": session.title, "day": _day(session)}
-    head = _("Asked in the conversation “%(title)s”, %(day)s:") % told
-    lines = "\n".join(f"- {text}" for text in requests[:MOST_REQUESTS])
+    params = {"title": session.title, "day": _day(session)}
+    head = _("Asked in the conversation “%(title)s”, %(day)s:") % params
+    lines = "\n".join(f"- {text}" for text in requests[:MAX_REQUESTS])
     trust = words_trust(session)
     if trust != Trust.OWNER and injection_reason(lines):
         trust = Trust.QUARANTINED
@@ -221,8 +221,8 @@ def _log_requests(session: Session) -> None:
 def _written(session: Session, kind: str, tag: str) -> bool:
     """Whether the note was already written or proposed, even if it is in Trash by now."""
     source = source_of(session.pk)
-    mine = Note.objects.of(session.owner).filter(job=source, kind=kind)
-    proposed = Proposal.objects.of(session.owner).filter(
+    mine = Note.objects.for_user(session.owner).filter(job=source, kind=kind)
+    proposed = Proposal.objects.for_user(session.owner).filter(
         source=source, after__contains={"job": source, "kind": kind, "tags": [tag]}
     )
     return bool(mine.tagged(tag).exists() or proposed.exists())
@@ -254,16 +254,16 @@ def _summarise(session: Session) -> None:
     answers = [one.content for one in said if one.role == "assistant" and one.content]
     last = plain(without_marks(answers[-1])) if answers else ""
     result = plain(made.result) if made else last
-    steps = [shorten(plain(step), LONGEST_STEP) for step in made.next_steps] if made else []
-    told = {"title": session.title, "day": _day(session)}
+    steps = [shorten(plain(step), MAX_STEP_LENGTH) for step in made.next_steps] if made else []
+    params = {"title": session.title, "day": _day(session)}
     goal = next((one.content for one in said if one.role == "user"), session.title)
     parts = {
-        _("Goal"): f" {shorten(goal, LONGEST_REQUEST)}",
+        _("Goal"): f" {shorten(goal, MAX_REQUEST_LENGTH)}",
         _("Actions"): f" {_actions(said)}",
-        _("Result"): " " + (shorten(result, LONGEST_RESULT) or _("no answer was given")),
-        _("Next steps"): "".join(f"\n- {step}" for step in [s for s in steps if s][:MOST_STEPS]),
+        _("Result"): " " + (shorten(result, MAX_RESULT_LENGTH) or _("no answer was given")),
+        _("Next steps"): "".join(f"\n- {step}" for step in [s for s in steps if s][:MAX_STEPS]),
     }
-    title = _("Conversation “%(title)s”, %(day)s") % told
+    title = _("Conversation “%(title)s”, %(day)s") % params
     content = "\n\n".join([title, *(f"**{k}:**{v}" for k, v in parts.items() if v)])
     trust = lowest_trust([Trust.AGENT, trust_of(session)])
     if injection_reason(content):
@@ -287,9 +287,9 @@ def _by_model(session: Session, said: list[Message]) -> SessionSummary | None:
     """Return the model's summary; None without a model or if it fails (Usage and limits shows why)."""
     roles = {"user": _("Person"), "assistant": _("Agent")}
     talk = "\n\n".join(f"{roles[one.role]}: {one.content}" for one in said if one.content)
-    system = render_to_string("prompts/session_summary_system.txt", {"most": MOST_STEPS})
+    system = render_to_string("prompts/session_summary_system.txt", {"most": MAX_STEPS})
     user = render_to_string(
-        "prompts/session_summary_user.txt", {"talk": for_prompt(talk)[-LONGEST_TALK:]}
+        "prompts/session_summary_user.txt", {"talk": for_prompt(talk)[-MAX_TALK_LENGTH:]}
     )
     try:
         answer = ask_model(
@@ -336,7 +336,7 @@ def _reflect_if_worthwhile(session: Session, row: Reflection) -> None:
         told=EntryContent(
             title=session.title,
             summary="",  # the title is its heading
-            task=shorten(task, LONGEST_REQUEST),
+            task=shorten(task, MAX_REQUEST_LENGTH),
             findings=findings_in(result),
         ),
         claimed=row,

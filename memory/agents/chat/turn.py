@@ -60,19 +60,19 @@ from memory.services.search.snippets import answering, passage
 
 # --- answers from recall -----------------------------------------------------------------------
 
-MOST_HITS = 6
-MOST_STATEMENTS = 5
-MOST_LOOKED_AT = 20  # hits of each search
-LONGEST_WORDS = 2_000  # characters of a question that are used as the query
-LONGEST_PASSAGE = 400
+MAX_HITS = 6
+MAX_STATEMENTS = 5
+MAX_EXAMINED = 20  # hits of each search
+MAX_QUERY_LENGTH = 2_000  # characters of a question that are used as the query
+MAX_PASSAGE_LENGTH = 400
 STATEMENTS = Filter("type", ("fact", "observation"))
 # A statement that answers the question less than this, compared with the best, isn't shown.
-LEAST_OF_BEST = 0.55
+MIN_OF_BEST = 0.55
 OF_REPORT = 0.9  # a fact is preferred to a report, which stays as it was written
 # A hit without a word of the question must be this near in meaning (cosine). With the local embedder,
 # texts about other things reached 0.23. In benchmarks/data, the questions that share no word with any
 # text have one at 0.43 or more.
-LEAST_MEANING = 0.25
+MIN_MEANING = 0.25
 # Words that only ask. A record that shares only these, or a short number, isn't about the question.
 ASKING = frozenset(query_terms("many much know tell remember find show say give get please"))
 # A sentence of a run's summary is shown only if it answers the question this much better.
@@ -131,8 +131,10 @@ def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> tuple[st
             "I didn’t find anything about that in memory. Try different words, or tell me what I should remember."
         )
         return nothing, False
-    _note_given([one.hit for one in statements], talk, caller)
-    return "\n".join(f"- “{_bare(one.text)}” {_mark(one.hit)}" for one in statements), True
+    _note_given([statement.hit for statement in statements], talk, caller)
+    return "\n".join(
+        f"- “{_bare(statement.text)}” {_mark(statement.hit)}" for statement in statements
+    ), True
 
 
 def _statements(talk: ConversationContext, caller: ToolContext) -> list[Statement]:
@@ -140,9 +142,9 @@ def _statements(talk: ConversationContext, caller: ToolContext) -> list[Statemen
 
     A report contains all words of a question somewhere, so facts are also searched by themselves.
     """
-    found: list[Statement] = []
+    results: list[Statement] = []
     seen: set[Any] = set()
-    for hit in _found(talk, caller, (STATEMENTS,), (), limit=MOST_LOOKED_AT):
+    for hit in _found(talk, caller, (STATEMENTS,), (), limit=MAX_EXAMINED):
         if hit.id in seen:
             continue
         seen.add(hit.id)
@@ -150,10 +152,10 @@ def _statements(talk: ConversationContext, caller: ToolContext) -> list[Statemen
         if one.is_of_report or one.is_of_summary:
             prose = KINDS[hit.type].prose or KINDS[hit.type].content
             sentences = map(_quoted, split_sentences(prose(hit.record)))
-            found += [Statement(hit, shorten(each, LONGEST_PASSAGE)) for each in sentences]
+            results += [Statement(hit, shorten(each, MAX_PASSAGE_LENGTH)) for each in sentences]
         else:
-            found.append(one)
-    return found
+            results.append(one)
+    return results
 
 
 def _has_related(found: Sequence[Statement], talk: ConversationContext) -> bool:
@@ -164,7 +166,7 @@ def _has_related(found: Sequence[Statement], talk: ConversationContext) -> bool:
     terms = query_terms(_words(talk), language_of(talk.session.owner))
     return all(map(_is_weak, terms)) or any(
         not all(map(_is_weak, hit.why.stems))
-        or (MEANING in hit.lanes and hit.lanes[MEANING].score >= LEAST_MEANING)
+        or (MEANING in hit.lanes and hit.lanes[MEANING].score >= MIN_MEANING)
         for hit in {one.hit.id: one.hit for one in found}.values()
     )
 
@@ -205,9 +207,9 @@ def _best(found: list[Statement], talk: ConversationContext) -> list[Statement]:
         is_known = any(one.repeats(other) for other in best)
         is_old = one.is_of_report and one.key in replaced
         is_left_out = one.is_of_summary and one.worth <= MUCH_BETTER * first
-        if one.worth > LEAST_OF_BEST * first and not (is_known or is_old or is_left_out):
+        if one.worth > MIN_OF_BEST * first and not (is_known or is_old or is_left_out):
             best.append(one)
-    return best[:MOST_STATEMENTS]
+    return best[:MAX_STATEMENTS]
 
 
 def _shape(one: Statement) -> str:
@@ -246,7 +248,7 @@ _REMARK = re.compile(r"\s*\*\([^()]*\)\*")
 
 def hits_for_prompt(talk: ConversationContext, caller: ToolContext) -> str:
     """Return the hits for a model, with external text between marks."""
-    hits = _found(talk, caller, (), limit=MOST_HITS + 4)[:MOST_HITS]
+    hits = _found(talk, caller, (), limit=MAX_HITS + 4)[:MAX_HITS]
     _note_given(hits, talk, caller)
     own: list[str] = []
     outside: list[str] = []
@@ -261,7 +263,7 @@ def hits_for_prompt(talk: ConversationContext, caller: ToolContext) -> str:
 
 
 def _words(talk: ConversationContext) -> str:
-    return talk.question.content[:LONGEST_WORDS]
+    return talk.question.content[:MAX_QUERY_LENGTH]
 
 
 def _found(
@@ -300,7 +302,7 @@ def _mark(hit: RecallHit) -> str:
 
 
 def _passage(hit: RecallHit, talk: ConversationContext) -> str:
-    return one_line(hit.dated(passage(hit.content, _words(talk), LONGEST_PASSAGE)))
+    return one_line(hit.dated(passage(hit.content, _words(talk), MAX_PASSAGE_LENGTH)))
 
 
 def _bare(text: str) -> str:
@@ -313,7 +315,7 @@ def _bare(text: str) -> str:
 logger = structlog.get_logger(__name__)
 
 ROUNDS = 8  # of tool calls for one answer
-MOST_TOKENS = 2_048  # of one answer
+MAX_TOKENS = 2_048  # of one answer
 SHOWN_EVERY = 0.7  # seconds between two updates of a text that is being written
 MODEL, RECALL = "model", "recall"
 
@@ -368,8 +370,8 @@ class _Turn:
         try:
             looped = self._by_model()
         except (ProviderError, BudgetReached) as exc:
-            told = {"why": shorten(str(exc), 300)}
-            self._by_recall(_("The model failed: %(why)s") % told)
+            params = {"why": shorten(str(exc), 300)}
+            self._by_recall(_("The model failed: %(why)s") % params)
             return
         if looped is None:
             self._by_recall(_("No model is set up."))
@@ -404,7 +406,7 @@ class _Turn:
             rounds=ROUNDS,
             source=self._talk.source,
             meter=MonthMeter(self._talk.session.owner),
-            max_tokens=MOST_TOKENS,
+            max_tokens=MAX_TOKENS,
             on_text=self._show,
             on_call=self._keep_call,
             must_answer=True,
@@ -467,7 +469,7 @@ class _Turn:
 
 
 def _window(profile: LlmProfile) -> int:
-    return max(profile.context_tokens - MOST_TOKENS, 1_000)
+    return max(profile.context_tokens - MAX_TOKENS, 1_000)
 
 
 # --- the messages for the model ---
@@ -481,7 +483,7 @@ TOOLS = (
     "retrieve", "list_memory", "remember", "remember_fil", "update_memory", "update_soul",
     "scratchpad_get", "scratchpad_set", "scratchpad_list", "scratchpad_search",
 )  # fmt: skip
-LONGEST_QUESTION = 2_000  # characters of a message that are used to choose rules and summaries
+MAX_QUESTION_LENGTH = 2_000  # characters of a message that are used to choose rules and summaries
 
 
 @dataclass(slots=True)
@@ -499,7 +501,7 @@ class ConversationContext:
         return source_of(self.session.pk)
 
     @property
-    def own_words(self) -> list[str]:
+    def owner_messages(self) -> list[str]:
         """Return the person's own words, including the question; nothing in an agent's session."""
         if self.session.agent_id is not None:
             return []
@@ -532,7 +534,7 @@ def caller_of(talk: ConversationContext) -> ToolContext:
         talk.source,
         scope=talk.source,
         trust=lowest_trust([words_trust(talk.session), *trusts]),
-        messages=talk.own_words,
+        messages=talk.owner_messages,
         asked_by=talk.session.agent.name if talk.session.agent else "",
     )
     for call in calls:
@@ -552,11 +554,11 @@ def words_trust(session: Session) -> Trust:
 
 def context_of(talk: ConversationContext, caller: ToolContext) -> Context:
     """Return the six layers for the question; their records can be cited and are stored as used."""
-    message = talk.question.content[:LONGEST_QUESTION]
+    message = talk.question.content[:MAX_QUESTION_LENGTH]
     context = build_context(
         talk.session.owner, message=message, place=talk.source, scopes=caller.scopes
     )
-    caller.trust = lowest_trust([caller.trust, *(one.trust for one in context.records)])
+    caller.trust = lowest_trust([caller.trust, *(record.trust for record in context.records)])
     talk.given |= citation_marks(records_as_named(context.records))
     return context
 

@@ -25,13 +25,13 @@ from beacon_site.text.dates import zone_of
 from memory.models import ModelCall, Topic, User
 from memory.models.errors import MemoryRefused
 from memory.models.remembered import OWNER_SCOPE
-from memory.services.context.layers import CHARACTERS, MOST_CHARACTERS, Context, build_context
+from memory.services.context.layers import CHARACTERS, MAX_CHARACTERS, Context, build_context
 from memory.services.llm import connections
 from memory.services.llm.asking import BudgetReached, MonthMeter, ask_model, check_month
 
 ASK = "ask"  # Beacon's own agent
 PATIENCE = timedelta(minutes=10)  # how long the page waits for the answers
-MOST_ANSWER = 1_024  # tokens of each
+MAX_ANSWER = 1_024  # tokens of each
 PURPOSE = "preview"
 
 logger = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ class ContextQuery:
     agent: str = ASK
     message: str = ""
     topic: str = ""
-    most: int = MOST_CHARACTERS
+    most: int = MAX_CHARACTERS
     unit: str = CHARACTERS
     without: tuple[str, ...] = ()
 
@@ -58,7 +58,7 @@ class ContextQuery:
         return OWNER_SCOPE, f"agent:{self.agent}"
 
     def topic_of(self, owner: User) -> Topic | None:
-        topics: Any = Topic.objects.of(owner).live()
+        topics: Any = Topic.objects.for_user(owner).live()
         return topics.filter(slug=self.topic).first() if self.topic else None
 
     def built(self, owner: User, topic: Topic | None) -> Context:
@@ -144,7 +144,7 @@ def perform(owner_id: int, key: str, query: dict[str, Any]) -> None:
                 messages,
                 owner=owner,
                 source=asked.source,
-                max_tokens=MOST_ANSWER,
+                max_tokens=MAX_ANSWER,
                 meter=MonthMeter(owner),
             )
         except (ProviderError, BudgetReached) as exc:
@@ -159,7 +159,7 @@ def answers(owner: User, asked: AskedAnswers) -> list[ModelCall]:
 
 
 def _calls(owner: User, asked: AskedAnswers) -> list[ModelCall]:
-    rows = ModelCall.objects.of(owner).filter(source=asked.source, purpose=PURPOSE)
+    rows = ModelCall.objects.for_user(owner).filter(source=asked.source, purpose=PURPOSE)
     return list(rows.order_by("id").defer("prompt")[:2])
 
 
@@ -168,4 +168,4 @@ def _messages(context: Context, message: str) -> Sequence[Message]:
     said = [Message("system", system.strip()), Message("user", f"{context.index}\n\n{message}")]
     profile = connections.llm_profile()
     window = profile.context_tokens if profile else 0
-    return trimmed(said, int(max(window - MOST_ANSWER, 1_000) * SHARE))
+    return trimmed(said, int(max(window - MAX_ANSWER, 1_000) * SHARE))

@@ -22,8 +22,8 @@ from memory.models.errors import InvalidValue
 from memory.models.remembered import OWNER_SCOPE
 from memory.services.content.compaction import is_outside
 from memory.services.content.items import (
-    MOST_BYTES,
-    MOST_QUERIED,
+    MAX_BYTES,
+    MAX_QUERIED,
     USUAL_QUERIED,
     as_text,
     query,
@@ -34,7 +34,7 @@ from memory.services.content.transforms import TRANSFORMS, UNITS, View, transfor
 from memory.services.notes.saving import listed
 from memory.services.review.proposals import check_unreviewed
 
-MOST_ITEMS = 100_000  # of a JSON list
+MAX_ITEMS = 100_000  # of a JSON list
 SOURCE = "user"  # R241: the source of what this tool stores
 NAMES = ("store_in_memory", "retrieve_from_memory", "query_memory")
 _TYPES = ", ".join(ContentItem.Type.values)
@@ -52,10 +52,10 @@ Listed = Annotated[str, BeforeValidator(_joined)]
 class StoreArguments(Arguments):
     """What to keep."""
 
-    MOST_CHARACTERS: ClassVar[int] = 2 * MOST_BYTES  # limited in bytes when it is stored
+    MAX_CHARACTERS: ClassVar[int] = 2 * MAX_BYTES  # limited in bytes when it is stored
 
-    content: str | dict[str, Any] | Annotated[list[Any], Field(max_length=MOST_ITEMS)] = Field(
-        description=f"The text or JSON to store, at most {MOST_BYTES // 1024**2} MiB."
+    content: str | dict[str, Any] | Annotated[list[Any], Field(max_length=MAX_ITEMS)] = Field(
+        description=f"The text or JSON to store, at most {MAX_BYTES // 1024**2} MiB."
     )
     type: str = Field(ContentItem.Type.CUSTOM.value, description=f"One of: {_TYPES}.")
     tags: Listed = Field("", description="Tags, separated by commas.")
@@ -88,14 +88,14 @@ class QueryArguments(Arguments):
     tags: Listed = Field("", description="Only items with all of these tags, separated by commas.")
     after: str = Field("", description="Stored at or after this date or time (ISO 8601).")
     before: str = Field("", description="Stored at or before this date or time (ISO 8601).")
-    limit: int = Field(USUAL_QUERIED, ge=1, le=MOST_QUERIED, description="Maximum number of items.")
+    limit: int = Field(USUAL_QUERIED, ge=1, le=MAX_QUERIED, description="Maximum number of items.")
 
 
-def _store(context: ToolContext, asked: StoreArguments) -> ToolResult:
-    content = as_text(asked.content)
+def _store(context: ToolContext, args: StoreArguments) -> ToolResult:
+    content = as_text(args.content)
     if not content.strip():
         return refused("invalid", _("Nothing was stored because “content” is empty."))
-    related = [part.strip() for part in listed(asked.related_to)]
+    related = [part.strip() for part in listed(args.related_to)]
     for key in related:
         other = retrieve(context.owner, key, scopes=context.content_scopes)
         if other is None or not context.may_read(other):
@@ -107,12 +107,12 @@ def _store(context: ToolContext, asked: StoreArguments) -> ToolResult:
         context.owner,
         content,
         by=context.by,
-        type=asked.type,
+        type=args.type,
         source=SOURCE,
         scope=context.content_scope,
-        tags=asked.tags,
+        tags=args.tags,
         related_to=related,
-        title=asked.title,
+        title=args.title,
         topic=context.topic,
         trust=context.trust_of(content),
     )
@@ -121,33 +121,33 @@ def _store(context: ToolContext, asked: StoreArguments) -> ToolResult:
     return ToolResult(text, data=data)
 
 
-def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
-    item = retrieve(context.owner, asked.id, scopes=context.content_scopes)
+def _retrieve(context: ToolContext, args: RetrieveArguments) -> ToolResult:
+    item = retrieve(context.owner, args.id, scopes=context.content_scopes)
     if item is None:
-        return _not_found(asked.id)
+        return _not_found(args.id)
     if not context.may_read(item):
         words = _("Only people can see memory item %(id)s.")
         return refused("sensitive", words % {"id": item.pk})
-    view = transform(item.content, asked.transform, n=asked.n, q=asked.q, unit=asked.unit)
+    view = transform(item.content, args.transform, n=args.n, q=args.q, unit=args.unit)
     context.read([item])
     data = {
         "id": str(item.pk),
-        "transform": asked.transform,
+        "transform": args.transform,
         "shown": view.shown,
         "of": view.of,
         "unit": view.unit,
         "records": [named(item)],
     }
-    return ToolResult(_told(item, view, asked), data=data | {"content": view.text})
+    return ToolResult(_told(item, view, args), data=data | {"content": view.text})
 
 
-def _told(item: ContentItem, view: View, asked: RetrieveArguments) -> str:
+def _told(item: ContentItem, view: View, args: RetrieveArguments) -> str:
     """Return the view for a model: the size shown and the full size, then the text."""
     if not view.text:
-        if asked.q:
+        if args.q:
             words = _("No match for “%(q)s” in the item’s %(of)s %(unit)s. Try different words.")
-            told = {"of": grouped(view.of), "unit": _unit(view), "q": shorten(asked.q, 80)}
-            return words % told
+            params = {"of": grouped(view.of), "unit": _unit(view), "q": shorten(args.q, 80)}
+            return words % params
         return _("The item is empty.")
     text = as_data(view.text) if is_outside(item) else view.text
     return text if view.is_all else f"({view.in_words()})\n{text}"
@@ -157,16 +157,16 @@ def _unit(view: View) -> str:
     return _("lines") if view.unit == "lines" else _("characters")
 
 
-def _query(context: ToolContext, asked: QueryArguments) -> ToolResult:
+def _query(context: ToolContext, args: QueryArguments) -> ToolResult:
     found = query(
         context.owner,
         scopes=context.content_scopes,
-        type=asked.type,
-        source=asked.source,
-        tags=asked.tags,
-        after=_moment("after", asked.after),
-        before=_moment("before", asked.before, is_end=True),
-        limit=asked.limit,
+        type=args.type,
+        source=args.source,
+        tags=args.tags,
+        after=_moment("after", args.after),
+        before=_moment("before", args.before, is_end=True),
+        limit=args.limit,
         for_agent=True,
     )
     items = [_metadata(item) for item in found]

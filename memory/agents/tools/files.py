@@ -22,16 +22,16 @@ from memory.agents.tools.types import (
     ToolContext,
     ToolResult,
     hold,
+    hold_reason,
     named,
+    pending_result,
     refused,
-    told_held,
-    why_held,
 )
 from memory.models import MemoryFile, Proposal, Trust
 from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.models.errors import OnlyPeople
 from memory.models.file_format import checked_path, is_fact
-from memory.services.files.mirror import take_in
+from memory.services.files.mirror import import_edits
 from memory.services.files.reading import files_of, index_text, read_file
 from memory.services.files.saving import (
     Act,
@@ -46,7 +46,7 @@ from memory.services.files.saving import (
     rows_held,
     store,
 )
-from memory.services.files.texts import MOST_FACTS, FileConflict, size_in_words
+from memory.services.files.texts import MAX_FACTS, FileConflict, size_in_words
 from memory.services.review.risks import adds_only_own
 
 _PATH = "facts/user.md, facts/memory.md, or a month's episodes such as episodes/2026-02.md."
@@ -119,8 +119,8 @@ class AppendArguments(PathArguments):
 # --- reading ---
 
 
-def _list(context: ToolContext, asked: DateArguments) -> ToolResult:
-    with as_it_was(context, asked.as_of):
+def _list(context: ToolContext, args: DateArguments) -> ToolResult:
+    with as_it_was(context, args.as_of):
         return _listed(context)
 
 
@@ -128,23 +128,23 @@ def _listed(context: ToolContext) -> ToolResult:
     files = [file for file in files_of(context.owner) if context.may_read(file)]
     context.shown(*files)  # from their summary lines
     used = facts_size(context.owner)
-    told = {"used": grouped(used), "most": grouped(MOST_FACTS)}
+    params = {"used": grouped(used), "most": grouped(MAX_FACTS)}
     text = index_text(context.owner) + "\n"
-    text += _("The fact files together use %(used)s of %(most)s bytes.") % told
+    text += _("The fact files together use %(used)s of %(most)s bytes.") % params
     rows = [{"path": one.path, "summary": one.summary, "size": one.size} for one in files]
-    return ToolResult(text, data={"files": rows, "used": used, "most": MOST_FACTS})
+    return ToolResult(text, data={"files": rows, "used": used, "most": MAX_FACTS})
 
 
-def _read(context: ToolContext, asked: ReadArguments) -> ToolResult:
-    with as_it_was(context, asked.as_of) as past:
-        file = read_file(context.owner, asked.path)
+def _read(context: ToolContext, args: ReadArguments) -> ToolResult:
+    with as_it_was(context, args.as_of) as past:
+        file = read_file(context.owner, args.path)
     if not context.may_read(file):
         raise OnlyPeople(file.path)
     if past is None:
         context.seen[file.path] = file.version
     context.read([file])
     lines = lines_of(file.content)
-    first, last = asked.first_line or 1, asked.last_line or len(lines)
+    first, last = args.first_line or 1, args.last_line or len(lines)
     if lines and first > min(last, len(lines)):
         asked_for = {"path": file.path, "n": len(lines), "first": first, "last": last}
         text = ngettext(
@@ -173,18 +173,18 @@ def _of_file(file: MemoryFile) -> dict[str, Any]:
 # --- writing ---
 
 
-def _write(context: ToolContext, asked: WriteArguments) -> ToolResult:
-    return written(context, asked.path, replacing(asked.content, seen=_seen(context, asked)))
+def _write(context: ToolContext, args: WriteArguments) -> ToolResult:
+    return written(context, args.path, replacing(args.content, seen=_seen(context, args)))
 
 
-def _patch(context: ToolContext, asked: PatchArguments) -> ToolResult:
-    pairs = [(one.old_text, one.new_text) for one in asked.patches]
-    edit = patching(pairs, seen=_seen(context, asked))
-    return written(context, asked.path, edit, applied=len(pairs))
+def _patch(context: ToolContext, args: PatchArguments) -> ToolResult:
+    pairs = [(one.old_text, one.new_text) for one in args.patches]
+    edit = patching(pairs, seen=_seen(context, args))
+    return written(context, args.path, edit, applied=len(pairs))
 
 
-def _append(context: ToolContext, asked: AppendArguments) -> ToolResult:
-    return written(context, asked.path, appending(asked.entry), summary=asked.summary)
+def _append(context: ToolContext, args: AppendArguments) -> ToolResult:
+    return written(context, args.path, appending(args.entry), summary=args.summary)
 
 
 def _seen(context: ToolContext, asked: WriteArguments | PatchArguments) -> int | None:
@@ -207,7 +207,7 @@ def written(
         context.shown(exc.file)
         return _conflict(context, exc)
     if isinstance(done, Proposal):
-        return told_held(done)
+        return pending_result(done)
     context.seen[done.file.path] = done.file.version
     return _told(context, done, applied)
 
@@ -227,7 +227,7 @@ def write_reviewed(
     OnlyPeople if `may_read` says that the caller can't see the file, and what the edit raises.
     """
     path, owner = checked_path(path), context.owner
-    take_in(owner)
+    import_edits(owner)
 
     def write() -> SaveResult | Proposal:
         rows = rows_held(owner, path)
@@ -236,7 +236,9 @@ def write_reviewed(
             raise OnlyPeople(path)
         new = edit(owner, path, rows, Act(context.by, why, context.source, summary=summary))
         trust = _trust(context, new)
-        reasons = why_held(context, "file", target=before, path=path, after=new.text, trust=trust)
+        reasons = hold_reason(
+            context, "file", target=before, path=path, after=new.text, trust=trust
+        )
         if not (reasons and new.changes_text):
             return store(new, trust=trust)
         more = {"entry": new.entry, "summary": summary}
@@ -265,24 +267,24 @@ def _trust(context: ToolContext, new: NewText) -> Trust:
 def _conflict(context: ToolContext, exc: FileConflict) -> ToolResult:
     """Return the current text, on which the caller can base its next write."""
     context.seen[exc.path] = exc.version
-    told = {"version": exc.version}
-    shown = _("Version %(version)d, the current text:") % told
+    params = {"version": exc.version}
+    shown = _("Version %(version)d, the current text:") % params
     return ToolResult(f"{exc}\n\n{shown}\n{exc.theirs}", is_error=True, data=exc.as_json())
 
 
 def _told(context: ToolContext, saved: SaveResult, applied: int | None) -> ToolResult:
     file = saved.file
-    told = {
+    params = {
         "path": file.path,
         "version": file.version,
         "size": size_in_words(file.size),
         "n": applied,
     }
-    parts = [_("Saved %(path)s: version %(version)d, %(size)s.") % told]
+    parts = [_("Saved %(path)s: version %(version)d, %(size)s.") % params]
     if applied is not None:
-        parts.append(_("Patches applied: %(n)d.") % told)
+        parts.append(_("Patches applied: %(n)d.") % params)
     if is_fact(file.path):
-        room = {"used": grouped(facts_size(context.owner)), "most": grouped(MOST_FACTS)}
+        room = {"used": grouped(facts_size(context.owner)), "most": grouped(MAX_FACTS)}
         parts.append(_("The fact files together use %(used)s of %(most)s bytes.") % room)
     if saved.merged:
         parts.append(

@@ -38,11 +38,11 @@ from memory.services.llm.asking import BudgetReached, Meter, ask_model
 
 logger = structlog.get_logger(__name__)
 
-MOST_AT_ONCE = 8  # calls made in one round
-MOST_CALLS = 40  # calls in one loop
-MOST_SECONDS = 480.0  # leaves a slow last answer time before the task's soft limit
-MOST_TOKENS = 400_000  # tokens one loop can spend, whatever its payer allows
-LONGEST_KEPT = 4_000  # characters of a result kept in a row
+MAX_AT_ONCE = 8  # calls made in one round
+MAX_CALLS = 40  # calls in one loop
+MAX_SECONDS = 480.0  # leaves a slow last answer time before the task's soft limit
+MAX_TOKENS = 400_000  # tokens one loop can spend, whatever its payer allows
+MAX_KEPT_LENGTH = 4_000  # characters of a result kept in a row
 DEEPEST = 20  # maximum nesting of arguments
 RESULT_SHARE = 4  # one result takes at most a quarter of the window
 ANSWERED, ROUNDS, TOKENS, TIME, FAILED = "answered", "rounds", "tokens", "time", "failed"
@@ -73,7 +73,7 @@ class CallRecord:
             "round": self.round,
             "tool": self.tool,
             "arguments": self.arguments,
-            "result": self.result[:LONGEST_KEPT],
+            "result": self.result[:MAX_KEPT_LENGTH],
             "is_error": self.is_error,
         }
         if self.kept is not None and self.kept.item is not None:
@@ -113,10 +113,10 @@ def run_loop(
     on_text: OnText | None = None,
     on_call: Callable[[CallRecord], None] | None = None,
     must_answer: bool = False,
-    seconds: float = MOST_SECONDS,
+    seconds: float = MAX_SECONDS,
     wait_for: Callable[[Callable[[], Answer]], Answer] | None = None,
     store: ResultStore | None = None,
-    most_calls: int = MOST_CALLS,
+    most_calls: int = MAX_CALLS,
 ) -> LoopResult | None:
     """Let the model call the given tools for at most `rounds` rounds; None if no model is set up.
 
@@ -195,10 +195,10 @@ class _Loop:
                 notice = _no_tools() if self.without_tools else ""
                 return self._result(number, ANSWERED, notice)
             self._perform(number, answer)
-            if self.usage.total > MOST_TOKENS:
-                told = {"n": grouped(self.usage.total), "most": grouped(MOST_TOKENS)}
+            if self.usage.total > MAX_TOKENS:
+                params = {"n": grouped(self.usage.total), "most": grouped(MAX_TOKENS)}
                 words = _("Stopped after %(n)s tokens. The limit is %(most)s.")
-                return self._result(number, TOKENS, words % told)
+                return self._result(number, TOKENS, words % params)
             if time.monotonic() >= self.ends_at:
                 words = _("Stopped in round %(n)d because the model took too long.")
                 return self._result(number, TIME, words % {"n": number})
@@ -226,7 +226,7 @@ class _Loop:
         if self.store is None:
             return list(self.messages)
         self.store.reload_items(kept for _number, kept in self.kept.values())
-        return [self._as_sent(one) for one in self.messages]
+        return [self._as_sent(message) for message in self.messages]
 
     def _as_sent(self, message: Message) -> Message:
         if self.store is None or message.tool_call_id not in self.kept:
@@ -279,17 +279,17 @@ class _Loop:
 
     def _refusal(self, place: int) -> str:
         """Return why no further call is made, so that the model can adapt; empty if it is made."""
-        told = {"most": MOST_AT_ONCE, "all": self.most_calls}
-        if place >= MOST_AT_ONCE:
+        params = {"most": MAX_AT_ONCE, "all": self.most_calls}
+        if place >= MAX_AT_ONCE:
             words = _(
                 "This call was skipped because at most %(most)d calls can run at once. Repeat it in the next round."
             )
-            return words % told
+            return words % params
         if len(self.calls) >= self.most_calls:
             words = _(
                 "This call was skipped. The limit is %(all)d calls in total. Answer with what you have."
             )
-            return words % told
+            return words % params
         return ""
 
     def _shown(self, text: str) -> str:
@@ -297,8 +297,8 @@ class _Loop:
         most = max(self.window // RESULT_SHARE * BYTES_PER_TOKEN, 2_000)
         if len(text) <= most:
             return text
-        told = {"most": grouped(most), "have": grouped(len(text))}
-        words = _("(Truncated to the first %(most)s of %(have)s characters.)") % told
+        params = {"most": grouped(most), "have": grouped(len(text))}
+        words = _("(Truncated to the first %(most)s of %(have)s characters.)") % params
         return f"{text[:most]}\n\n{words}"
 
     # --- end ---
@@ -323,9 +323,9 @@ class _Loop:
         return self._result(rounds, ROUNDS, words % {"n": rounds})
 
     def _failed(self, rounds: int, exc: ProviderError | BudgetReached) -> LoopResult:
-        told = {"n": rounds, "why": shorten(str(exc), 300)}
+        params = {"n": rounds, "why": shorten(str(exc), 300)}
         words = _("Stopped in round %(n)d. Earlier work is kept. Reason: %(why)s")
-        return replace(self._result(rounds, FAILED, words % told), failure=exc)
+        return replace(self._result(rounds, FAILED, words % params), failure=exc)
 
     def _result(self, rounds: int, why: str, notice: str = "") -> LoopResult:
         return LoopResult(

@@ -20,9 +20,9 @@ from memory.agents.tools.types import (
     MemoryTool,
     ToolContext,
     ToolResult,
+    hold_reason,
     named,
     refused,
-    why_held,
 )
 from memory.models import FileDraft, MemoryFile, Trust, User
 from memory.models.actors import Actor
@@ -30,20 +30,20 @@ from memory.models.errors import Locked, MemoryRefused, OnlyPeople
 from memory.models.file_format import (
     AGENTS,
     DEEPEST,
-    LONGEST_PATH,
+    MAX_PATH_LENGTH,
     agent_of,
     folder_of,
     is_name,
     lines_of,
 )
 from memory.services.files.saving import check_folder, check_names, hold_folder, replacing
-from memory.services.files.texts import MOST_EPISODES, cleaned
+from memory.services.files.texts import MAX_EPISODES, cleaned
 
-MOST_LINES = 999_999
+MAX_LINES = 999_999
 AROUND = 2  # lines shown on each side of a replacement
-LONGEST_QUOTED = 400  # characters of old_str in an error
+MAX_QUOTED_LENGTH = 400  # characters of old_str in an error
 
-LONGEST = 1_000  # characters of a path, which is then rejected in the documented words
+MAX_LENGTH = 1_000  # characters of a path, which is then rejected in the documented words
 
 Command = Literal["view", "create", "str_replace", "insert", "delete", "rename"]
 NEEDED: dict[str, tuple[str, ...]] = {
@@ -61,7 +61,7 @@ class CommandArguments(Arguments):
 
     command: Command = Field(description="What to do.")
     path: str | None = Field(
-        None, max_length=LONGEST, description="The path, such as /memories/notes.md."
+        None, max_length=MAX_LENGTH, description="The path, such as /memories/notes.md."
     )
     view_range: list[int] | None = Field(
         None,
@@ -70,45 +70,47 @@ class CommandArguments(Arguments):
         description="view: the first and the last line to read. -1 means the end of the file.",
     )
     file_text: str | None = Field(
-        None, max_length=MOST_EPISODES, description="create: the text of the new file."
+        None, max_length=MAX_EPISODES, description="create: the text of the new file."
     )
     old_str: str | None = Field(
         None,
-        max_length=MOST_EPISODES,
+        max_length=MAX_EPISODES,
         description="str_replace: text that occurs in the file exactly once.",
     )
     new_str: str = Field(
         "",
-        max_length=MOST_EPISODES,
+        max_length=MAX_EPISODES,
         description="str_replace: the replacement. Leave empty to delete the text.",
     )
     insert_line: int | None = Field(
         None, description="insert: the line after which to insert the text. 0 means the beginning."
     )
     insert_text: str | None = Field(
-        None, max_length=MOST_EPISODES, description="insert: the text to insert."
+        None, max_length=MAX_EPISODES, description="insert: the text to insert."
     )
-    old_path: str | None = Field(None, max_length=LONGEST, description="rename: the current path.")
-    new_path: str | None = Field(None, max_length=LONGEST, description="rename: the new path.")
+    old_path: str | None = Field(
+        None, max_length=MAX_LENGTH, description="rename: the current path."
+    )
+    new_path: str | None = Field(None, max_length=MAX_LENGTH, description="rename: the new path.")
 
     @model_validator(mode="after")
     def _check_needed(self) -> CommandArguments:
         missing = [name for name in NEEDED[self.command] if getattr(self, name) is None]
         if missing:
-            told = {"command": self.command, "names": ", ".join(missing)}
-            raise ValueError(_("“%(command)s” needs %(names)s") % told)
+            params = {"command": self.command, "names": ", ".join(missing)}
+            raise ValueError(_("“%(command)s” needs %(names)s") % params)
         return self
 
 
-def run(context: ToolContext, asked: CommandArguments) -> ToolResult:
+def run(context: ToolContext, args: CommandArguments) -> ToolResult:
     """Carry out one command, and return the documented answer."""
     act = {
         "view": _view, "create": _create, "str_replace": _str_replace, "insert": _insert,
         "delete": _delete, "rename": _rename,
-    }[asked.command]  # fmt: skip
+    }[args.command]  # fmt: skip
     try:
         with transaction.atomic():
-            return act(context, _folder_of(context), asked)
+            return act(context, _folder_of(context), args)
     except CommandRefused as exc:
         return refused(exc.code, str(exc))
 
@@ -121,16 +123,16 @@ def _folder_of(context: ToolContext) -> Folder:
 # --- reading ---
 
 
-def _view(context: ToolContext, folder: Folder, asked: CommandArguments) -> ToolResult:
-    place = place_at(folder.name, str(asked.path))
-    file = MemoryFile.objects.of(context.owner).live().at(place.stored).first()
+def _view(context: ToolContext, folder: Folder, args: CommandArguments) -> ToolResult:
+    place = place_at(folder.name, str(args.path))
+    file = MemoryFile.objects.for_user(context.owner).live().at(place.stored).first()
     if file is not None:
-        return _text_of(context, place, file, asked.view_range)
+        return _text_of(context, place, file, args.view_range)
     inside = [one for one in folder.rows() if one.path.startswith(f"{place.stored}/")]
     if place.names and not inside:
         words = f"The path {place.shown} does not exist. Please provide a valid path."
         raise CommandRefused("not_found", words)
-    if asked.view_range:
+    if args.view_range:
         words = (
             "Error: The `view_range` parameter is not allowed when `path` points to a directory."
         )
@@ -148,7 +150,7 @@ def _text_of(
     context.seen[file.path] = file.version
     context.read([file])
     lines = lines_of(file.content)
-    if len(lines) > MOST_LINES:
+    if len(lines) > MAX_LINES:
         words = f"File {place.shown} exceeds maximum line limit of 999,999 lines."
         raise CommandRefused("limit", words)
     first, last = wanted or (1, -1)
@@ -177,28 +179,28 @@ def _of(file: MemoryFile) -> dict[str, Any]:
 
 
 def _check_readable(context: ToolContext, place: Place, files: list[MemoryFile]) -> None:
-    if not all(context.may_read(one) for one in files):
+    if not all(context.may_read(file) for file in files):
         raise OnlyPeople(place.shown)
 
 
 # --- writing ---
 
 
-def _create(context: ToolContext, folder: Folder, asked: CommandArguments) -> ToolResult:
-    place = place_at(folder.name, str(asked.path))
+def _create(context: ToolContext, folder: Folder, args: CommandArguments) -> ToolResult:
+    place = place_at(folder.name, str(args.path))
     check_file_name(place)
     folder.hold()
     if folder.below(place):
         raise CommandRefused("exists", f"Error: File {place.shown} already exists")
     folder.check_free(place)
-    answer = _saved(context, place, None, str(asked.file_text))
+    answer = _saved(context, place, None, str(args.file_text))
     return _as(answer, f"File created successfully at: {place.shown}")
 
 
-def _str_replace(context: ToolContext, folder: Folder, asked: CommandArguments) -> ToolResult:
-    place, file = _file(context, folder, asked, " Please provide a valid path.")
-    text, old = str(file.content), cleaned(str(asked.old_str))[0]
-    quoted = old if len(old) <= LONGEST_QUOTED else f"{old[:LONGEST_QUOTED]}…"
+def _str_replace(context: ToolContext, folder: Folder, args: CommandArguments) -> ToolResult:
+    place, file = _file(context, folder, args, " Please provide a valid path.")
+    text, old = str(file.content), cleaned(str(args.old_str))[0]
+    quoted = old if len(old) <= MAX_QUOTED_LENGTH else f"{old[:MAX_QUOTED_LENGTH]}…"
     at = text.find(old) if old else -1
     if at < 0:
         words = f"No replacement was performed, old_str `{quoted}` did not appear verbatim in {place.shown}."
@@ -207,7 +209,7 @@ def _str_replace(context: ToolContext, folder: Folder, asked: CommandArguments) 
         at_lines = ", ".join(map(str, _lines_with(text, old)))
         words = f"No replacement was performed. Multiple occurrences of old_str `{quoted}` in lines: {at_lines}. Please ensure it is unique"
         raise CommandRefused("invalid", words)
-    new = cleaned(asked.new_str)[0]
+    new = cleaned(args.new_str)[0]
     after = text[:at] + new + text[at + len(old) :]
     answer = _saved(context, place, file, after)
     first = text.count("\n", 0, at)
@@ -222,31 +224,31 @@ def _str_replace(context: ToolContext, folder: Folder, asked: CommandArguments) 
 
 def _lines_with(text: str, old: str) -> list[int]:
     """Return the lines in which a text begins, counted from 1, at most a hundred."""
-    found: list[int] = []
+    results: list[int] = []
     at = text.find(old)
-    while at >= 0 and len(found) < 100:
-        found.append(text.count("\n", 0, at) + 1)
+    while at >= 0 and len(results) < 100:
+        results.append(text.count("\n", 0, at) + 1)
         at = text.find(old, at + 1)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(results))
 
 
-def _insert(context: ToolContext, folder: Folder, asked: CommandArguments) -> ToolResult:
-    place, file = _file(context, folder, asked)
-    lines, at = lines_of(str(file.content)), int(asked.insert_line or 0)
+def _insert(context: ToolContext, folder: Folder, args: CommandArguments) -> ToolResult:
+    place, file = _file(context, folder, args)
+    lines, at = lines_of(str(file.content)), int(args.insert_line or 0)
     if not 0 <= at <= len(lines):
-        words = f"Error: Invalid `insert_line` parameter: {asked.insert_line}. It should be within the range of lines of the file: [0, {len(lines)}]"
+        words = f"Error: Invalid `insert_line` parameter: {args.insert_line}. It should be within the range of lines of the file: [0, {len(lines)}]"
         raise CommandRefused("invalid", words)
-    fresh = cleaned(str(asked.insert_text))[0].removesuffix("\n")
+    fresh = cleaned(str(args.insert_text))[0].removesuffix("\n")
     after = "\n".join([*lines[:at], fresh, *lines[at:]]) + "\n"
     answer = _saved(context, place, file, after)
     return _as(answer, f"The file {place.shown} has been edited.")
 
 
 def _file(
-    context: ToolContext, folder: Folder, asked: CommandArguments, advice: str = ""
+    context: ToolContext, folder: Folder, args: CommandArguments, advice: str = ""
 ) -> tuple[Place, MemoryFile]:
     """Return the file to change, locked; a folder counts as a missing file."""
-    place = place_at(folder.name, str(asked.path))
+    place = place_at(folder.name, str(args.path))
     folder.hold()
     file = folder.file_at(place)
     if file is None:
@@ -273,8 +275,8 @@ def _as(answer: ToolResult, said: str) -> ToolResult:
 # --- deleting and renaming ---
 
 
-def _delete(context: ToolContext, folder: Folder, asked: CommandArguments) -> ToolResult:
-    place = place_at(folder.name, str(asked.path))
+def _delete(context: ToolContext, folder: Folder, args: CommandArguments) -> ToolResult:
+    place = place_at(folder.name, str(args.path))
     if not place.names:
         raise CommandRefused("invalid", f"Error: Cannot delete the {ROOT} directory itself")
     files = _files(context, folder, place)
@@ -287,8 +289,8 @@ def _delete(context: ToolContext, folder: Folder, asked: CommandArguments) -> To
     return ToolResult(f"Successfully deleted {place.shown}", data=_of_many(files))
 
 
-def _rename(context: ToolContext, folder: Folder, asked: CommandArguments) -> ToolResult:
-    old, new = (place_at(folder.name, str(one)) for one in (asked.old_path, asked.new_path))
+def _rename(context: ToolContext, folder: Folder, args: CommandArguments) -> ToolResult:
+    old, new = (place_at(folder.name, str(one)) for one in (args.old_path, args.new_path))
     if not old.names or not new.names or new.stored.startswith(f"{old.stored}/"):
         words = f"Error: Cannot rename {old.shown} to {new.shown}"
         raise CommandRefused("invalid", words)
@@ -318,12 +320,12 @@ def _files(context: ToolContext, folder: Folder, place: Place) -> list[MemoryFil
 
 def _why_held(context: ToolContext, files: list[MemoryFile]) -> str:
     """Return why a person must do this; empty if no file's path and text need one to disappear."""
-    found = (why_held(context, "file", target=one, path=one.path, after="") for one in files)
+    found = (hold_reason(context, "file", target=file, path=file.path, after="") for file in files)
     return next(filter(None, found), "")
 
 
 def _of_many(files: list[MemoryFile]) -> dict[str, Any]:
-    return _of(files[0]) if len(files) == 1 else {"records": [named(one) for one in files]}
+    return _of(files[0]) if len(files) == 1 else {"records": [named(file) for file in files]}
 
 
 TOOLS = (
@@ -375,7 +377,7 @@ def place_at(folder: str, path: str) -> Place:
     root, *names = shown.split("/")[1:] if shown.startswith("/") else ["", ""]
     stored = "/".join((AGENTS + folder, *names))
     is_valid = f"/{root}" == ROOT and len(names) <= DEEPEST and all(map(is_name, names))
-    if not is_valid or len(stored) > LONGEST_PATH:
+    if not is_valid or len(stored) > MAX_PATH_LENGTH:
         told = shorten(clean(path[:400])[0], 80)
         words = f"Error: Invalid path {told}. A path starts with {ROOT}. Names are made of letters, digits, spaces and _ . - + , ( ), and begin with a letter or a digit."
         raise CommandRefused("invalid", words)
@@ -397,7 +399,7 @@ class Folder:
 
     def rows(self) -> list[MemoryFile]:
         """Return all files without their text."""
-        rows = MemoryFile.objects.of(self.owner).live().own(self.name)
+        rows = MemoryFile.objects.for_user(self.owner).live().own(self.name)
         return list(rows.defer("content", "blame").order_by("path"))
 
     def hold(self) -> None:
@@ -406,12 +408,12 @@ class Folder:
 
     def file_at(self, place: Place) -> MemoryFile | None:
         """Return the file at a place, locked; None if there is none or it's a folder."""
-        rows = MemoryFile.objects.of(self.owner).live().at(place.stored)
+        rows = MemoryFile.objects.for_user(self.owner).live().at(place.stored)
         return rows.select_for_update(of=("self",), no_key=True).first()
 
     def below(self, place: Place) -> list[MemoryFile]:
         """Return the file at a place or, for a folder, all files in it, locked."""
-        rows = MemoryFile.objects.of(self.owner).live().own(self.name).order_by("path")
+        rows = MemoryFile.objects.for_user(self.owner).live().own(self.name).order_by("path")
         held = list(rows.select_for_update(of=("self",), no_key=True))
         inside = f"{place.stored}/"
         return [one for one in held if one.path == place.stored or one.path.startswith(inside)]
@@ -421,7 +423,7 @@ class Folder:
         above = [
             "/".join((AGENTS + self.name, *place.names[:n])) for n in range(1, len(place.names))
         ]
-        rows = MemoryFile.objects.of(self.owner).live().filter(path__in=above)
+        rows = MemoryFile.objects.for_user(self.owner).live().filter(path__in=above)
         if through := rows.values_list("path", flat=True).first():
             words = f"Error: {ROOT}{through.removeprefix(AGENTS + self.name)} is a file, so it can't contain {place.shown}"
             raise CommandRefused("exists", words)
@@ -448,7 +450,7 @@ class Folder:
                 _check_unlocked(file, by)
                 was = file.path
                 why = _("renamed from %(path)s") % {"path": was}
-                drafts = FileDraft.objects.of(self.owner)
+                drafts = FileDraft.objects.for_user(self.owner)
                 if drafts.filter(path=was).exists():
                     drafts.filter(path=path).delete()  # of a file that no longer exists
                     drafts.filter(path=was).update(path=path)
@@ -459,11 +461,11 @@ def _check_unlocked(file: MemoryFile, by: Actor) -> None:
     """Raise Locked if `by` can't delete or rename the file because of its folder or its sections."""
     check_folder(file.path, by)
     if file.section_locks and not by.is_person:
-        told = {"section": " › ".join(file.section_locks[0]), "path": file.path}
+        params = {"section": " › ".join(file.section_locks[0]), "path": file.path}
         words = _(
             "The section “%(section)s” of %(path)s is locked, so only a person can delete or rename the file. Nothing was changed."
         )
-        raise Locked(words % told)
+        raise Locked(words % params)
 
 
 def listing(place: Place, files: list[MemoryFile]) -> str:

@@ -21,14 +21,14 @@ from memory.agents.tools.types import (
     ToolResult,
     named,
     named_source,
+    pending_result,
     refused,
     reviewed,
     reviewed_lines,
-    told_held,
 )
 from memory.models import AgentScope, Note, Observation, Session
 from memory.models.errors import InvalidValue
-from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
+from memory.models.notes import MAX_EVIDENCE, MAX_TAGS
 from memory.services.context import identity
 from memory.services.notes.saving import supersede, usual_stability, write_note
 from memory.services.observations.consolidation import (
@@ -38,7 +38,7 @@ from memory.services.observations.consolidation import (
     trust_in_answers,
 )
 from memory.services.observations.saving import (
-    MOST_LINES,
+    MAX_LINES,
     Remembered,
     batch,
     checked,
@@ -49,7 +49,7 @@ from memory.services.observations.saving import (
 from memory.services.review.proposals import check_unreviewed
 from memory.services.search import ratings
 
-MOST_MESSAGES = 1_000  # in a transcript
+MAX_MESSAGES = 1_000  # in a transcript
 RatingValue = Literal["useful", "not-useful", "none"]
 RATING_REVIEWED_AS = "rating"  # the rule for everything else applies
 
@@ -63,7 +63,7 @@ class RememberArguments(Arguments):
         description="log: an event; summary: the result of work; rule: an instruction to follow.",
     )
     tags: list[str] = Field(
-        [], max_length=MOST_TAGS, description="Tags that help you find it later."
+        [], max_length=MAX_TAGS, description="Tags that help you find it later."
     )
     stability: Literal["volatile", "stable", "permanent"] | None = Field(
         None, description="Default: stable. volatile requires ttl_days. permanent has none."
@@ -72,7 +72,7 @@ class RememberArguments(Arguments):
     confidence: float = Field(1.0, description="From 0 to 1. A rule needs 0.8 or more.")
     evidence: list[str] = Field(
         [],
-        max_length=MOST_EVIDENCE,
+        max_length=MAX_EVIDENCE,
         description="What the note is based on. Required for rules written by agents.",
     )
 
@@ -80,10 +80,10 @@ class RememberArguments(Arguments):
 class FilArguments(Arguments):
     """Findings, insights and lessons."""
 
-    findings: list[str] = Field([], max_length=MOST_LINES, description="Facts you found.")
-    insights: list[str] = Field([], max_length=MOST_LINES, description="Conclusions and decisions.")
+    findings: list[str] = Field([], max_length=MAX_LINES, description="Facts you found.")
+    insights: list[str] = Field([], max_length=MAX_LINES, description="Conclusions and decisions.")
     lessons: list[str] = Field(
-        [], max_length=MOST_LINES, description="What to do or avoid in the future."
+        [], max_length=MAX_LINES, description="What to do or avoid in the future."
     )
     source: str | None = Field(
         None,
@@ -102,7 +102,7 @@ class ConsolidateArguments(Arguments):
     """A transcript."""
 
     messages: list[TurnArguments] = Field(
-        max_length=MOST_MESSAGES, description="The conversation, in order."
+        max_length=MAX_MESSAGES, description="The conversation, in order."
     )
     session_id: str | None = Field(
         None,
@@ -149,27 +149,27 @@ class SoulArguments(Arguments):
 # --- notes ---
 
 
-def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
-    stability = asked.stability or usual_stability(asked.kind)
+def _remember(context: ToolContext, args: RememberArguments) -> ToolResult:
+    stability = args.stability or usual_stability(args.kind)
     fields: dict[str, Any] = {
-        "stability": stability, "ttl_days": asked.ttl_days, "tags": asked.tags,
-        "confidence": asked.confidence, "evidence": asked.evidence,
+        "stability": stability, "ttl_days": args.ttl_days, "tags": args.tags,
+        "confidence": args.confidence, "evidence": args.evidence,
     }  # fmt: skip
-    saying = [tag for tag in asked.tags if not tag.isalpha()]  # one-word tags can't be injection
-    trust = context.trust_of(asked.content, *asked.evidence, *saying)
+    saying = [tag for tag in args.tags if not tag.isalpha()]  # one-word tags can't be injection
+    trust = context.trust_of(args.content, *args.evidence, *saying)
     held = reviewed(
         context,
-        "rule" if asked.kind == "rule" else "note",
+        "rule" if args.kind == "rule" else "note",
         trust=trust,
-        after={"kind": asked.kind, "content": asked.content, **fields, **_of_topic(context)},
-        texts=[asked.content, *asked.evidence, *asked.tags],
+        after={"kind": args.kind, "content": args.content, **fields, **_of_topic(context)},
+        texts=[args.content, *args.evidence, *args.tags],
     )
     if held is not None:
-        return told_held(held)
+        return pending_result(held)
     note = write_note(
         context.owner,
-        asked.kind,
-        asked.content,
+        args.kind,
+        args.content,
         by=context.by,
         source=context.source,
         topic=context.topic,
@@ -178,15 +178,15 @@ def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
     )
     day = f"{note.expires_at:%Y-%m-%d}" if note.expires_at else ""
     until = _("until %(day)s") % {"day": day} if day else _("until deleted")
-    told = {"kind": note.kind, "id": note.pk, "until": until}
-    text = _("Saved as a %(kind)s, note:%(id)s, kept %(until)s.") % told
+    params = {"kind": note.kind, "id": note.pk, "until": until}
+    text = _("Saved as a %(kind)s, note:%(id)s, kept %(until)s.") % params
     return ToolResult(text + _cleaned(note.cleaned), data=_written(note))
 
 
-def _update(context: ToolContext, asked: UpdateArguments) -> ToolResult:
-    if asked.rating is not None:
-        return _rate(context, asked.id, asked.rating, asked.query, asked.why)
-    note = _note(context, asked.id)
+def _update(context: ToolContext, args: UpdateArguments) -> ToolResult:
+    if args.rating is not None:
+        return _rate(context, args.id, args.rating, args.query, args.why)
+    note = _note(context, args.id)
     if isinstance(note, ToolResult):
         return note
     note.check_may_change(context.by)
@@ -194,33 +194,33 @@ def _update(context: ToolContext, asked: UpdateArguments) -> ToolResult:
         context,
         "rule" if note.kind == Note.Kind.RULE else "note",
         before={"content": note.content},
-        after={"kind": note.kind, "content": asked.content},
-        texts=[asked.content],
+        after={"kind": note.kind, "content": args.content},
+        texts=[args.content],
         target=note,
-        why=asked.why,
+        why=args.why,
     )
     if held is not None:
-        return told_held(held)
+        return pending_result(held)
     successor = supersede(
         note,
-        asked.content,
+        args.content,
         by=context.by,
         expected_version=note.version,
-        why=asked.why,
+        why=args.why,
         source=context.source,
         trust=context.successor_trust(note),
     )
-    told = {"old": note.pk, "new": successor.pk}
-    text = _("note:%(new)s now replaces note:%(old)s.") % told
+    params = {"old": note.pk, "new": successor.pk}
+    text = _("note:%(new)s now replaces note:%(old)s.") % params
     return ToolResult(text + _cleaned(successor.cleaned), data=_written(successor))
 
 
 def _note(context: ToolContext, text: str) -> Note | ToolResult:
     """Return the note that can be replaced, or the answer that says why it can't."""
     key = uuid_of(text.strip().strip("[]").rpartition(":")[2])
-    mine = Note.objects.of(context.owner)
+    mine = Note.objects.for_user(context.owner)
     note: Note | None = mine.filter(pk=key).first() if key else None
-    if note is None and key and Observation.objects.of(context.owner).filter(pk=key).exists():
+    if note is None and key and Observation.objects.for_user(context.owner).filter(pk=key).exists():
         problem = _("Agents can’t change observations. Save a new one with the remember_fil tool.")
         return refused("refused", problem)
     if note is None:
@@ -238,9 +238,9 @@ def _note(context: ToolContext, text: str) -> Note | ToolResult:
     return note
 
 
-def _update_soul(context: ToolContext, asked: SoulArguments) -> ToolResult:
+def _update_soul(context: ToolContext, args: SoulArguments) -> ToolResult:
     standing = identity.active(context.owner, Note.Kind.SOUL)
-    if standing is not None and standing.content == asked.content.strip():
+    if standing is not None and standing.content == args.content.strip():
         return ToolResult(
             _("Nothing changed. The soul already has this text."), data=_written(standing)
         )
@@ -248,18 +248,18 @@ def _update_soul(context: ToolContext, asked: SoulArguments) -> ToolResult:
         context,
         "soul",
         before={"content": standing.content if standing else ""},
-        after={"kind": Note.Kind.SOUL.value, "content": asked.content},
-        texts=[asked.content],
+        after={"kind": Note.Kind.SOUL.value, "content": args.content},
+        texts=[args.content],
         target=standing,
-        why=asked.why,
+        why=args.why,
     )
     if held is not None:
-        return told_held(held)
+        return pending_result(held)
     soul = identity.write_soul(
         context.owner,
-        asked.content,
+        args.content,
         by=context.by,
-        why=asked.why,
+        why=args.why,
         expected=standing.pk if standing else None,
         source=context.source,
         trust=context.write_trust,
@@ -279,23 +279,23 @@ def _written(record: Any) -> dict[str, Any]:
 def _cleaned(fields: Sequence[str]) -> str:
     if not fields:
         return ""
-    told = {"fields": ", ".join(fields)}
-    return " " + _("Characters that can’t be stored were removed from: %(fields)s.") % told
+    params = {"fields": ", ".join(fields)}
+    return " " + _("Characters that can’t be stored were removed from: %(fields)s.") % params
 
 
 # --- observations ---
 
 
-def _remember_fil(context: ToolContext, asked: FilArguments) -> ToolResult:
-    many = batch(asked.findings, asked.insights, asked.lessons)
+def _remember_fil(context: ToolContext, args: FilArguments) -> ToolResult:
+    many = batch(args.findings, args.insights, args.lessons)
     checked_size(many)
     lines = checked(many)
-    source = checked_source(named_source(context, asked.source))
+    source = checked_source(named_source(context, args.source))
     held = reviewed_lines(
         context, lines, source, topic=context.topic, leaves_topic=context.topic is None
     )
     if held is not None:
-        return told_held(held)
+        return pending_result(held)
     stored = remember_lines(
         context.owner,
         lines,
@@ -309,21 +309,21 @@ def _remember_fil(context: ToolContext, asked: FilArguments) -> ToolResult:
 
 
 def _stored(stored: Remembered, new: Sequence[Observation]) -> ToolResult:
-    ids = [str(one.pk) for one in stored.observations]
+    ids = [str(observation.pk) for observation in stored.observations]
     known = len(ids) - len(new)
     text = _("Saved: %(new)d.") % {"new": len(new)}
     if known:
         text += " " + _("Already known: %(known)d.") % {"known": known}
     if ids:
         text += " " + _("IDs in order: %(ids)s.") % {"ids": ", ".join(ids)}
-    records = [named(one) for one in stored.observations]
+    records = [named(observation) for observation in stored.observations]
     return ToolResult(
         text, data={"ids": ids, "new": [str(one.pk) for one in new], "records": records}
     )
 
 
-def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResult:
-    turns = [(one.role, one.content) for one in asked.messages]
+def _consolidate(context: ToolContext, args: ConsolidateArguments) -> ToolResult:
+    turns = [(message.role, message.content) for message in args.messages]
     trust = context.write_trust
     lines = lines_in(turns, user=trust, assistant=trust_in_answers(trust))
     if not lines:
@@ -332,15 +332,15 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
         )
         return ToolResult(text, data={"ids": [], "new": [], "records": []})
     checked_size(lines)
-    session_id = asked.session_id or _session_id(context, turns)
+    session_id = args.session_id or _session_id(context, turns)
     _check_session(context, session_id)
-    if asked.session_id:
+    if args.session_id:
         _claim_session(context, session_id)
     # Observations from a transcript have no topic: text from the web would spread beyond the
     # run.
     held = reviewed_lines(context, lines, source_of(session_id))
     if held is not None:
-        return told_held(held)
+        return pending_result(held)
     left = keep_lines(context.owner, session_id, lines, by=context.by)
     if left.problem:
         return refused("refused", left.problem)
@@ -354,7 +354,7 @@ def _check_session(context: ToolContext, session_id: str) -> None:
     key = uuid_of(session_id)
     if key is None:
         return  # a conversation elsewhere, nothing of which is stored here
-    session = Session.objects.of(context.owner).select_related("agent").filter(pk=key).first()
+    session = Session.objects.for_user(context.owner).select_related("agent").filter(pk=key).first()
     if session is not None and (session.agent is None or session.agent.actor != context.by):
         problem = _("That session isn’t yours. Leave session_id out, or use your own.")
         raise InvalidValue(problem, errors={"session_id": [problem]})
@@ -435,10 +435,10 @@ def _rate(context: ToolContext, text: str, value: RatingValue, query: str, why: 
     check_unreviewed(context.owner, RATING_REVIEWED_AS, by=context.by, act=act)
     if value != "none":
         ratings.rate(context.owner, query, record, value, by=context.by, reason=why)
-        told = _("Rated. This affects the result’s ranking for the same query.")
+        message = _("Rated. This affects the result’s ranking for the same query.")
     elif (rating := ratings.rating_of(context.owner, query, record)) is not None:
         ratings.clear(rating, by=context.by)
-        told = _("Rating cleared.")
+        message = _("Rating cleared.")
     else:
-        told = _("This result has no rating for this query, so nothing changed.")
-    return ToolResult(told, data={"id": str(record.pk), "records": [named(record)]})
+        message = _("This result has no rating for this query, so nothing changed.")
+    return ToolResult(message, data={"id": str(record.pk), "records": [named(record)]})

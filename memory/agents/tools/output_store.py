@@ -27,11 +27,11 @@ from memory.agents.tools.types import ToolContext, ToolResult
 from memory.models import ContentItem, Sensitivity, Use
 from memory.models.errors import MemoryRefused
 from memory.services.content import compaction
-from memory.services.content.compaction import MOST_TOKENS, Ask, ModelCompaction
+from memory.services.content.compaction import MAX_TOKENS, Ask, ModelCompaction
 from memory.services.content.items import (
-    LONGEST_ACTION,
-    LONGEST_TITLE,
-    LONGEST_URL,
+    MAX_ACTION_LENGTH,
+    MAX_TITLE_LENGTH,
+    MAX_URL_LENGTH,
     retrieve,
     store,
 )
@@ -141,12 +141,12 @@ class ResultStore:
         return kept.compact
 
     def _line_of_view(self, kept: StoredOutput) -> str:
-        told = {"size": grouped(len(kept.text))}
+        params = {"size": grouped(len(kept.text))}
         line = (
             _(
                 "(All %(size)s characters were removed after one turn. Call the tool again to see them.)"
             )
-            % told
+            % params
         )
         return _shorter(line, kept.text)
 
@@ -156,8 +156,8 @@ class ResultStore:
         """Whether this scope has no result of this action yet. Only one caller checks at a time."""
         scope, action = self.context.content_scope, _action(name)
         lock_until_commit(LockId.FIRST_TOOL_RESULT, f"{self.context.owner.pk}:{scope}:{action}")
-        kept = ContentItem.objects.of(self.context.owner).filter(scope=scope, action=action)
-        return not kept.exclude(tags__contains=[_ERROR]).exists()
+        rows = ContentItem.objects.for_user(self.context.owner).filter(scope=scope, action=action)
+        return not rows.exclude(tags__contains=[_ERROR]).exists()
 
     def _stored_already(self, name: str, result: ToolResult) -> ContentItem | None:
         """Return the item that the tool stored itself, marked as this action's result."""
@@ -190,8 +190,8 @@ class ResultStore:
             scope=context.content_scope,
             tags=[_ACTION, action, *([_ERROR] if result.is_error else [])],
             action=action,
-            title=shorten(clean(title)[0], LONGEST_TITLE),
-            url=one_line(clean(url)[0])[:LONGEST_URL],
+            title=shorten(clean(title)[0], MAX_TITLE_LENGTH),
+            url=one_line(clean(url)[0])[:MAX_URL_LENGTH],
             topic=context.topic,
             trust=context.write_trust,
             kept_with=self._kept_with,
@@ -214,7 +214,7 @@ def _title_of(asked: Mapping[str, Any]) -> str:
 
 
 def _action(name: str) -> str:
-    return one_line(clean(name)[0])[:LONGEST_ACTION]
+    return one_line(clean(name)[0])[:MAX_ACTION_LENGTH]
 
 
 def _shorter(form: str, text: str) -> str:
@@ -237,7 +237,7 @@ def asker(
             source=context.source,
             topic=context.topic,
             schema=ModelCompaction,
-            max_tokens=MOST_TOKENS,
+            max_tokens=MAX_TOKENS,
             meter=meter,
             wait_for=wait_for,
         )

@@ -52,25 +52,25 @@ class ContextArguments(Arguments):
     external: bool = Field(True, description=EXTERNAL_WORDS)
 
 
-def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
-    with as_it_was(context, asked.as_of):
-        return _context_of(context, asked)
+def _get_context(context: ToolContext, args: ContextArguments) -> ToolResult:
+    with as_it_was(context, args.as_of):
+        return _context_of(context, args)
 
 
-def _context_of(context: ToolContext, asked: ContextArguments) -> ToolResult:
+def _context_of(context: ToolContext, args: ContextArguments) -> ToolResult:
     topic = context.topic
-    if asked.topic:
-        topics = Topic.objects.of(context.owner).live()
-        topic = topics.filter(named_topic(clean(asked.topic)[0].strip())).first()
+    if args.topic:
+        topics = Topic.objects.for_user(context.owner).live()
+        topic = topics.filter(named_topic(clean(args.topic)[0].strip())).first()
         if topic is None:
             text = _("There is no topic “%(topic)s”. Use a topic’s exact name, or omit the topic.")
-            return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
+            return refused("not_found", text % {"topic": shorten(args.topic, 80)})
     built = build_context(
         context.owner,
-        message=asked.message,
+        message=args.message,
         topic=topic,
         scopes=context.scopes,
-        with_external=asked.external,
+        with_external=args.external,
     )
     context.read(built.records)
     context.shown(*built.files)  # from the summary lines in the list of files
@@ -90,10 +90,10 @@ CONTEXT_TOOLS = (
 
 # --- recall, retrieve and list_memory ---
 
-MOST_HITS = 50
-LONGEST_HIT = 400  # characters of a result's passage
-LONGEST_RECORD = 20_000  # characters of a record read at once
-MOST_LISTED = 200
+MAX_HITS = 50
+MAX_HIT_LENGTH = 400  # characters of a result's passage
+MAX_RECORD_LENGTH = 20_000  # characters of a record read at once
+MAX_LISTED = 200
 
 _TEXTS = ("content", "text", "value", "body", "summary", "title")
 
@@ -108,7 +108,7 @@ class RecallArguments(Arguments):
         max_length=10_000,
         description="Words to search for. You can narrow the search with “phrases” in quotes and operators such as kind:rule, category:lesson, topic:batteries, tag:work or after:7d.",
     )
-    limit: int = Field(10, ge=1, le=MOST_HITS, description="Maximum number of results.")
+    limit: int = Field(10, ge=1, le=MAX_HITS, description="Maximum number of results.")
     types: list[Type] = Field(
         [], max_length=5, description="Only these types. Leave empty for all types."
     )
@@ -133,25 +133,25 @@ class ListArguments(Arguments):
         None, description="Only this kind."
     )
     tags: list[str] = Field([], max_length=50, description="Only notes with any of these tags.")
-    limit: int = Field(50, ge=1, le=MOST_LISTED, description="Maximum number of notes.")
+    limit: int = Field(50, ge=1, le=MAX_LISTED, description="Maximum number of notes.")
     as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
 
 
 # --- recall ---
 
 
-def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
-    with as_it_was(context, asked.as_of):
-        return _recalled(context, asked)
+def _recall(context: ToolContext, args: RecallArguments) -> ToolResult:
+    with as_it_was(context, args.as_of):
+        return _recalled(context, args)
 
 
-def _recalled(context: ToolContext, asked: RecallArguments) -> ToolResult:
-    question = parse(asked.query)
+def _recalled(context: ToolContext, args: RecallArguments) -> ToolResult:
+    question = parse(args.query)
     question = replace(question, filters=(*question.filters, *FOR_AGENTS))
-    page = recall_page(context.owner, question, types=asked.types, limit=asked.limit + MOST_HITS)
+    page = recall_page(context.owner, question, types=args.types, limit=args.limit + MAX_HITS)
     hits = [
-        hit for hit in page.hits if context.may_read(hit.record) and hit.score >= asked.min_score
-    ][: asked.limit]
+        hit for hit in page.hits if context.may_read(hit.record) and hit.score >= args.min_score
+    ][: args.limit]
     context.read([hit.record for hit in hits])
     if any(hit.found_later for hit in hits):
         context.shown(trust=Trust.EXTERNAL)
@@ -186,7 +186,7 @@ def _hit_line(hit: RecallHit, question: Question) -> str:
 
 
 def _passage(hit: RecallHit, question: Question) -> str:
-    return hit.dated(passage(hit.content, question.words, LONGEST_HIT))
+    return hit.dated(passage(hit.content, question.words, MAX_HIT_LENGTH))
 
 
 def _hit_data(hit: RecallHit, question: Question) -> dict[str, Any]:
@@ -207,34 +207,34 @@ def _hit_data(hit: RecallHit, question: Question) -> dict[str, Any]:
 # --- retrieve ---
 
 
-def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
-    with as_it_was(context, asked.as_of):
-        return _retrieved(context, asked)
+def _retrieve(context: ToolContext, args: RetrieveArguments) -> ToolResult:
+    with as_it_was(context, args.as_of):
+        return _retrieved(context, args)
 
 
-def _retrieved(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
-    record = _found(context, asked.id)
+def _retrieved(context: ToolContext, args: RetrieveArguments) -> ToolResult:
+    record = _found(context, args.id)
     if record is None:
         text = _("There is no record “%(id)s”. Use recall or list_memory to get IDs.")
-        return refused("not_found", text % {"id": shorten(asked.id, 60)})
+        return refused("not_found", text % {"id": shorten(args.id, 60)})
     if gone := unreadable_reason(record):
         return refused("not_found", gone)
     if not context.may_read(record):
         return refused("sensitive", _("Only people can see that record."))
     context.read([record])
     whole = text_of(record)
-    text = whole[:LONGEST_RECORD]
-    if len(whole) > LONGEST_RECORD:
-        told = {"most": grouped(LONGEST_RECORD), "have": grouped(len(whole))}
-        text += "\n" + _("… (the first %(most)s of %(have)s characters)") % told
+    text = whole[:MAX_RECORD_LENGTH]
+    if len(whole) > MAX_RECORD_LENGTH:
+        params = {"most": grouped(MAX_RECORD_LENGTH), "have": grouped(len(whole))}
+        text += "\n" + _("… (the first %(most)s of %(have)s characters)") % params
     about = _about(record)
     head = "; ".join(f"{name}: {value}" for name, value in about.items() if value)
     body = as_data(text) if _is_outside(record) else text
-    data = {**about, "content": whole[:LONGEST_RECORD], "characters": len(whole)}
-    near = _related(context, record, asked.related)
+    data = {**about, "content": whole[:MAX_RECORD_LENGTH], "characters": len(whole)}
+    near = _related(context, record, args.related)
     data["records"] = [named(record), *(named(one.record) for one in near)]
     parts = [head, body]
-    if asked.related:
+    if args.related:
         data["related"] = [_related_data(one) for one in near]
         parts.append(_related_text(near))
     return ToolResult("\n\n".join(parts), data=data)
@@ -244,7 +244,7 @@ def _related(context: ToolContext, record: Any, number: int) -> list[Related]:
     """Return the related records that the caller can read, recorded as read."""
     if not number or recalled_kind(record) is None or current():  # vectors are of today's texts
         return []
-    found = related_to(record, limit=MOST_HITS, is_agent=True)
+    found = related_to(record, limit=MAX_HITS, is_agent=True)
     near = [one for one in found if context.may_read(one.record)][:number]
     context.read([one.record for one in near])
     return near
@@ -292,8 +292,8 @@ def unreadable_reason(record: Any) -> str:
     if record.trashed_at is not None or _was_trashed_with_topic(record):
         return _("That record is in Trash. Only a person can restore it.")
     if getattr(record, "superseded_by_id", None) is not None:
-        told = {"id": record.superseded_by_id}
-        return _("That note was replaced by note:%(id)s.") % told
+        params = {"id": record.superseded_by_id}
+        return _("That note was replaced by note:%(id)s.") % params
     if isinstance(record, Note) and record.has_expired():
         return _("That note has expired.")
     return ""
@@ -343,20 +343,20 @@ def _is_outside(record: Any) -> bool:
 # --- list_memory ---
 
 
-def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
-    with as_it_was(context, asked.as_of):
-        return _listed(context, asked)
+def _list(context: ToolContext, args: ListArguments) -> ToolResult:
+    with as_it_was(context, args.as_of):
+        return _listed(context, args)
 
 
-def _listed(context: ToolContext, asked: ListArguments) -> ToolResult:
-    rows = Note.objects.of(context.owner).active(now()).filter(in_scopes(context.scopes))
+def _listed(context: ToolContext, args: ListArguments) -> ToolResult:
+    rows = Note.objects.for_user(context.owner).active(now()).filter(in_scopes(context.scopes))
     rows = rows.for_agents()
-    if asked.kind:
-        rows = rows.filter(kind=asked.kind)
-    if asked.tags:
-        rows = rows.tagged(*(clean(tag)[0].strip() for tag in asked.tags))
+    if args.kind:
+        rows = rows.filter(kind=args.kind)
+    if args.tags:
+        rows = rows.tagged(*(clean(tag)[0].strip() for tag in args.tags))
     total = rows.count()
-    notes = list(rows.order_by("-created", "-id")[: asked.limit])
+    notes = list(rows.order_by("-created", "-id")[: args.limit])
     context.read(notes)
     data = {
         "notes": [_note_data(note) for note in notes],
@@ -371,8 +371,8 @@ def _listed(context: ToolContext, asked: ListArguments) -> ToolResult:
     if outside:
         parts.append(as_data("\n".join(outside)))
     if total > len(notes):
-        told = {"n": len(notes), "total": grouped(total)}
-        parts.append(_("Notes shown, newest first: %(n)d of %(total)s.") % told)
+        params = {"n": len(notes), "total": grouped(total)}
+        parts.append(_("Notes shown, newest first: %(n)d of %(total)s.") % params)
     return ToolResult("\n\n".join(parts), data=data)
 
 
@@ -396,8 +396,8 @@ def _note_data(note: Note) -> dict[str, Any]:
 
 # --- about: everything about a name ---
 
-MOST_MENTIONS = 50
-LONGEST_MENTION = 300  # characters of a passage
+MAX_MENTIONS = 50
+MAX_MENTION_LENGTH = 300  # characters of a passage
 
 
 class AboutArguments(Arguments):
@@ -408,36 +408,36 @@ class AboutArguments(Arguments):
         max_length=200,
         description="The name of a person, company, product or place, at most 60 characters.",
     )
-    limit: int = Field(20, ge=1, le=MOST_MENTIONS, description="Maximum number of records.")
+    limit: int = Field(20, ge=1, le=MAX_MENTIONS, description="Maximum number of records.")
 
 
-def _collect_about(context: ToolContext, asked: AboutArguments) -> ToolResult:
+def _collect_about(context: ToolContext, args: AboutArguments) -> ToolResult:
     reader = Reader(context.owner, is_agent=True, scopes=tuple(context.scopes))
-    found = about(reader, asked.name, limit=asked.limit)
-    mentions = [one for one in found.mentions if context.may_read(one.record)]
-    context.read([one.record for one in mentions])
+    found = about(reader, args.name, limit=args.limit)
+    mentions = [mention for mention in found.mentions if context.may_read(mention.record)]
+    context.read([mention.record for mention in mentions])
     data = {
         "name": found.names[0],
         "aliases": found.names[1:],
         "total": found.total,
         "counts": found.counts,
         "beside": [{"name": name, "records": n} for name, _key, n in found.beside],
-        "items": [_mention_data(one, found) for one in mentions],
-        "records": [named(one.record) for one in mentions],
+        "items": [_mention_data(mention, found) for mention in mentions],
+        "records": [named(mention.record) for mention in mentions],
     }
     if not found.total:
         return ToolResult(_("No record contains this name. Try recall."), data=data)
     if found.beside:  # the names come from records that aren't all listed
         context.shown(trust=lowest_trust([Trust.OWNER, *found.trusts]))
-    told = {"name": found.names[0], "total": found.total, "n": len(mentions)}
+    params = {"name": found.names[0], "total": found.total, "n": len(mentions)}
     head = ngettext(
         "%(name)s: %(total)d record, newest first (%(n)d shown):",
         "%(name)s: %(total)d records, newest first (%(n)d shown):",
         found.total,
     )
-    parts = [head % told]
-    own = [_mention_line(one, found) for one in mentions if not _is_outside(one.record)]
-    outside = [_mention_line(one, found) for one in mentions if _is_outside(one.record)]
+    parts = [head % params]
+    own = [_mention_line(mention, found) for mention in mentions if not _is_outside(mention.record)]
+    outside = [_mention_line(mention, found) for mention in mentions if _is_outside(mention.record)]
     parts += ["\n".join(own)] if own else []
     parts += [as_data("\n".join(outside))] if outside else []
     if found.beside:
@@ -448,7 +448,7 @@ def _collect_about(context: ToolContext, asked: AboutArguments) -> ToolResult:
 
 def _mention_passage(mention: Mention, found: About) -> str:
     text = KINDS[mention.type].content(mention.record)
-    return one_line(passage(text, " ".join(found.names), LONGEST_MENTION))
+    return one_line(passage(text, " ".join(found.names), MAX_MENTION_LENGTH))
 
 
 def _mention_line(mention: Mention, found: About) -> str:

@@ -86,7 +86,7 @@ _TOLD = (
     "session_id",
     "name",
 )
-LONGEST_TOLD = 200  # characters of one argument
+MAX_ARGUMENT_LENGTH = 200  # characters of one argument
 # Arguments that quote stored text. Masking them would make them differ from it.
 _QUOTING = frozenset({"old_text", "oldText", "old_str", "path", "old_path", "new_path", "id"})
 
@@ -130,8 +130,8 @@ def call_tool(
     offered = _offered(among)
     tool = offered.get(name)
     if tool is None:
-        told = {"name": shorten(clean(str(name))[0], 80), "known": ", ".join(offered)}
-        text = _("There is no tool “%(name)s” here. Available tools: %(known)s.") % told
+        params = {"name": shorten(clean(str(name))[0], 80), "known": ", ".join(offered)}
+        text = _("There is no tool “%(name)s” here. Available tools: %(known)s.") % params
         result = refused("unknown_tool", text)
     else:
         result = _perform(context, tool, arguments)
@@ -154,8 +154,8 @@ def _perform(context: ToolContext, tool: MemoryTool, arguments: Mapping[str, Any
         text = _(
             "“%(tool)s” wasn’t called because its arguments weren’t a JSON object. Call it again with a JSON object that contains %(names)s."
         )
-        told = {"tool": tool.name, "names": arguments_in_words(tool.arguments)}
-        return refused("bad_arguments", text % told)
+        params = {"tool": tool.name, "names": arguments_in_words(tool.arguments)}
+        return refused("bad_arguments", text % params)
     given, masked = dict(arguments), list[str]()
     if tool.writes:
         given, masked = secret_scanner.mask_all(given, keep=_QUOTING)
@@ -175,10 +175,10 @@ def _perform(context: ToolContext, tool: MemoryTool, arguments: Mapping[str, Any
 
 def _with_masked(result: ToolResult, kinds: list[str]) -> ToolResult:
     """Return the answer with a note about the secrets that weren't stored."""
-    told = _(
+    message = _(
         "Secrets aren’t stored, so this was removed from the text: %(kinds)s. Don’t write it again."
     ) % {"kinds": ", ".join(kinds)}
-    return replace(result, text=f"{result.text}\n{told}", data={**result.data, "masked": kinds})
+    return replace(result, text=f"{result.text}\n{message}", data={**result.data, "masked": kinds})
 
 
 def _blocked(context: ToolContext) -> ToolResult | None:
@@ -225,7 +225,9 @@ def _log(context: ToolContext, name: str, arguments: Mapping[str, Any], result: 
     """Record the call in Activity: who called which tool, about which record, and the outcome."""
     subject_type, subject_id = _subject(result)
     told = {
-        key: shorten(secret_scanner.mask(clean(_as_words(arguments[key]))[0])[0], LONGEST_TOLD)
+        key: shorten(
+            secret_scanner.mask(clean(_as_words(arguments[key]))[0])[0], MAX_ARGUMENT_LENGTH
+        )
         for key in _TOLD
         if arguments.get(key) not in (None, "", [])
     }
@@ -356,9 +358,9 @@ def _said(one: Mapping[str, Any]) -> str:
     return with_limits(said, limits)
 
 
-def with_limits(said: str, limits: list[str]) -> str:
+def with_limits(text: str, limits: list[str]) -> str:
     """Return a description followed by a sentence about its limits."""
     if not limits:
-        return said
-    end = "" if said.endswith(".") or not said else "."
-    return f"{said}{end} {', '.join(limits).capitalize()}.".strip()
+        return text
+    end = "" if text.endswith(".") or not text else "."
+    return f"{text}{end} {', '.join(limits).capitalize()}.".strip()

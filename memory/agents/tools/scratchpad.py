@@ -13,7 +13,7 @@ from memory.models.remembered import OWNER_SCOPE
 from memory.services import scratchpad
 from memory.services.review.proposals import check_unreviewed
 
-MOST_LISTED = 200
+MAX_LISTED = 200
 _ONLY_HERE = "true: entries of only this session, run or agent. false: entries that all of the owner's agents share."
 
 
@@ -52,9 +52,9 @@ def _scope(context: ToolContext, *, only_here: bool) -> str:
     return context.scope if only_here else OWNER_SCOPE
 
 
-def _get(context: ToolContext, asked: KeyArguments) -> ToolResult:
-    scope = _scope(context, only_here=asked.only_here)
-    entry = scratchpad.get_entry(context.owner, asked.key, scope=scope)
+def _get(context: ToolContext, args: KeyArguments) -> ToolResult:
+    scope = _scope(context, only_here=args.only_here)
+    entry = scratchpad.get_entry(context.owner, args.key, scope=scope)
     if not context.may_read(entry):
         return refused("sensitive", _("Only people can see “%(key)s”.") % {"key": entry.key})
     context.read([entry])
@@ -62,34 +62,34 @@ def _get(context: ToolContext, asked: KeyArguments) -> ToolResult:
     return ToolResult(_shown(entry), data={**data, "records": [named(entry)]})
 
 
-def _set(context: ToolContext, asked: SetArguments) -> ToolResult:
-    if hidden := _hidden(context, asked):
+def _set(context: ToolContext, args: SetArguments) -> ToolResult:
+    if hidden := _hidden(context, args):
         return hidden
-    scope = _scope(context, only_here=asked.only_here)
+    scope = _scope(context, only_here=args.only_here)
     if scope == OWNER_SCOPE:
         act = _("Saving a value for all agents")
         check_unreviewed(context.owner, "scratchpad", by=context.by, act=act)
     entry = scratchpad.set_value(
         context.owner,
-        asked.key,
-        asked.value,
+        args.key,
+        args.value,
         by=context.by,
         scope=scope,
         source=context.source,
         trust=context.write_trust,
     )
-    told = {"key": entry.key, "who": scratchpad.kept_in_words(entry.scope)}
-    text = _("Set “%(key)s” (%(who)s).") % told
+    params = {"key": entry.key, "who": scratchpad.kept_in_words(entry.scope)}
+    text = _("Set “%(key)s” (%(who)s).") % params
     return ToolResult(
         text, data={"key": entry.key, "version": entry.version, "records": [named(entry)]}
     )
 
 
-def _hidden(context: ToolContext, asked: SetArguments) -> ToolResult | None:
+def _hidden(context: ToolContext, args: SetArguments) -> ToolResult | None:
     """Return the answer if agents can't see the key; None if it can be set."""
     try:
         entry = scratchpad.get_entry(
-            context.owner, asked.key, scope=_scope(context, only_here=asked.only_here)
+            context.owner, args.key, scope=_scope(context, only_here=args.only_here)
         )
     except NoSuchKey:
         return None
@@ -98,37 +98,37 @@ def _hidden(context: ToolContext, asked: SetArguments) -> ToolResult | None:
     return refused("sensitive", _("Only people can see “%(key)s”.") % {"key": entry.key})
 
 
-def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
-    scope = _scope(context, only_here=asked.only_here)
-    rows = scratchpad.entries(context.owner, asked.prefix, scope=scope)
+def _list(context: ToolContext, args: ListArguments) -> ToolResult:
+    scope = _scope(context, only_here=args.only_here)
+    rows = scratchpad.entries(context.owner, args.prefix, scope=scope)
     rows = rows.for_agents()
-    found = list(rows.only("key", "trust")[: MOST_LISTED + 1])
-    context.shown(*found[:MOST_LISTED])
+    found = list(rows.only("key", "trust")[: MAX_LISTED + 1])
+    context.shown(*found[:MAX_LISTED])
     keys = [entry.key for entry in found]
     if not keys:
         text = (
-            _("No key begins with “%(prefix)s”.") % {"prefix": asked.prefix}
-            if asked.prefix
+            _("No key begins with “%(prefix)s”.") % {"prefix": args.prefix}
+            if args.prefix
             else _("The scratchpad is empty.")
         )
         return ToolResult(text, data={"keys": []})
-    text = "\n".join(keys[:MOST_LISTED])
-    if len(keys) > MOST_LISTED:
+    text = "\n".join(keys[:MAX_LISTED])
+    if len(keys) > MAX_LISTED:
         text += "\n" + _("… and more. To narrow the results, use a longer prefix.")
-    return ToolResult(text, data={"keys": keys[:MOST_LISTED]})
+    return ToolResult(text, data={"keys": keys[:MAX_LISTED]})
 
 
-def _search(context: ToolContext, asked: SearchArguments) -> ToolResult:
-    scope = _scope(context, only_here=asked.only_here)
-    rows = scratchpad.search(context.owner, asked.text, scope=scope)
-    found = [entry for entry in rows[: MOST_LISTED + 1] if context.may_read(entry)]
-    shown = found[:MOST_LISTED]
+def _search(context: ToolContext, args: SearchArguments) -> ToolResult:
+    scope = _scope(context, only_here=args.only_here)
+    rows = scratchpad.search(context.owner, args.text, scope=scope)
+    found = [entry for entry in rows[: MAX_LISTED + 1] if context.may_read(entry)]
+    shown = found[:MAX_LISTED]
     context.read(shown)
     if not shown:
-        text = _("No key or value contains “%(text)s”.") % {"text": shorten(asked.text, 80)}
+        text = _("No key or value contains “%(text)s”.") % {"text": shorten(args.text, 80)}
         return ToolResult(text, data={"entries": []})
     lines = [f"{entry.key}: {_brief(entry)}" for entry in shown]
-    if len(found) > MOST_LISTED:
+    if len(found) > MAX_LISTED:
         lines.append(_("… and more. To narrow the results, use a more specific search."))
     entries = [{"key": entry.key, "value": _brief(entry)} for entry in shown]
     return ToolResult("\n".join(lines), data={"entries": entries})

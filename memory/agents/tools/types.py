@@ -25,28 +25,28 @@ from memory.services.review import proposals as review_services
 from memory.services.review.risks import Write, are_own
 from memory.services.search.kinds import KINDS, RecallKind
 
-LONGEST_SUBAGENT = 40  # characters of a sub-agent's name
+MAX_SUBAGENT_LENGTH = 40  # characters of a sub-agent's name
 
 
-LONGEST_TEXT = 1_000_000  # characters of one argument, unless its tool says otherwise
+MAX_TEXT_LENGTH = 1_000_000  # characters of one argument, unless its tool says otherwise
 
 
 class Arguments(BaseModel):
     """The arguments of a tool; an unknown argument is an error."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", populate_by_name=True)
-    MOST_CHARACTERS: ClassVar[int] = LONGEST_TEXT
+    MAX_CHARACTERS: ClassVar[int] = MAX_TEXT_LENGTH
 
     # Not pydantic's str_max_length, which rejects lone surrogates. Those are removed later.
     @model_validator(mode="before")
     @classmethod
     def _check_lengths(cls, sent: Any) -> Any:
         for name, value in sent.items() if isinstance(sent, dict) else ():
-            if isinstance(value, str) and len(value) > cls.MOST_CHARACTERS:
+            if isinstance(value, str) and len(value) > cls.MAX_CHARACTERS:
                 words = _(
                     "“%(name)s” can have at most %(most)s characters, but this one has %(have)s."
                 )
-                told = {"most": grouped(cls.MOST_CHARACTERS), "have": grouped(len(value))}
+                told = {"most": grouped(cls.MAX_CHARACTERS), "have": grouped(len(value))}
                 raise ValueError(words % {"name": str(name)[:80], **told})
         return sent
 
@@ -126,7 +126,7 @@ class ToolContext:
         shares = self.agent is None or self.agent.share_with_subagents
         if shares:
             return replace(self, seen=dict(self.seen))
-        name = shorten(clean(name)[0].replace("/", " "), LONGEST_SUBAGENT)
+        name = shorten(clean(name)[0].replace("/", " "), MAX_SUBAGENT_LENGTH)
         if not name:
             raise ValueError("a sub-agent with its own store needs a name")
         scope = self.content_scope if self.content_scope != OWNER_SCOPE else "agent:sub-agents"
@@ -181,7 +181,7 @@ class ToolContext:
         """Lower the trust to that of these records and to `trust`: the caller sees some of their
         text.
         """
-        self.trust = lowest_trust([self.trust, trust, *(one.trust for one in records)])
+        self.trust = lowest_trust([self.trust, trust, *(record.trust for record in records)])
 
     def read(self, records: Iterable[Any]) -> None:
         """Record that the caller read these: their trust, and a use of each."""
@@ -211,7 +211,7 @@ def refused(code: str, text: str, **data: Any) -> ToolResult:
     return ToolResult(text, is_error=True, data={"error": code, "message": text, **data})
 
 
-def why_held(
+def hold_reason(
     context: ToolContext,
     kind: str,
     *,
@@ -238,7 +238,7 @@ def why_held(
         after=after,
         messages=context.messages,
     )
-    return review_services.why_held(write)
+    return review_services.hold_reason(write)
 
 
 def hold(
@@ -266,7 +266,7 @@ def hold(
     )
 
 
-def told_held(proposal: Proposal) -> ToolResult:
+def pending_result(proposal: Proposal) -> ToolResult:
     """Return the answer that the write waits for a person's approval."""
     text = _(
         "Pending approval: “%(why)s”. Nothing has been saved yet (proposal %(id)s). Don’t write it again. Continue with your task."
@@ -287,7 +287,7 @@ def reviewed(
     why: str = "",
 ) -> Proposal | None:
     """Keep a write that must be held as a proposal, and return it; None if it can be stored."""
-    held = why_held(
+    held = hold_reason(
         context, kind, texts=texts, target=target, leaves_topic=leaves_topic, trust=trust
     )
     if not held:

@@ -39,7 +39,7 @@ class Command(MigratedCommand):
                 "--topics needs at least one slug. No token was created. "
                 "Without --topics, the token can use all of the memory."
             )
-        topics = list(Topic.objects.of(owner).live().filter(slug__in=slugs))
+        topics = list(Topic.objects.for_user(owner).live().filter(slug__in=slugs))
         if len(topics) < len(set(slugs)):
             known = {topic.slug for topic in topics}
             raise CommandError(

@@ -29,10 +29,10 @@ class Command(FilesCommand):
         except MemoryRefused as exc:
             raise CommandError(str(exc)) from exc
         except OSError as exc:
-            told = {"place": place, "why": exc.strerror or exc}
-            raise CommandError(_("Couldn’t write %(place)s: %(why)s") % told) from exc
+            params = {"place": place, "why": exc.strerror or exc}
+            raise CommandError(_("Couldn’t write %(place)s: %(why)s") % params) from exc
         Activity.log(owner, owner.actor, "exported", label=place.name, rows=count)
-        said = ngettext(
+        message = ngettext(
             "%(count)d file written to %(place)s", "%(count)d files written to %(place)s", count
         )
-        self.stderr.write(said % {"count": count, "place": place})
+        self.stderr.write(message % {"count": count, "place": place})

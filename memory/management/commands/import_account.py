@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from memory.accounts.archive import app_exports, foreign_formats, importer
 from memory.accounts.archive.app_exports import App
 from memory.accounts.archive.foreign_formats import Choice, Shape
-from memory.accounts.archive.importer import TakingIn
+from memory.accounts.archive.importer import ImportContext
 from memory.accounts.archive.zips import ImportRejected
 from memory.management.base import MigratedCommand, account_named
 from memory.models import Note, Observation
@@ -51,7 +51,7 @@ class Command(MigratedCommand):
         path: Path = options["file"]
         try:
             owner = account_named(options["username"])
-            taking = TakingIn(owner, owner.actor, path.name[-120:], not options["foreign"])
+            taking = ImportContext(owner, owner.actor, path.name[-120:], not options["foreign"])
             if app := app_exports.app_of(path):
                 self._app(path, app, taking, options)
                 return
@@ -67,8 +67,8 @@ class Command(MigratedCommand):
         except ImportRejected as exc:
             raise CommandError(str(exc)) from exc
 
-    def _archive(self, path: Path, taking: TakingIn, options: dict[str, Any]) -> None:
-        counts = importer.take_in(path, taking, only_look=options["dry_run"])
+    def _archive(self, path: Path, taking: ImportContext, options: dict[str, Any]) -> None:
+        counts = importer.import_archive(path, taking, only_look=options["dry_run"])
         for name, one in counts.items():
             if one.new or one.identical or one.differing or one.refused:
                 self.stdout.write(
@@ -78,9 +78,9 @@ class Command(MigratedCommand):
             for why in one.whys:
                 self.stderr.write(f"  {name}, {why}")
 
-    def _app(self, path: Path, app: App, taking: TakingIn, options: dict[str, Any]) -> None:
+    def _app(self, path: Path, app: App, taking: ImportContext, options: dict[str, Any]) -> None:
         found = app_exports.items(path, app)
-        outcome = app_exports.take_in(
+        outcome = app_exports.import_app_export(
             found,
             taking,
             app,
@@ -97,11 +97,11 @@ class Command(MigratedCommand):
             self.stderr.write(f"  {problem['where']}: {problem['why']}")
 
     def _elsewhere(
-        self, path: Path, shape: Shape, taking: TakingIn, options: dict[str, Any]
+        self, path: Path, shape: Shape, taking: ImportContext, options: dict[str, Any]
     ) -> None:
         choice = Choice(options["bullets"], options["kind"], options["category"])
         found = foreign_formats.entries(path, path.name, shape, choice)
-        outcome = foreign_formats.take_in(found, taking, only_look=options["dry_run"])
+        outcome = foreign_formats.import_entries(found, taking, only_look=options["dry_run"])
         self.stdout.write(
             f"notes: {outcome.notes} new, observations: {outcome.observations} new, "
             f"{outcome.here} already stored, {outcome.refused} rejected"

@@ -38,8 +38,8 @@ class Command(FilesCommand):
         except ImportRejected as exc:
             raise CommandError(str(exc)) from exc
         except OSError as exc:
-            told = {"place": place, "why": exc.strerror or exc}
-            raise CommandError(_("Couldn’t read %(place)s: %(why)s") % told) from exc
+            params = {"place": place, "why": exc.strerror or exc}
+            raise CommandError(_("Couldn’t read %(place)s: %(why)s") % params) from exc
         done = carrying.save_all_or_none(
             owner, files, by=Actor("import", name), why=_("imported from %(name)s") % {"name": name},
             only_look=not options["apply"],
@@ -52,8 +52,8 @@ class Command(FilesCommand):
 
     def _show(self, one: ImportedFile) -> None:
         if one.problem:
-            told = {"path": one.path, "why": one.problem}
-            self.stderr.write(_("%(path)s can’t be imported: %(why)s") % told)
+            params = {"path": one.path, "why": one.problem}
+            self.stderr.write(_("%(path)s can’t be imported: %(why)s") % params)
         self.stdout.write(one.diff(), ending="")
         for warning in one.warnings:
             self.stderr.write(f"{one.path}: {warning}")
@@ -61,15 +61,16 @@ class Command(FilesCommand):
     def _end(self, done: list[ImportedFile], *, is_stored: bool) -> None:
         refused = sum(bool(one.problem) for one in done)
         if refused:
-            told = {"refused": refused, "count": len(done)}
+            params = {"refused": refused, "count": len(done)}
             raise CommandError(
-                _("%(refused)d of %(count)d files can’t be imported, so nothing was stored.") % told
+                _("%(refused)d of %(count)d files can’t be imported, so nothing was stored.")
+                % params
             )
-        told = {"changed": sum(one.is_changed for one in done), "count": len(done)}
+        params = {"changed": sum(one.is_changed for one in done), "count": len(done)}
         if is_stored:
-            self.stderr.write(_("%(changed)d of %(count)d files changed.") % told)
+            self.stderr.write(_("%(changed)d of %(count)d files changed.") % params)
         else:
             self.stderr.write(
                 _("%(changed)d of %(count)d files would change. Use --apply to save the changes.")
-                % told
+                % params
             )

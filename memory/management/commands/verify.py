@@ -53,12 +53,12 @@ class Command(MigratedCommand):
         found = list(stored_secrets())
         if not found:
             return
-        told = ngettext(
+        message = ngettext(
             "%(n)d record seems to contain a secret",
             "%(n)d records seem to contain a secret",
             len(found),
         )
-        self.stdout.write(self.style.WARNING(told % {"n": len(found)}))
+        self.stdout.write(self.style.WARNING(message % {"n": len(found)}))
         for row in found[: 4 * SHOWN]:
             self.stdout.write("    " + " ".join(map(str, row)))
         if len(found) > 4 * SHOWN:
@@ -72,8 +72,8 @@ class Command(MigratedCommand):
             self.stdout.write(_("%(name)s: fixed %(n)d") % {"name": name, "n": result.fixed})
         if not rows:
             return
-        told = {"name": name, "n": len(rows)}
-        text = ngettext("%(name)s: %(n)d problem", "%(name)s: %(n)d problems", len(rows)) % told
+        params = {"name": name, "n": len(rows)}
+        text = ngettext("%(name)s: %(n)d problem", "%(name)s: %(n)d problems", len(rows)) % params
         self.stdout.write(self.style.ERROR(text))
         self.stdout.write(_("  Should be: %(sentence)s") % {"sentence": result.invariant.sentence})
         for row in rows[:SHOWN]:

@@ -19,7 +19,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField, next_of, page_of_ours, signed_in
+from beacon_site.web.responses import CleanTextField, next_of, safe_local_path, signed_in
 from memory.accounts import methods, sign_ins, single_sign_on
 from memory.accounts.forms import ConfirmForm
 from memory.models import Invitation, User
@@ -334,7 +334,7 @@ def _signed_in_by_provider(
     pk: int | None = (state["data"] or {}).get("invitation")
     invitation = Invitation.objects.filter(pk=pk).first() if pk else None
     person = single_sign_on.account_of(claims, invitation)
-    return entered(request, person, page_of_ours(state.get("next", ""), HOME))
+    return entered(request, person, safe_local_path(state.get("next", ""), HOME))
 
 
 def _to_provider(request: BeaconRequest, goal: str, process: str, **kept: Any) -> HttpResponse:

@@ -23,10 +23,10 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import CleanTextField, signed_in
 from memory.accounts import oauth, sign_ins, tokens
 from memory.accounts.forms import LimitToTopics
-from memory.accounts.oauth import MOST_METADATA, Asked, OAuthError, SentBack
+from memory.accounts.oauth import MAX_METADATA, Asked, OAuthError, OAuthRedirectError
 from memory.accounts.tokens import resource_metadata
 from memory.models import User
-from memory.models.accounts import LONGEST_NAME
+from memory.models.accounts import MAX_NAME_LENGTH
 from memory.models.errors import InvalidValue
 
 logger = structlog.get_logger(__name__)
@@ -62,7 +62,7 @@ class ConsentForm(LimitToTopics):
     scopes = forms.ChoiceField(label=gettext_lazy("Permissions"), widget=forms.RadioSelect)
     name = CleanTextField(
         label=gettext_lazy("Agent name"),
-        max_length=LONGEST_NAME,
+        max_length=MAX_NAME_LENGTH,
         error_messages={"required": gettext_lazy("Enter a name. It shows who wrote what.")},
         help_text=gettext_lazy(
             "This name appears on everything the app writes. If you enter the name of an existing agent, the app shares that agent’s working data."
@@ -107,7 +107,7 @@ def _asked_by(method: str) -> Callable[[Page], Callable[[BeaconRequest], HttpRes
                 return _too_many(request, wait)
             try:
                 asked = oauth.asked(dict(values.lists()))
-            except SentBack as exc:
+            except OAuthRedirectError as exc:
                 # A link to Beacon mustn't lead elsewhere by itself (RFC 9700, 4.11.2).
                 return _sent(exc.url) if method == "POST" else _refused(request, exc, exc.url)
             except OAuthError as exc:
@@ -242,8 +242,8 @@ def register(request: HttpRequest) -> HttpResponse:
     if sign_ins.over_limit("oauth-network", network, NETWORK_REGISTRATIONS_PER_HOUR, 3600):
         words = _("Too many requests from this network. Try again later.")
         raise OAuthError("temporarily_unavailable", words)
-    if _length(request) > MOST_METADATA:
-        words = _("The metadata is larger than %(most)s bytes.") % {"most": grouped(MOST_METADATA)}
+    if _length(request) > MAX_METADATA:
+        words = _("The metadata is larger than %(most)s bytes.") % {"most": grouped(MAX_METADATA)}
         raise OAuthError("invalid_client_metadata", words)
     return JsonResponse(oauth.register(request.body), status=201)
 
@@ -258,11 +258,11 @@ def revoke(request: HttpRequest) -> HttpResponse:
 def _form_of(request: HttpRequest) -> dict[str, str]:
     """Return the form's values. Raises OAuthError for another media type or a repeated value."""
     is_form = request.content_type == "application/x-www-form-urlencoded"
-    if not is_form or _length(request) > MOST_METADATA:
+    if not is_form or _length(request) > MAX_METADATA:
         words = _(
             "Send a form of at most %(most)d bytes with the content type application/x-www-form-urlencoded."
         )
-        raise OAuthError("invalid_request", words % {"most": MOST_METADATA})
+        raise OAuthError("invalid_request", words % {"most": MAX_METADATA})
     if any(len(found) > 1 for _name, found in request.POST.lists()):
         raise OAuthError("invalid_request", _("A parameter is repeated."))
     return request.POST.dict()

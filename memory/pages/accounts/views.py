@@ -32,7 +32,7 @@ from redis.exceptions import RedisError
 
 from beacon_site.text.dates import zone_of
 from beacon_site.web.http import BeaconRequest, current_page
-from beacon_site.web.responses import next_of, page_of_ours, redirect_to, signed_in, staff_only
+from beacon_site.web.responses import next_of, redirect_to, safe_local_path, signed_in, staff_only
 from memory.accounts import agents as accounts_agents
 from memory.accounts import methods, people, sign_ins, single_sign_on, tokens
 from memory.accounts.archive import exporter, jobs
@@ -48,7 +48,7 @@ from memory.accounts.forms import (
 )
 from memory.accounts.people import works_here_alone
 from memory.models import Activity, ApiToken, Invitation, Note, SignIn, User
-from memory.models.accounts import LONGEST_NAME
+from memory.models.accounts import MAX_NAME_LENGTH
 from memory.models.errors import InvalidValue
 from memory.pages.accounts.oauth import opened_by_app
 from memory.pages.shared.double_submit import submission
@@ -155,7 +155,7 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
     if request.htmx and request.method == "GET":
         # A fragment was requested after the session ended: return the whole page.
         return HttpResponseClientRedirect(
-            sign_in_address(page_of_ours(current_page(request), HOME))
+            sign_in_address(safe_local_path(current_page(request), HOME))
         )
     if request.user.is_authenticated:
         return redirect(goal)
@@ -214,7 +214,7 @@ def sign_out(request: BeaconRequest) -> HttpResponse:
 # Over htmx a form stays on its page, so only forms sent without JavaScript are kept: in the cache, for
 # the account that was signed in in this browser, and without files and secrets.
 KEPT_SECONDS = 15 * 60
-MOST_CHARACTERS = 500_000  # the longest text of a form is a memory file's
+MAX_CHARACTERS = 500_000  # the longest text of a form is a memory file's
 # Fields whose values must not be stored: passwords, keys and codes, and the form's own token.
 _SECRET = re.compile(r"pass|secret|token|credential|api_?key|code$", re.I)
 _TYPED = re.compile(r"\s|[^\x00-\x7f]")  # what a person typed, and not an ID or a choice
@@ -234,7 +234,7 @@ def keep_form(request: HttpRequest, back: str) -> str:
     ]
     size = sum(len(name) + len(value) for name, value in fields)
     typed = [value for _name, value in fields if _TYPED.search(value.strip())]
-    if owner is None or not typed or size > MOST_CHARACTERS:
+    if owner is None or not typed or size > MAX_CHARACTERS:
         return back
     key = uuid4()
     kept = {"address": request.get_full_path(), "fields": fields, "typed": typed, "back": back}
@@ -548,14 +548,14 @@ def _is_confirmed(request: BeaconRequest, form: NewPasswordForm | FirstPasswordF
 @signed_in("POST")
 def end_sign_in(request: BeaconRequest, pk: int) -> HttpResponse:
     """Sign out one other browser."""
-    row = get_object_or_404(SignIn.objects.of(request.user), pk=pk)
+    row = get_object_or_404(SignIn.objects.for_user(request.user), pk=pk)
     if row.pk == request.session.get(sign_ins.SESSION_FIELD):
         messages.error(
             request,
             _("This is the browser you’re using. To sign out, open the menu under your name."),
         )
     else:
-        sign_ins.end_elsewhere(SignIn.objects.of(request.user).filter(pk=row.pk))
+        sign_ins.end_elsewhere(SignIn.objects.for_user(request.user).filter(pk=row.pk))
         Activity.log(request.user, request.actor, "sign-in-ended", subject=row)
         messages.success(request, _("Browser signed out."))
     return _after_ending(request)
@@ -578,7 +578,7 @@ def _after_ending(request: BeaconRequest) -> HttpResponse:
 
 # --- API tokens and agents ---
 
-MOST_ENDED = 20  # revoked and expired tokens that are still listed, newest first
+MAX_ENDED = 20  # revoked and expired tokens that are still listed, newest first
 
 
 @never_cache
@@ -608,18 +608,20 @@ def token_list(request: BeaconRequest) -> HttpResponse:
 
 def _form(request: BeaconRequest, data: QueryDict | None = None) -> TokenForm:
     topics = tokens.topics_for(request.user)
-    name = {"name": request.GET.get("name", "")[:LONGEST_NAME]}  # on the way from an agent's page
+    name = {
+        "name": request.GET.get("name", "")[:MAX_NAME_LENGTH]
+    }  # on the way from an agent's page
     return TokenForm(data, initial=name, is_staff=request.user.is_staff, topics=topics)
 
 
 def _tokens_page(
     request: BeaconRequest, form: TokenForm, *, made: ApiToken | None = None, text: str = ""
 ) -> HttpResponse:
-    mine = ApiToken.objects.of(request.user).connected().order_by("-created", "-pk")
+    mine = ApiToken.objects.for_user(request.user).connected().order_by("-created", "-pk")
     mine = mine.select_related("agent", "grant__client")
     now = timezone.now()
     rows = list(mine.usable(now).order_by("agent__name", "-created", "-pk"))
-    ended = mine.exclude(pk__in=[row.pk for row in rows])[:MOST_ENDED]
+    ended = mine.exclude(pk__in=[row.pk for row in rows])[:MAX_ENDED]
     topics = {topic.pk: topic.title for topic in form.offered}
     for row in rows:
         row.topics = [topics.get(pk, _("a topic you don’t have access to")) for pk in row.topic_ids]  # type: ignore[attr-defined]
@@ -646,7 +648,7 @@ def _tokens_page(
 
 @signed_in("POST")
 def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
-    mine = ApiToken.objects.of(request.user).select_related("agent__owner", "grant")
+    mine = ApiToken.objects.for_user(request.user).select_related("agent__owner", "grant")
     token = get_object_or_404(mine, pk=pk)
     if tokens.revoke(token, by=request.actor):
         text = _("Token revoked. To give %(name)s access again, create a new token.")

@@ -28,7 +28,7 @@ from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from memory.models import Connection, User
 from memory.services.llm import connections
 
-LONGEST_URL = 500
+MAX_URL_LENGTH = 500
 
 
 class BaseUrlField(forms.CharField):
@@ -37,7 +37,7 @@ class BaseUrlField(forms.CharField):
     def __init__(self, **more: Any) -> None:
         attrs = {"inputmode": "url", "autocomplete": "off", "spellcheck": "false"}
         super().__init__(
-            required=False, max_length=LONGEST_URL, widget=forms.TextInput(attrs=attrs), **more
+            required=False, max_length=MAX_URL_LENGTH, widget=forms.TextInput(attrs=attrs), **more
         )
 
     def clean(self, value: Any) -> str:
@@ -95,16 +95,16 @@ class ConnectionForm(forms.Form):
 
     def _explain_key(self) -> None:
         if self.row.secret_is_lost:
-            told = _(
+            message = _(
                 "The stored key can’t be read because SECRET_KEY has changed. Enter the key again."
             )
         elif self.stored_secret:
-            told = _("A key is stored (%(ending)s). Leave this empty to keep it.") % {
+            message = _("A key is stored (%(ending)s). Leave this empty to keep it.") % {
                 "ending": self.key_ending
             }
         else:
-            told = _("No key is stored. The key you enter is encrypted and never shown again.")
-        self.fields["secret"].help_text = told
+            message = _("No key is stored. The key you enter is encrypted and never shown again.")
+        self.fields["secret"].help_text = message
 
     def clean_secret(self) -> str:
         """Return the key.  Reject one that no header can carry, so that it doesn't replace one that works."""
@@ -152,10 +152,10 @@ class ConnectionForm(forms.Form):
     def complain_of_environment_key(self) -> None:
         """Reject a URL that the environment's key isn't meant for."""
         names = connections.VARIABLES[self.name]
-        told = _(
+        message = _(
             "The key comes from %(key)s, so Beacon sends it only to the provider’s default URL or to a URL set in the environment. Keep the default URL, or ask your admin to set %(url)s."
         )
-        self.add_error("base_url", told % {"key": names["secret"], "url": names["base_url"]})
+        self.add_error("base_url", message % {"key": names["secret"], "url": names["base_url"]})
 
     def check_not_changed(self, given: dict[str, Any]) -> None:
         """Reject an overwrite of someone else's change; the next try knows about it."""
@@ -170,14 +170,14 @@ class ConnectionForm(forms.Form):
             for name, field in self.fields.items()
             if name in given and self._is_others(name, given[name])
         ]
-        told = _("Someone else has changed these settings. Your changes haven’t been saved yet.")
+        message = _("Someone else has changed these settings. Your changes haven’t been saved yet.")
         todo = _("Save again to replace the other person’s changes with the values below.")
         if theirs:
-            told = _("%(told)s Their values: %(theirs)s.") % {
-                "told": told,
+            message = _("%(told)s Their values: %(theirs)s.") % {
+                "told": message,
                 "theirs": "; ".join(theirs),
             }
-        self.add_error(None, f"{told} {todo}")
+        self.add_error(None, f"{message} {todo}")
 
     def _is_others(self, name: str, given: Any) -> bool:
         if name in {"secret", "remove_secret", "version"} or self.fields[name].disabled:
@@ -494,7 +494,7 @@ class ModelForm(ConnectionForm):
         self.fields["base_url"].help_text = self.fields["base_url"].help_text or _(
             "Usually ends in /v1. Leave empty to use the provider’s default URL."
         )
-        for number in range(connections.MOST_OTHERS):
+        for number in range(connections.MAX_OTHERS):
             for name, field in _other_fields().items():
                 self.fields[f"other{number}_{name}"] = field
 
@@ -540,7 +540,7 @@ class ModelForm(ConnectionForm):
         """Return the fields of each other model, and those of one more to add."""
         rows = [
             {name: self[f"other{number}_{name}"] for name in ("model", "tasks", "in", "out")}
-            for number in range(connections.MOST_OTHERS)
+            for number in range(connections.MAX_OTHERS)
         ]
         filled = [row for row in rows if any(field.value() for field in row.values())]
         return [*filled, *(row for row in rows if row not in filled)][: len(filled) + 1]
@@ -605,7 +605,7 @@ class ModelForm(ConnectionForm):
     def _check_others(self, given: dict[str, Any]) -> None:
         """Require a name and both prices for each other model, and no name or task twice."""
         names, tasks = {given.get("model", "")}, set()
-        for number in range(connections.MOST_OTHERS):
+        for number in range(connections.MAX_OTHERS):
             prefix = f"other{number}_"
             name, chosen = given.get(f"{prefix}model", ""), given.get(f"{prefix}tasks", [])
             prices = [given.get(f"{prefix}in"), given.get(f"{prefix}out")]
@@ -614,16 +614,16 @@ class ModelForm(ConnectionForm):
                     self.add_error(f"{prefix}model", _("Enter the model’s name, or clear its row."))
                 continue
             if name == "beacon":  # what apps call the default model (/v1/chat/completions)
-                told = _(
+                message = _(
                     "The name “beacon” always refers to the default model. Rename this model on its server."
                 )
-                self.add_error(f"{prefix}model", told)
+                self.add_error(f"{prefix}model", message)
             elif name in names:
                 self.add_error(f"{prefix}model", _("This model is already listed above."))
             for task in chosen:
                 if task in tasks:
-                    told = _("“%(task)s” is already selected for another model.")
-                    self.add_error(f"{prefix}tasks", told % {"task": dict(TASK_LABELS)[task]})
+                    message = _("“%(task)s” is already selected for another model.")
+                    self.add_error(f"{prefix}tasks", message % {"task": dict(TASK_LABELS)[task]})
             if (prices[0] is None) != (prices[1] is None):
                 side = "in" if prices[0] is None else "out"
                 self.add_error(
@@ -678,7 +678,7 @@ class ModelForm(ConnectionForm):
                     if given[f"other{number}_{side}"] is not None
                 },
             }
-            for number in range(connections.MOST_OTHERS)
+            for number in range(connections.MAX_OTHERS)
             if given[f"other{number}_model"]
         ]
         self.row.prices = {

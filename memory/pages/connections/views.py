@@ -207,12 +207,12 @@ def try_embedder(_by: User) -> ProbeResult:
         result = ProbeResult(ok=False, message=str(exc), ms=ms_since(began))
     except TimeoutError:
         text = _("No response within %(seconds)d seconds. Check the URL.")
-        told = text % {"seconds": LISTING_SECONDS}
-        result = ProbeResult(ok=False, message=told, ms=ms_since(began))
+        message = text % {"seconds": LISTING_SECONDS}
+        result = ProbeResult(ok=False, message=message, ms=ms_since(began))
     else:
         text = _("“%(model)s” returned a vector with %(size)d dimensions.")
-        told = text % {"model": found.model, "size": size}
-        result = ProbeResult(ok=True, message=told, ms=ms_since(began))
+        message = text % {"model": found.model, "size": size}
+        result = ProbeResult(ok=True, message=message, ms=ms_since(began))
     connections.keep_test(row, result)
     logger.info("embedder tested", model=found.model, ok=result.ok, ms=result.ms)
     return result

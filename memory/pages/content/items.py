@@ -25,10 +25,10 @@ from beacon_site.db.keyset import Page, page_of
 from beacon_site.db.message_fields import with_words
 from beacon_site.providers.llm.tokens import Size, counted
 from beacon_site.text.canonical_urls import domain_of
-from beacon_site.text.cleaning import choice_sent, clean, in_brief, one_line, shorten, uuids_of
+from beacon_site.text.cleaning import choice_param, clean, in_brief, one_line, shorten, uuids_of
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import own_or_404, redirect_back, redirect_to, signed_in
+from beacon_site.web.responses import get_owned_or_404, redirect_back, redirect_to, signed_in
 from memory.models import (
     ContentItem,
     Revision,
@@ -56,7 +56,7 @@ from memory.pages.shared.filter_bar import (
 )
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.content.compaction import citation_line, compact_form
-from memory.services.content.items import MOST_BYTES, USED_IN, change_all, clear, due
+from memory.services.content.items import MAX_BYTES, USED_IN, change_all, clear, due
 from memory.services.content.transforms import CHARACTERS, LINES, TRANSFORMS, UNITS, transform
 from memory.services.records import history as record_history
 from memory.services.records.history import Change
@@ -64,14 +64,14 @@ from memory.services.review.quarantine import reason_of
 
 PAGE = 50
 BEGINNING = 400  # characters of a content that are read for its first line
-MOST_SCOPES = 200
+MAX_SCOPES = 200
 # The orders: the field, whether descending, and the label. The first is the default.
 SORTS = {
     "newest": ("created", True, gettext_lazy("newest first")),
     "oldest": ("created", False, gettext_lazy("oldest first")),
     "largest": ("size", True, gettext_lazy("largest first")),
 }
-MOST_COUNTED = 1_000  # beyond it the list says "more than"
+MAX_COUNTED = 1_000  # beyond it the list says "more than"
 
 
 def _line(query: Query, name: str = "q") -> str:
@@ -80,8 +80,8 @@ def _line(query: Query, name: str = "q") -> str:
 
 def items_wanted(user: User, query: Query) -> ContentQuerySet:
     """Return the matching items, unordered."""
-    rows = ContentItem.objects.of(user).live()
-    if chosen := choice_sent(query, "type", ContentItem.Type.values):
+    rows = ContentItem.objects.for_user(user).live()
+    if chosen := choice_param(query, "type", ContentItem.Type.values):
         rows = rows.filter(type=chosen)
     for name in ("scope", "source"):
         if value := _line(query, name):
@@ -98,7 +98,7 @@ def listed(user: User, query: Query, *, cursor: str = "") -> Page:
     rows = items_wanted(user, query).select_related("topic")
     rows = rows.defer("content", "topic__summary")
     rows = rows.annotate(beginning=Left("content", BEGINNING))
-    by, falling, _words = SORTS[choice_sent(query, "sort", SORTS, "newest")]
+    by, falling, _words = SORTS[choice_param(query, "sort", SORTS, "newest")]
     found = page_of(rows, by=by, falling=falling, cursor=cursor, size=PAGE)
     return Page(_rows(user, found.rows), found.next_cursor)
 
@@ -113,7 +113,7 @@ def _together(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def count_items(user: User, query: Query) -> int:
     """Return how many items there are, at most one more than the limit."""
-    return items_wanted(user, query).order_by()[: MOST_COUNTED + 1].count()
+    return items_wanted(user, query).order_by()[: MAX_COUNTED + 1].count()
 
 
 def _rows(user: User, items: Sequence[Any]) -> list[dict[str, Any]]:
@@ -163,23 +163,23 @@ def title_of(item: Any) -> str:
 
 def scopes_of(user: User) -> list[tuple[str, str]]:
     """Return the scopes that have items, with their labels, the owner's first."""
-    used = ContentItem.objects.of(user).live().order_by("scope")
-    names = used.values_list("scope", flat=True).distinct()[:MOST_SCOPES]
+    used = ContentItem.objects.for_user(user).live().order_by("scope")
+    names = used.values_list("scope", flat=True).distinct()[:MAX_SCOPES]
     return scopes_in_words(user, names)
 
 
 def facets_of(user: User, query: Query) -> list[Facet]:
     """Return what the list can be filtered by; chosen values are always listed: three queries."""
-    rows = ContentItem.objects.of(user).live().order_by()
-    pairs = rows.values_list("scope", "source").distinct()[:MOST_SCOPES]
+    rows = ContentItem.objects.for_user(user).live().order_by()
+    pairs = rows.values_list("scope", "source").distinct()[:MAX_SCOPES]
     scopes = {scope for scope, _source in pairs} | {_line(query, "scope")}
     sources = {source for _scope, source in pairs} | {_line(query, "source")}
     each_tag = Func(F("tags"), function="unnest", output_field=TextField())
-    tags = set(rows.annotate(tag=each_tag).values_list("tag", flat=True).distinct()[:MOST_SCOPES])
+    tags = set(rows.annotate(tag=each_tag).values_list("tag", flat=True).distinct()[:MAX_SCOPES])
     tags |= {_line(query, "tag")}
     words = dict(scopes_in_words(user, scopes | sources))
     return [
-        Facet("type", _("Type"), [Choice(*one) for one in ContentItem.Type.choices]),
+        Facet("type", _("Type"), [Choice(*choice) for choice in ContentItem.Type.choices]),
         Facet("scope", _("Scope"), [Choice(one, words[one]) for one in _listed(scopes)]),
         Facet("source", _("Source"), [Choice(one, words[one]) for one in _listed(sources)]),
         Facet("tag", _("Tag"), [Choice(one, one) for one in _listed(tags)]),
@@ -207,7 +207,7 @@ def trash_ticked(user: User, keys: Sequence[UUID], *, by: Actor, at: datetime) -
     """Move these items to Trash and return how many.  Raises InvalidValue if there are none."""
     if not keys:
         raise InvalidValue(_("Nothing was moved. Select at least one item."))
-    rows = ContentItem.objects.of(user).live().filter(pk__in=keys[:AT_ONCE])
+    rows = ContentItem.objects.for_user(user).live().filter(pk__in=keys[:AT_ONCE])
     return change_all(rows, {"trashed_at": at}, by=by, why=_("moved to Trash in bulk"))
 
 
@@ -221,7 +221,7 @@ def trash_matching(user: User, query: Query, *, by: Actor, at: datetime) -> tupl
 
 def restore_state(user: User, at: datetime, *, by: Actor) -> int:
     """Restore what was moved to Trash at exactly this time, and return the number of items."""
-    rows = ContentItem.objects.of(user).filter(trashed_at=at)
+    rows = ContentItem.objects.for_user(user).filter(trashed_at=at)
     return change_all(rows, {"trashed_at": None}, by=by, why=_("restored from Trash"))
 
 
@@ -229,7 +229,7 @@ def restore_state(user: User, at: datetime, *, by: Actor) -> int:
 
 SHOWN = 200_000  # characters of a view on the page; the file has all of them
 USUALLY_WHOLE = 20_000  # characters up to which an item is shown in full at first
-MOST_CHARACTERS_COUNTED = 1_000_000  # characters up to which a page counts tokens
+MAX_CHARACTERS_COUNTED = 1_000_000  # characters up to which a page counts tokens
 FEW_CHANGES, FEW_USES, FEW_NEIGHBOURS, FEW_SNAPSHOTS = 5, 8, 20, 10
 
 
@@ -264,7 +264,7 @@ def shown_of(item: ContentItem, query: Any) -> dict[str, Any]:
         problem = str(exc)  # by the names that the page gives the fields
         if field == "n":
             problem = _("“%(name)s” must be a whole number from 1 to %(most)s, not “%(value)s”.")
-            problem %= {"name": _("Length"), "most": grouped(MOST_BYTES), "value": n}
+            problem %= {"name": _("Length"), "most": grouped(MAX_BYTES), "value": n}
         elif field == "q" and not q:
             problem = _("Enter the words to find.")
         return {**shown, "problem": problem, "field": field}
@@ -287,7 +287,7 @@ def content_page(item: Any) -> dict[str, Any]:
     changes = record_history.history_of(item, size=FEW_CHANGES).rows
     first = _first_of(item, changes)
     uses = list(
-        Use.objects.of(item.owner)
+        Use.objects.for_user(item.owner)
         .filter(record_id=item.pk)
         .order_by("-used_at", "-id")[: FEW_USES + 100]
     )
@@ -316,7 +316,7 @@ def content_page(item: Any) -> dict[str, Any]:
         "more_uses": max(0, len(uses) - FEW_USES),
         "used_in": [usage for told in USED_IN for usage in told(item)],
         "names": _neighbours(item.related_to),
-        "named_by": _neighbours(ContentItem.objects.of(item.owner).filter(related_to=item)),
+        "named_by": _neighbours(ContentItem.objects.for_user(item.owner).filter(related_to=item)),
         "snapshots": _snapshots_of(item),
     }
 
@@ -330,7 +330,7 @@ def _first_of(item: Any, changes: list[Change]) -> Revision | None:
 
 def _size_of(item: Any) -> Size:
     """Return the item's size; for a very large one the tokens are estimated."""
-    if item.size <= MOST_CHARACTERS_COUNTED:
+    if item.size <= MAX_CHARACTERS_COUNTED:
         return counted(item.content)
     size = len(item.content.encode())
     return Size(size, -(-size // 4))
@@ -407,8 +407,8 @@ def content_list_page(request: BeaconRequest) -> HttpResponse:
         "bar": saved_views.with_views(request.user, bar),
         "rows": _together(page.rows) if by_source else page.rows,
         "next_cursor": page.next_cursor,
-        "number": min(number, MOST_COUNTED),
-        "is_more": number > MOST_COUNTED,
+        "number": min(number, MAX_COUNTED),
+        "is_more": number > MAX_COUNTED,
         "here": request.get_full_path(),
         "by_source": by_source,
     }
@@ -417,7 +417,7 @@ def content_list_page(request: BeaconRequest) -> HttpResponse:
 
 
 def _counted(number: int) -> str:
-    most = MOST_COUNTED
+    most = MAX_COUNTED
     if number > most:
         return _("more than %(n)s items") % {"n": grouped(most)}
     return ngettext("%(count)s item", "%(count)s items", number) % {"count": grouped(number)}
@@ -425,7 +425,9 @@ def _counted(number: int) -> str:
 
 def _item(request: BeaconRequest, pk: UUID) -> Any:
     """Return the person's own item, also from Trash; 404 for another's."""
-    return own_or_404(request, ContentItem.objects.of(request.user).select_related("topic"), pk)
+    return get_owned_or_404(
+        request, ContentItem.objects.for_user(request.user).select_related("topic"), pk
+    )
 
 
 @signed_in("GET", "HEAD")
@@ -456,14 +458,20 @@ def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Mark an item sensitive, or remove the mark, with an Undo in the toast."""
     item = _item(request, pk)
     wanted = Sensitivity.SENSITIVE if request.POST.get("mark") else Sensitivity.NORMAL
-    said = _("Marked as sensitive. Agents can’t see it, and it’s never sent to outside services.")
+    message = _(
+        "Marked as sensitive. Agents can’t see it, and it’s never sent to outside services."
+    )
     if wanted == Sensitivity.NORMAL:
-        said = _("No longer sensitive. Agents with access to its scope can read it.")
+        message = _("No longer sensitive. Agents with access to its scope can read it.")
     before = item.version
     item.change(by=request.actor, sensitivity=wanted)
-    made = Revision.objects.of(request.user).filter(record_id=item.pk, version=item.version).first()
-    if item.version > before and made is not None:
-        messages.success(request, said, extra_tags=offer(request, "revision", key=made.pk))
+    row = (
+        Revision.objects.for_user(request.user)
+        .filter(record_id=item.pk, version=item.version)
+        .first()
+    )
+    if item.version > before and row is not None:
+        messages.success(request, message, extra_tags=offer(request, "revision", key=row.pk))
     return redirect_back(request, item.get_absolute_url())
 
 

@@ -28,7 +28,7 @@ from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.cleaning import number_of, one_line, shorten
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import CleanTextField, own_or_404, redirect_to, signed_in
+from beacon_site.web.responses import CleanTextField, get_owned_or_404, redirect_to, signed_in
 from memory.models import ContentItem, Snapshot, SnapshotItem, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -91,7 +91,7 @@ def items_of(snapshot: Any, *, page_number: int) -> tuple[list[dict[str, Any]], 
     start = (page_number - 1) * ITEMS
     rows = SnapshotItem.objects.filter(snapshot=snapshot).defer("content").order_by("position")
     copies = list(rows.annotate(beginning=Left("content", BEGINNING))[start : start + ITEMS + 1])
-    live = ContentItem.objects.of(snapshot.owner).live().filter(scope=snapshot.scope)
+    live = ContentItem.objects.for_user(snapshot.owner).live().filter(scope=snapshot.scope)
     here = set(live.filter(pk__in=[one.item_id for one in copies]).values_list("pk", flat=True))
     shown = [
         {
@@ -123,7 +123,7 @@ def restore(snapshot: Any, *, by: Actor, scope: str = "") -> tuple[Snapshot, int
 
 def _state_of(owner: User, scope: str) -> str:
     """Return a digest of the items in a scope with their versions."""
-    items = ContentItem.objects.of(owner).live().filter(scope=scope).order_by("pk")
+    items = ContentItem.objects.for_user(owner).live().filter(scope=scope).order_by("pk")
     return sha256(repr(list(items.values_list("pk", "version"))).encode()).hexdigest()
 
 
@@ -149,7 +149,7 @@ def list_url(scope: str) -> str:
 
 # --- forms ---
 
-LARGEST = 64 * 1024 * 1024  # bytes of a file that a page accepts
+MAX_BYTES = 64 * 1024 * 1024  # bytes of a file that a page accepts
 
 
 class SnapshotForm(forms.Form):
@@ -173,10 +173,10 @@ class SnapshotForm(forms.Form):
         """Offer the scopes that have items, the shared one and the one that was asked for."""
         scopes = content_list.scopes_of(user)
         field = self.fields["scope"]
-        if len(scopes) >= content_list.MOST_SCOPES:
+        if len(scopes) >= content_list.MAX_SCOPES:
             field.help_text = _(
                 "Only %(n)s scopes are listed. To take a snapshot of another scope, open its items and select “Take a snapshot”."
-            ) % {"n": grouped(content_list.MOST_SCOPES)}
+            ) % {"n": grouped(content_list.MAX_SCOPES)}
         words = dict([(OWNER_SCOPE, ""), *scopes]) | {OWNER_SCOPE: _("the shared scope")}
         asked = str(self["scope"].value() or OWNER_SCOPE)
         if "scope" in self.errors:
@@ -221,10 +221,10 @@ class UploadSnapshotForm(forms.Form):
     def clean_file(self) -> UploadedFile[bytes]:
         """Reject a file that is too large before any of it is read."""
         file: UploadedFile[bytes] = self.cleaned_data["file"]
-        if (file.size or 0) > LARGEST:
-            told = {"size": (file.size or 0) / 1024 / 1024}
+        if (file.size or 0) > MAX_BYTES:
+            params = {"size": (file.size or 0) / 1024 / 1024}
             raise forms.ValidationError(
-                _("The file is %(size).1f MiB, but the limit is 64 MiB.") % told
+                _("The file is %(size).1f MiB, but the limit is 64 MiB.") % params
             )
         return file
 
@@ -306,15 +306,15 @@ def snapshot_upload(request: BeaconRequest) -> HttpResponse:
         except MemoryRefused as exc:
             form.refuse(str(exc))
         else:
-            said = _("Snapshot uploaded. To add its items to the store, restore it to a scope.")
-            toast_with_undo(request, made, said)
+            message = _("Snapshot uploaded. To add its items to the store, restore it to a scope.")
+            toast_with_undo(request, made, message)
             return redirect_to(request, made.get_absolute_url())
     return _list(request, upload=form)
 
 
 def _snapshot(request: BeaconRequest, pk: UUID) -> Any:
     """Return the person's own snapshot, also from Trash; 404 for another's."""
-    return own_or_404(request, Snapshot.objects.filter(owner=request.user), pk)
+    return get_owned_or_404(request, Snapshot.objects.filter(owner=request.user), pk)
 
 
 @signed_in("GET", "HEAD")
@@ -355,10 +355,10 @@ def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     words = ngettext(
         "%(n)s item restored to %(scope)s.", "%(n)s items restored to %(scope)s.", number
     )
-    told = {"n": grouped(number), "scope": before.scope}
+    params = {"n": grouped(number), "scope": before.scope}
     state = _state_of(request.user, before.scope)
     undo = offer(request, "snapshot-restored", before=before.pk, state=state)
-    messages.success(request, words % told, extra_tags=undo)
+    messages.success(request, words % params, extra_tags=undo)
     return redirect_to(request, list_url(before.scope))
 
 
@@ -367,8 +367,8 @@ def _undo_restore(request: BeaconRequest, before: str, state: str) -> str:
     """Undo a restore: the scope has its previous items again."""
     found = _snapshot(request, UUID(before))
     undo_change(found, by=request.actor, state=state)
-    said = _("Undone. The previous items in %(scope)s are back.") % {"scope": found.scope}
-    messages.success(request, said)
+    message = _("Undone. The previous items in %(scope)s are back.") % {"scope": found.scope}
+    messages.success(request, message)
     return list_url(found.scope)
 
 

@@ -18,7 +18,7 @@ from beacon_site.text import diff as text_diff
 from beacon_site.text import markdown
 from beacon_site.text.cleaning import one_line, uuid_of
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, DayField, RawField
+from beacon_site.web.responses import CleanTextField, DayField, RawField, SecretConfirmationMixin
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
@@ -37,15 +37,15 @@ from memory.pages.records.record import TRUST_MEANS
 from memory.services.files import agent_folders, section_restore
 from memory.services.files.reading import files_of, read_file
 from memory.services.files.saving import (
-    MOST_NOTE,
+    MAX_NOTE,
     SaveResult,
     append_to,
     facts_size,
     lock_section,
 )
 from memory.services.files.texts import (
-    MOST_EPISODES,
-    MOST_FACTS,
+    MAX_EPISODES,
+    MAX_FACTS,
     NoSuchFile,
     OverBudget,
     cleaned,
@@ -66,8 +66,8 @@ def file_or_404(request: BeaconRequest, path: str) -> MemoryFile:
 
 # --- editor ---
 
-MOST_ROWS = 400  # lines of a diff on a page
-MOST_OWN = 500  # agents' own files in the list
+MAX_ROWS = 400  # lines of a diff on a page
+MAX_OWN = 500  # agents' own files in the list
 
 
 def standing(owner: User, path: str) -> MemoryFile:
@@ -87,9 +87,9 @@ def meter_of(file: MemoryFile, text: str, refused: OverBudget | None = None) -> 
     """
     typed, others = size_of(cleaned(text)[0]), 0
     if is_fact(file.path):
-        rows = MemoryFile.objects.of(file.owner).live().filter(path__in=FACTS)
+        rows = MemoryFile.objects.for_user(file.owner).live().filter(path__in=FACTS)
         others = sum(rows.exclude(path=file.path).values_list("size", flat=True))
-    most = MOST_FACTS if is_fact(file.path) else MOST_EPISODES
+    most = MAX_FACTS if is_fact(file.path) else MAX_EPISODES
     size = typed if refused is None else refused.have - others
     return {
         "size": size,
@@ -110,8 +110,8 @@ def preview_of(file: MemoryFile, text: str) -> dict[str, Any]:
     return {
         "sections": [markdown.by_direction(markdown.render(one.text)) for one in sections_of(text)],
         "problems": list(problems)[:10],
-        "rows": rows[:MOST_ROWS],
-        "rows_left": len(rows[MOST_ROWS:]),
+        "rows": rows[:MAX_ROWS],
+        "rows_left": len(rows[MAX_ROWS:]),
     }
 
 
@@ -120,10 +120,10 @@ def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
     pk = uuid_of(key)
     if pk is None:
         return None
-    found = FileEntry.objects.of(file.owner).in_trash().filter(pk=pk, path=file.path).first()
-    if found is not None:
-        found.owner = file.owner
-    return found if file.version else None
+    row = FileEntry.objects.for_user(file.owner).in_trash().filter(pk=pk, path=file.path).first()
+    if row is not None:
+        row.owner = file.owner
+    return row if file.version else None
 
 
 def entry_clash(entry: FileEntry, file: MemoryFile) -> tuple[str, dict[str, Any]]:
@@ -212,8 +212,8 @@ def set_section(file: MemoryFile, anchor: str, *, by: Actor, locked: bool) -> st
 
 # --- one file ---
 
-LONGEST_KEPT = 4_000  # characters of a section whose HTML is cached by the process
-MOST_KEPT = 2_000  # cached sections: a month's largest file has about 550
+MAX_KEPT_LENGTH = 4_000  # characters of a section whose HTML is cached by the process
+MAX_KEPT = 2_000  # cached sections: a month's largest file has about 550
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,13 +255,13 @@ def tree_of(user: User) -> tuple[list[FileRow], list[FileRow], list[FileRow]]:
 
     The number of queries is fixed, however many months there are.
     """
-    own = MemoryFile.objects.of(user).live().of_agents()
-    files = [*files_of(user), *own.defer("content", "blame").order_by("path")[:MOST_OWN]]
+    own = MemoryFile.objects.for_user(user).live().of_agents()
+    files = [*files_of(user), *own.defer("content", "blame").order_by("path")[:MAX_OWN]]
     last = last_changes(user, files)
     problems = dict(
-        MirroredFile.objects.of(user).exclude(problem="").values_list("path", "problem")
+        MirroredFile.objects.for_user(user).exclude(problem="").values_list("path", "problem")
     )
-    drafts = set(FileDraft.objects.of(user).values_list("path", flat=True))
+    drafts = set(FileDraft.objects.for_user(user).values_list("path", flat=True))
     rows = [
         FileRow(file, last.get(file.pk), problems.get(file.path, ""), file.path in drafts)
         for file in files
@@ -274,7 +274,7 @@ def tree_of(user: User) -> tuple[list[FileRow], list[FileRow], list[FileRow]]:
 def last_changes(user: User, files: Sequence[MemoryFile]) -> dict[Any, dict[str, Any]]:
     """Return the newest revision of each file, who made it and through what, by the file's ID."""
     revisions = (
-        Revision.objects.of(user)
+        Revision.objects.for_user(user)
         .filter(record_type=MemoryFile.record_type(), record_id__in=[file.pk for file in files])
         .order_by("record_id", "-id")
         .distinct("record_id")
@@ -309,7 +309,9 @@ def page_of(user: User, file: MemoryFile) -> dict[str, Any]:
         }
         for one in sections_of(file.content)
     ]
-    mirrored = MirroredFile.objects.of(user).filter(path=file.path).exclude(problem="").first()
+    mirrored = (
+        MirroredFile.objects.for_user(user).filter(path=file.path).exclude(problem="").first()
+    )
     return {
         "sections": sections,
         "last": last_changes(user, [file]).get(file.pk),
@@ -317,7 +319,7 @@ def page_of(user: User, file: MemoryFile) -> dict[str, Any]:
         "is_fact": is_fact(file.path),
         "trust_means": TRUST_MEANS[Trust(file.trust)],
         "problem": _problem_of(file, mirrored),
-        "draft": FileDraft.objects.of(user).filter(path=file.path).first(),
+        "draft": FileDraft.objects.for_user(user).filter(path=file.path).first(),
     }
 
 
@@ -329,12 +331,12 @@ def _problem_of(file: MemoryFile, mirrored: MirroredFile | None) -> str:
 
 def _html_of(text: str) -> SafeString:
     """Return a section's text as HTML; cached, because most sections of a large file don't change."""
-    if len(text) > LONGEST_KEPT:
+    if len(text) > MAX_KEPT_LENGTH:
         return markdown.by_direction(markdown.render(text))
     return _kept_html(text, get_language())
 
 
-@lru_cache(maxsize=MOST_KEPT)
+@lru_cache(maxsize=MAX_KEPT)
 def _kept_html(text: str, _language: str | None) -> SafeString:
     return markdown.by_direction(markdown.render(text))
 
@@ -342,8 +344,8 @@ def _kept_html(text: str, _language: str | None) -> SafeString:
 def budget_of(user: User, file: MemoryFile) -> dict[str, int]:
     """Return the file's budget: the one that both fact files share, or its own."""
     if is_fact(file.path):
-        return budget(facts_size(user), MOST_FACTS)
-    return budget(file.size, MOST_EPISODES)
+        return budget(facts_size(user), MAX_FACTS)
+    return budget(file.size, MAX_EPISODES)
 
 
 def budget(used: int, most: int) -> dict[str, int]:
@@ -354,7 +356,7 @@ def budget(used: int, most: int) -> dict[str, int]:
 # --- forms ---
 
 
-class FileForm(AsksAboutSecrets):
+class FileForm(SecretConfirmationMixin):
     """The whole text of a file, with the version it is based on (0: there was no file)."""
 
     content = RawField(
@@ -373,14 +375,14 @@ class FileForm(AsksAboutSecrets):
     note = CleanTextField(
         label=gettext_lazy("What changed"),
         required=False,
-        max_length=MOST_NOTE,
+        max_length=MAX_NOTE,
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
     seen = forms.IntegerField(min_value=0, max_value=2_000_000_000, widget=forms.HiddenInput)
     window = forms.UUIDField(widget=forms.HiddenInput)
 
 
-class EpisodeForm(AsksAboutSecrets):
+class EpisodeForm(SecretConfirmationMixin):
     """An entry in a month's file, in the format that agents write (seed 003)."""
 
     title = CleanTextField(

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text import diff as text_diff
-from beacon_site.text.cleaning import choice_sent, versions_sent
+from beacon_site.text.cleaning import choice_param, versions_sent
 from memory.models import MemoryFile, Revision, origins
 from memory.models.file_format import Entry, anchor_of, entries_of, sections_of, summary_place
 from memory.services.files.texts import BlamedLine, content_at, lines_blamed
@@ -22,7 +22,7 @@ from memory.services.records.history import Change
 # --- history -----------------------------------------------------------------------------------
 
 PAGE = 25
-MOST_ROWS = 2_000  # rows of a diff per page
+MAX_ROWS = 2_000  # rows of a diff per page
 _TEXT = {
     "content",
     "summary",
@@ -43,22 +43,22 @@ def history_of(file: MemoryFile, *, cursor: str = "", size: int = PAGE) -> Page:
     """Return the changes of `file`, latest first: two queries, and those for the sources."""
     known = record_history.revisions_of(file).only("id", "created")
     page = page_of(known, by="created", falling=True, cursor=cursor, size=size)
-    return Page(changes_of(file, [one.pk for one in page.rows]), page.next_cursor)
+    return Page(changes_of(file, [row.pk for row in page.rows]), page.next_cursor)
 
 
 def changes_of(file: MemoryFile, ids: Sequence[int]) -> list[Change]:
     """Return these changes of `file`, in the order of `ids`."""
-    told = Revision.objects.of(file.owner).filter(pk__in=ids).defer("before", "after")
+    rows = Revision.objects.for_user(file.owner).filter(pk__in=ids).defer("before", "after")
     found = {
         one.pk: one
-        for one in told.annotate(
+        for one in rows.annotate(
             was=_WithoutText(F("before")),
             became=_WithoutText(F("after")),
         )
     }
     revisions = [found[pk] for pk in ids if pk in found]
     named = named_of(file, revisions)
-    return [_change(file, one, named) for one in revisions]
+    return [_change(file, revision, named) for revision in revisions]
 
 
 def named_of(file: MemoryFile, revisions: Iterable[Revision]) -> dict[str, origins.Origin]:
@@ -103,14 +103,14 @@ def compare(file: MemoryFile, query: Mapping[str, str]) -> dict[str, Any]:
     if not 1 <= older <= newer <= file.version:
         older, newer = max(1, file.version - 1), file.version
     view, is_whole = (
-        choice_sent(query, "view", ("lines", "side"), "words"),
+        choice_param(query, "view", ("lines", "side"), "words"),
         query.get("show") == "all",
     )
     before, after = (content_at(file, one) or "" for one in (older, newer))
     rows = text_diff.diff(before, after)
     lines = sum(row.kind != "same" for row in rows)
     rows = rows if is_whole else text_diff.folded(rows)
-    shown = rows[:MOST_ROWS]
+    shown = rows[:MAX_ROWS]
     return {
         "older": older,
         "newer": newer,
@@ -182,7 +182,7 @@ def _groups(file: MemoryFile, lines: list[BlamedLine], generated: int) -> list[d
 
     `is_generated` marks the summary line that Beacon generated during a save.
     """
-    versions = {one.version for one in lines}
+    versions = {line.version for line in lines}
     revisions = {
         one.version: one
         for one in record_history.revisions_of(file)

@@ -59,7 +59,7 @@ from memory.services.files import saving as file_drafts
 from memory.services.files.condensing import CannotAskModel, CondenseProposal, CondenseRequest
 from memory.services.files.saving import SaveResult, restore_version, save_file
 from memory.services.files.texts import (
-    MOST_FACTS,
+    MAX_FACTS,
     FileConflict,
     NoSuchFile,
     OverBudget,
@@ -204,10 +204,10 @@ def _ended(text: str, file: MemoryFile) -> str:
 
 def _saved(request: BeaconRequest, saved: SaveResult, seen: int) -> HttpResponse:
     file = saved.file
-    said = _("Saved as version %(version)d.")
+    message = _("Saved as version %(version)d.")
     if saved.merged:
-        said = _("Saved as version %(version)d, merged with other changes made in the meantime.")
-    toast_with_undo(request, file, said % {"version": file.version}, seen=seen)
+        message = _("Saved as version %(version)d, merged with other changes made in the meantime.")
+    toast_with_undo(request, file, message % {"version": file.version}, seen=seen)
     for warning in saved.warnings:
         messages.warning(request, warning)
     return redirect_to(request, file.get_absolute_url())
@@ -225,7 +225,7 @@ def _kept(request: BeaconRequest, file: MemoryFile, form: FileForm) -> dict[str,
         draft = file_drafts.keep_draft(
             request.user, file.path, content, note=note, seen=seen, window=window
         )
-    except file_drafts.DraftTaken as exc:
+    except file_drafts.DraftConflictError as exc:
         taken = file_drafts.draft_of(request.user, file.path)
         return {"draft": taken, "draft_problem": str(exc)}
     return {"draft": draft, "is_own": draft is not None and draft.pk == window}
@@ -321,9 +321,9 @@ def episode_new(request: BeaconRequest) -> HttpResponse:
         except MemoryRefused as exc:
             form.add_error(None, str(exc))
         else:
-            told = {"path": saved.file.path, "version": saved.file.version}
-            said = _("Added to %(path)s, version %(version)d.") % told
-            toast_with_undo(request, saved.file, said)
+            params = {"path": saved.file.path, "version": saved.file.version}
+            message = _("Added to %(path)s, version %(version)d.") % params
+            toast_with_undo(request, saved.file, message)
             report_cleaned(request, cleaned_of(form))
             for warning in saved.warnings:
                 messages.warning(request, warning)
@@ -383,8 +383,8 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
         )
         here = reverse("memory:file-compare", args=[path])
         return redirect_to(request, f"{here}?from={wanted}&to={exc.version}")
-    said = _("Version %(version)d restored.") % {"version": wanted}
-    toast_with_undo(request, saved.file, said, seen=file.version)
+    message = _("Version %(version)d restored.") % {"version": wanted}
+    toast_with_undo(request, saved.file, message, seen=file.version)
     return redirect_to(request, file.get_absolute_url())
 
 
@@ -491,7 +491,7 @@ def file_list(request: BeaconRequest) -> HttpResponse:
     bar = saved_views.with_views(request.user, bar)
     context = {
         "bar": bar,
-        "budget": budget(sum(row.file.size for row in facts), MOST_FACTS),
+        "budget": budget(sum(row.file.size for row in facts), MAX_FACTS),
         "groups": shown,
         "is_found": any(one[2] for one in shown),
     }
@@ -507,7 +507,7 @@ def file_page(request: BeaconRequest, path: str) -> HttpResponse:
     context = {"page": page_of(request.user, file), "file": file, "tab": "read"}
     if file.mounted_folder and not request.date.is_past:
         context["commit"] = agent_folders.last_commit(file)
-        folders = MountedFolder.objects.of(request.user)
+        folders = MountedFolder.objects.for_user(request.user)
         context["folder"] = folders.filter(name=file.mounted_folder).first()
     return render(request, "memory/file.html", context)
 
@@ -531,12 +531,16 @@ FOLDER_PAGE = 100
 @vary_on_headers("HX-Request", "HX-Target")
 def folder_list(request: BeaconRequest) -> HttpResponse:
     """Show the person's mounted folders, and their files."""
-    folders = list(MountedFolder.objects.of(request.user))
+    folders = list(MountedFolder.objects.for_user(request.user))
     facets = [
-        Facet("folder", _("Folder"), [Choice(one.name, one.name, one.files) for one in folders])
+        Facet(
+            "folder",
+            _("Folder"),
+            [Choice(folder.name, folder.name, folder.files) for folder in folders],
+        )
     ]
     asked = filter_bar.read(request.GET, facets)
-    rows = MemoryFile.objects.of(request.user).live().mounted(asked.get("folder", ""))
+    rows = MemoryFile.objects.for_user(request.user).live().mounted(asked.get("folder", ""))
     rows = with_words(rows, asked.get("q", ""), "path", "summary")
     found = keyset.page_of(
         rows.defer("content", "blame"), by="path", falling=False, cursor=request.GET.get("cursor", ""),
@@ -547,14 +551,16 @@ def folder_list(request: BeaconRequest) -> HttpResponse:
         reverse("memory:agent-folders"), "agent-files", asked,
         label=_("Search the files"), placeholder=_("Search paths and the start of each file"),
         facets=facets if len(folders) > 1 else [],
-        count=_files_in_words(sum(one.files for one in folders)),
+        count=_files_in_words(sum(folder.files for folder in folders)),
     )  # fmt: skip
     problems = dict(
-        MirroredFile.objects.of(request.user).filter(path__in=paths).exclude(problem="")
+        MirroredFile.objects.for_user(request.user).filter(path__in=paths).exclude(problem="")
         .values_list("path", "problem")
     )  # fmt: skip
     drafts = set(
-        FileDraft.objects.of(request.user).filter(path__in=paths).values_list("path", flat=True)
+        FileDraft.objects.for_user(request.user)
+        .filter(path__in=paths)
+        .values_list("path", flat=True)
     )
     last = last_changes(request.user, found.rows)
     context: dict[str, Any] = {

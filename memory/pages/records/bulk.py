@@ -27,10 +27,10 @@ from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import next_of, signed_in
-from memory.models import BulkAct, Note, Observation, Revision, User
+from memory.models import BulkAction, Note, Observation, Revision, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.models.notes import LONGEST_TAG, MOST_TAGS
+from memory.models.notes import MAX_TAG_LENGTH, MAX_TAGS
 from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
 from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
@@ -60,7 +60,7 @@ def in_words(act: str) -> tuple[str, str]:
 
 
 def outcome(act: Any) -> str:
-    """Return the result of a finished action (a BulkAct) in a sentence or two."""
+    """Return the result of a finished action (a BulkAction) in a sentence or two."""
     words = _done(act.act, act.done) % {"done": grouped(act.done), "tag": act.arguments.get("tag")}
     if act.left:
         words += " " + ngettext(
@@ -115,7 +115,7 @@ def _done(act: str, done: int) -> str:
 
 BATCH = 500
 AT_ONCE = 1_000  # records changed in the request itself; a task changes more
-MOST_TICKED = 1_000
+MAX_TICKED = 1_000
 PROGRESS = ("state", "total", "done", "left", "problem", "arguments", "finished_at")
 Fields = dict[str, Any]
 
@@ -165,8 +165,8 @@ def _restore(record: Any, asked: Mapping[str, Any]) -> Fields:
 def _tag(record: Any, asked: Mapping[str, Any]) -> Fields:
     if asked["tag"] in record.tags:
         return {}
-    if len(record.tags) >= MOST_TAGS:
-        raise InvalidValue(_("it already has %(most)d tags") % {"most": MOST_TAGS})
+    if len(record.tags) >= MAX_TAGS:
+        raise InvalidValue(_("it already has %(most)d tags") % {"most": MAX_TAGS})
     return {"tags": [*record.tags, asked["tag"]]}
 
 
@@ -183,7 +183,7 @@ class BulkChange:
     pages: tuple[str, ...] = ("notes", "observations")
 
 
-BULK_ACTS: dict[str, BulkChange] = {
+BULK_ACTIONS: dict[str, BulkChange] = {
     "pin": BulkChange(_pin),
     "unpin": BulkChange(_unpin),
     "pause": BulkChange(_pause),
@@ -211,35 +211,37 @@ def ask(
     ids: Sequence[Any] = (),
     query: str | None = None,
     arguments: Mapping[str, str] | None = None,
-) -> BulkAct:
+) -> BulkAction:
     """Store an action, for the records in `ids` or all that match the list's `query`.
 
     Raises InvalidValue for an invalid action, argument or selection.
     """
-    if page not in PAGES or act not in BULK_ACTS or page not in BULK_ACTS[act].pages:
+    if page not in PAGES or act not in BULK_ACTIONS or page not in BULK_ACTIONS[act].pages:
         raise InvalidValue(_("This action isn’t available for this list."))
     if query is None and not ids:
         raise InvalidValue(_("Nothing was changed. Select at least one record."))
-    if len(ids) > MOST_TICKED:
-        raise InvalidValue(_("You can select at most %(most)d records.") % {"most": MOST_TICKED})
-    kept: dict[str, Any] = _checked(BULK_ACTS[act].needs, arguments or {})
+    if len(ids) > MAX_TICKED:
+        raise InvalidValue(_("You can select at most %(most)d records.") % {"most": MAX_TICKED})
+    kept: dict[str, Any] = _checked(BULK_ACTIONS[act].needs, arguments or {})
     if query is None:
         kept["ids"] = [str(key) for key in ids]
-    return BulkAct.objects.create(owner=user, page=page, act=act, query=query or "", arguments=kept)
+    return BulkAction.objects.create(
+        owner=user, page=page, act=act, query=query or "", arguments=kept
+    )
 
 
-def ask_undo(act: BulkAct) -> BulkAct:
+def ask_undo(act: BulkAction) -> BulkAction:
     """Store the undo of an action. Raises MemoryRefused if it's already undone or still running."""
     with transaction.atomic():
-        held = BulkAct.objects.select_for_update().get(pk=act.pk)
+        held = BulkAction.objects.select_for_update().get(pk=act.pk)
         if held.is_unfinished:
             raise MemoryRefused(
                 _("This action is still in progress. You can undo it when it’s done.")
             )
-        if held.state == BulkAct.State.UNDONE or held.act == UNDO:
+        if held.state == BulkAction.State.UNDONE or held.act == UNDO:
             raise MemoryRefused(_("There’s nothing left to undo."))
-        BulkAct.objects.filter(pk=held.pk).update(state=BulkAct.State.UNDONE)
-        undo: BulkAct = BulkAct.objects.create(
+        BulkAction.objects.filter(pk=held.pk).update(state=BulkAction.State.UNDONE)
+        undo: BulkAction = BulkAction.objects.create(
             owner=held.owner,
             page=held.page,
             act=UNDO,
@@ -255,9 +257,9 @@ def _checked(needs: str, arguments: Mapping[str, str]) -> dict[str, Any]:
         return {}
     value = one_line(clean(arguments.get(needs, ""))[0])
     if needs == "tag":
-        if not value or len(value) > LONGEST_TAG:
+        if not value or len(value) > MAX_TAG_LENGTH:
             raise InvalidValue(
-                _("Enter a tag of 1 to %(most)d characters.") % {"most": LONGEST_TAG}
+                _("Enter a tag of 1 to %(most)d characters.") % {"most": MAX_TAG_LENGTH}
             )
         if "," in value and needs == "tag":
             raise InvalidValue(comma_problem(value))
@@ -273,12 +275,12 @@ def _checked(needs: str, arguments: Mapping[str, str]) -> dict[str, Any]:
 # --- running an action ---
 
 
-def run_bulk_act(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | None:
+def run_bulk_action(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAction | None:
     """Work on the action for at most `seconds`, and return it; None if it is taken or has ended.
 
     Safe to call twice. Another task resumes what is left.
     """
-    act: BulkAct | None = BulkAct.objects.claim(pk)
+    act: BulkAction | None = BulkAction.objects.claim(pk)
     if act is None:
         return None
     until = time.monotonic() + seconds
@@ -308,7 +310,7 @@ def run_bulk_act(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | No
     return act
 
 
-def is_large(act: BulkAct) -> bool:
+def is_large(act: BulkAction) -> bool:
     """Whether a task has to do it, because it's for more records than a request can change."""
     if act.act == UNDO:
         return (act.total or 0) > AT_ONCE
@@ -318,7 +320,7 @@ def is_large(act: BulkAct) -> bool:
 
 
 @transaction.atomic
-def _batch(act: BulkAct) -> None:
+def _batch(act: BulkAction) -> None:
     """Change the next BATCH records, and store the action's progress. Raises JobLost."""
     if not act.renew():  # the row is locked until the progress is stored
         raise JobLost(str(act.pk))
@@ -330,21 +332,21 @@ def _batch(act: BulkAct) -> None:
     if last:
         act.arguments["last"] = last
     else:
-        act.state, act.finished_at = BulkAct.State.DONE, timezone.now()
+        act.state, act.finished_at = BulkAction.State.DONE, timezone.now()
     act.save(update_fields=PROGRESS)
 
 
-def _meant(act: BulkAct) -> QuerySet[Any]:
+def _meant(act: BulkAction) -> QuerySet[Any]:
     """Return the action's records, without those created after it was requested."""
     listed = PAGES[act.page]
     if "ids" in act.arguments:
-        mine: QuerySet[Any] = listed.model.objects.of(act.owner)
+        mine: QuerySet[Any] = listed.model.objects.for_user(act.owner)
         return mine.filter(pk__in=act.arguments["ids"])
-    wanted = ListQuery.of(listed, QueryDict(act.query).dict())
-    return records_wanted(act.owner, wanted).filter(created__lte=act.before)
+    query = ListQuery.of(listed, QueryDict(act.query).dict())
+    return records_wanted(act.owner, query).filter(created__lte=act.before)
 
 
-def _doings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
+def _doings(act: BulkAction) -> tuple[list[tuple[Any, Fields]], str]:
     """Return the next records with their changes, and the last key; "" at the end."""
     rest = _meant(act)
     if last := act.arguments.get("last"):
@@ -353,7 +355,7 @@ def _doings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
     wanted = []
     for record in _held(act, keys):
         try:
-            fields = BULK_ACTS[act.act].fields(record, act.arguments)
+            fields = BULK_ACTIONS[act.act].fields(record, act.arguments)
         except MemoryRefused as exc:
             _leave(act, record, str(exc))
             continue
@@ -365,9 +367,9 @@ def _doings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
     return wanted, str(keys[-1]) if len(keys) == BATCH else ""
 
 
-def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
+def _undoings(act: BulkAction) -> tuple[list[tuple[Any, Fields]], str]:
     """Return the records to undo, as they were, without those that have changed since."""
-    changes = Revision.objects.of(act.owner).filter(source=f"bulk:{act.arguments['of']}")
+    changes = Revision.objects.for_user(act.owner).filter(source=f"bulk:{act.arguments['of']}")
     changes = changes.filter(id__gt=act.arguments.get("last", 0)).order_by("id")[:BATCH]
     found = list(changes)
     held = {record.pk: record for record in _held(act, [one.record_id for one in found])}
@@ -388,13 +390,13 @@ def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
     return wanted, str(found[-1].pk) if len(found) == BATCH else ""
 
 
-def _held(act: BulkAct, keys: Sequence[Any]) -> list[Any]:
+def _held(act: BulkAction, keys: Sequence[Any]) -> list[Any]:
     model: Any = PAGES[act.page].model
-    records = model.objects.of(act.owner).filter(pk__in=keys).order_by("pk")
+    records = model.objects.for_user(act.owner).filter(pk__in=keys).order_by("pk")
     return list(records.select_for_update(no_key=True))
 
 
-def _write(act: BulkAct, wanted: Sequence[tuple[Any, Fields]]) -> None:
+def _write(act: BulkAction, wanted: Sequence[tuple[Any, Fields]]) -> None:
     """Change the records together; if the database rejects one, each by itself."""
     model: type[Recalled] = PAGES[act.page].model
     told: dict[str, Any] = {
@@ -419,7 +421,7 @@ def _write(act: BulkAct, wanted: Sequence[tuple[Any, Fields]]) -> None:
         act.done += len(wanted)
 
 
-def _leave(act: BulkAct, record: Any, why: str) -> None:
+def _leave(act: BulkAction, record: Any, why: str) -> None:
     act.left += 1
     if act.problem.count("\n") < 2:
         # Adding keeps the messages, so that a reader in another language can read them.
@@ -428,7 +430,7 @@ def _leave(act: BulkAct, record: Any, why: str) -> None:
 
 # --- pages ---
 
-LEAST_MERGED, MOST_MERGED = 2, 20
+MIN_MERGED, MAX_MERGED = 2, 20
 IN_REQUEST_SECONDS = 10.0
 
 
@@ -462,7 +464,7 @@ def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
 @undoes("bulk", key=UUID)
 def _undo_bulk(request: BeaconRequest, key: UUID) -> str:
     """Undo a bulk action for the records that haven't changed since."""
-    act = get_object_or_404(BulkAct.objects.of(request.user), pk=key)
+    act = get_object_or_404(BulkAction.objects.for_user(request.user), pk=key)
     begin(request, ask_undo(act))
     return reverse(f"memory:{act.page}")
 
@@ -470,7 +472,7 @@ def _undo_bulk(request: BeaconRequest, key: UUID) -> str:
 @signed_in("GET", "HEAD")
 def bulk_progress(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Show the progress of a bulk action; the list polls every two seconds."""
-    act = get_object_or_404(BulkAct.objects.of(request.user), pk=pk)
+    act = get_object_or_404(BulkAction.objects.for_user(request.user), pk=pk)
     if not request.htmx:
         return redirect(f"memory:{act.page}")
     context = {"act": act, "doing": in_words(act.act)[1], "outcome": outcome(act)}
@@ -484,15 +486,15 @@ def selected(request: BeaconRequest) -> list[str]:
 
 def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> HttpResponse:
     """Go to the page that merges the selected notes."""
-    if page != NOTES.page or not LEAST_MERGED <= len(ids) <= MOST_MERGED:
+    if page != NOTES.page or not MIN_MERGED <= len(ids) <= MAX_MERGED:
         words = _("Select %(least)d to %(most)d notes to merge (currently %(have)d).")
-        numbers = {"least": LEAST_MERGED, "most": MOST_MERGED, "have": len(ids)}
+        numbers = {"least": MIN_MERGED, "most": MAX_MERGED, "have": len(ids)}
         messages.warning(request, words % numbers)
         return redirect(next_of(request, back))
     return redirect(f"{reverse('memory:notes-merge')}?{urlencode({'ids': ids}, doseq=True)}")
 
 
-def begin(request: BeaconRequest, act: BulkAct) -> None:
+def begin(request: BeaconRequest, act: BulkAction) -> None:
     """Do a small action immediately; leave a large one to a task, which finds it by its row."""
     if is_large(act):
         act.wake_after_commit()
@@ -501,7 +503,7 @@ def begin(request: BeaconRequest, act: BulkAct) -> None:
             _("This action runs in the background. You can follow its progress on this page."),
         )
         return
-    done = run_bulk_act(act.pk, seconds=IN_REQUEST_SECONDS)
+    done = run_bulk_action(act.pk, seconds=IN_REQUEST_SECONDS)
     if done is None or done.is_unfinished:
         return  # it continues without the request
     may_undo = bool(done.done) and done.act != UNDO

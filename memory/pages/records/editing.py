@@ -22,12 +22,12 @@ from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
-    AsksAboutSecrets,
     CleanTextField,
     RawField,
-    TakesRefusals,
+    RefusalErrorsMixin,
+    SecretConfirmationMixin,
+    get_owned_or_404,
     next_of,
-    own_or_404,
     redirect_to,
     report_cleaned,
     signed_in,
@@ -35,7 +35,7 @@ from beacon_site.web.responses import (
 from memory.models import Agent, Note, Observation, Sensitivity, Topic, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
-from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
+from memory.models.notes import MAX_CONTENT, MAX_TAG_LENGTH, MAX_TAGS
 from memory.models.remembered import EXCEPT_SCOPE, OWNER_SCOPE, names_excluded
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import offer, toast_with_undo
@@ -50,7 +50,7 @@ USUAL = ""  # the default stability of the kind
 WRITABLE_KINDS = [Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE]
 
 
-class RecordForm(AsksAboutSecrets, TakesRefusals):
+class RecordForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """The fields that notes and observations share."""
 
     CHECKED: ClassVar[tuple[str, ...]] = ("content", "tags", "sensitivity")
@@ -154,7 +154,7 @@ class NoteForm(RecordForm):
         scopes = [f"{kind}:{one}" for kind in ("agent", EXCEPT_SCOPE) for one in names]
         if now not in (OWNER_SCOPE, *scopes):
             scopes.append(now)
-        choices += [(one, scope_in_words(owner, one)) for one in scopes]
+        choices += [(scope, scope_in_words(owner, scope)) for scope in scopes]
         self.fields["scope"].widget.choices = choices
 
     def clean_stability(self) -> str:
@@ -184,8 +184,8 @@ def scope_in_words(owner: User, scope: str) -> str:
         if not names:
             return _("All agents except “%(name)s”") % {"name": last}
         quoted = [_("“%(text)s”") % {"text": one} for one in (*names, last)]
-        told = {"names": ", ".join(quoted[:-1]), "last": quoted[-1]}
-        return _("All agents except %(names)s and %(last)s") % told
+        params = {"names": ", ".join(quoted[:-1]), "last": quoted[-1]}
+        return _("All agents except %(names)s and %(last)s") % params
     return origins.of(owner, [scope])[scope].words if name else scope
 
 
@@ -201,7 +201,7 @@ class NewRecordForm(RecordForm):
 
     def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["topic"].queryset = Topic.objects.of(owner).live().order_by("title")  # type: ignore[attr-defined]
+        self.fields["topic"].queryset = Topic.objects.for_user(owner).live().order_by("title")  # type: ignore[attr-defined]
 
     def write(self, owner: User, *, by: Actor) -> Note | Observation:
         """Write the record. Raises InvalidValue."""
@@ -293,7 +293,7 @@ class EditObservationForm(_Editing, ObservationForm):
         edit_observation(record, by=by, expected_version=expected_version, why=why, **self.checked)
 
 
-class SupersedeForm(AsksAboutSecrets, TakesRefusals):
+class SupersedeForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """The note that replaces another."""
 
     content = RawField(
@@ -331,15 +331,15 @@ _NAMES: dict[type, tuple[str, ...]] = {
 
 # --- editing in a row ---
 
-LONGEST = 200_000  # characters that are read at all; the record's own rules report its limit
+MAX_LENGTH = 200_000  # characters that are read at all; the record's own rules report its limit
 
 
-class InlineForm(AsksAboutSecrets, TakesRefusals):
+class InlineForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """Text and tags of one record, checked by its own rules."""
 
     content = CleanTextField(
         label=gettext_lazy("Text"),
-        max_length=LONGEST,
+        max_length=MAX_LENGTH,
         strip=False,
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 4, "dir": "auto", "data-focus": ""}),
@@ -347,7 +347,7 @@ class InlineForm(AsksAboutSecrets, TakesRefusals):
     tags = CleanTextField(
         label=gettext_lazy("Tags"),
         required=False,
-        max_length=(LONGEST_TAG + 2) * MOST_TAGS * 2,
+        max_length=(MAX_TAG_LENGTH + 2) * MAX_TAGS * 2,
         help_text=gettext_lazy("Separated by commas."),
     )
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
@@ -474,12 +474,12 @@ def observation_new(request: BeaconRequest) -> HttpResponse:
 
 def _begun(request: BeaconRequest) -> dict[str, str]:
     """Return the text that was begun in Remember."""
-    text = request.GET.get("text", "")[:MOST_CONTENT]
+    text = request.GET.get("text", "")[:MAX_CONTENT]
     return {"content": text} if text else {}
 
 
 def _new(
-    request: BeaconRequest, form: NewRecordForm, type: str, heading: str, said: str
+    request: BeaconRequest, form: NewRecordForm, type: str, heading: str, text: str
 ) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
@@ -487,7 +487,7 @@ def _new(
         except InvalidValue as exc:
             form.take(exc)
         else:
-            return _saved(request, made, form, said)
+            return _saved(request, made, form, text)
     context = {
         "form": form,
         "type": type,
@@ -500,7 +500,7 @@ def _new(
 
 
 def _record(request: BeaconRequest, model: Any, pk: UUID) -> Any:
-    return own_or_404(request, model.objects.of(request.user).live(), pk)
+    return get_owned_or_404(request, model.objects.for_user(request.user).live(), pk)
 
 
 @signed_in("GET", "POST")
@@ -540,15 +540,15 @@ def _edit(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
         except MemoryRefused as exc:
             form.take(exc)
         else:
-            said = _("Saved as version %(version)d.") % {"version": record.version}
-            return _saved(request, record, form, said)
+            message = _("Saved as version %(version)d.") % {"version": record.version}
+            return _saved(request, record, form, message)
     template = "memory/_record_edit.html" if request.htmx else "memory/record_edit.html"
     return render(request, template, context)
 
 
-def _saved(request: BeaconRequest, record: Any, form: RecordForm, said: str) -> HttpResponse:
+def _saved(request: BeaconRequest, record: Any, form: RecordForm, text: str) -> HttpResponse:
     """Continue where the form says, or on the record's page if it contradicts something."""
-    toast_with_undo(request, record, said, seen=form.cleaned_data.get("version"))
+    toast_with_undo(request, record, text, seen=form.cleaned_data.get("version"))
     report_cleaned(request, form.cleaned_labels)
     pairs = contradictions.report(record, by=request.actor)
     page = record.get_absolute_url()
@@ -592,8 +592,8 @@ def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
             form.take(exc)
         else:
             undo = offer(request, "unmerge", key=made.pk)
-            said = _("The new note replaces the old one.")
-            messages.success(request, said, extra_tags=undo)
+            message = _("The new note replaces the old one.")
+            messages.success(request, message, extra_tags=undo)
             return redirect_to(request, made.get_absolute_url())
     template = "memory/_note_supersede.html" if request.htmx else "memory/note_supersede.html"
     html = by_direction(render_markdown(note.content))

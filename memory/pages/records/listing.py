@@ -34,7 +34,7 @@ from memory.pages.shared.filter_bar import Choice, Facet
 from memory.services.search import bm25_sql
 from memory.services.search.filters import holding, narrowed
 from memory.services.search.query import (
-    MOST_TEXT,
+    MAX_TEXT,
     Question,
     parse,
     values_of,
@@ -67,7 +67,7 @@ class ListedKind:
         return self.model.record_type()
 
 
-MOST_FOLDED = 6  # near-duplicates below a row (static/css/records.css)
+MAX_FOLDED = 6  # near-duplicates below a row (static/css/records.css)
 NOTES = ListedKind("notes", Note, "kind", (NEWEST, OLDEST, CHANGED, EXPIRES))
 OBSERVATIONS = ListedKind("observations", Observation, "category", (NEWEST, OLDEST, CHANGED))
 PAGES = {listed.page: listed for listed in (NOTES, OBSERVATIONS)}
@@ -86,7 +86,7 @@ class ListQuery:
     @classmethod
     def of(cls, listed: ListedKind, query: Mapping[str, str]) -> ListQuery:
         """Read it from a query string; what can't be read is ignored."""
-        text = one_line(clean(query.get("q", ""))[0])[: MOST_TEXT + 1]
+        text = one_line(clean(query.get("q", ""))[0])[: MAX_TEXT + 1]
         sort = query.get("sort", "")
         known = sort in listed.sorts or sort == BEST
         return cls(listed, text, sort if known else "", parse(text))
@@ -128,8 +128,8 @@ def query_of(text: str, sort: str = "") -> str:
 
 # --- facets: operators of the query ---
 
-MOST_EDITED = 1_000  # characters of a query that facets edit
-MOST_TOPICS = 12  # the latest ones; any other can be requested with `topic:`
+MAX_EDITED = 1_000  # characters of a query that facets edit
+MAX_TOPICS = 12  # the latest ones; any other can be requested with `topic:`
 
 
 def facets_of(user: User, listed: ListedKind, text: str) -> list[Facet]:
@@ -137,7 +137,7 @@ def facets_of(user: User, listed: ListedKind, text: str) -> list[Facet]:
 
     A very long query has none.
     """
-    if len(text) > MOST_EDITED:
+    if len(text) > MAX_EDITED:
         return []
     among = [
         _facet("trust", _("Trust"), "trust", dict(Trust.choices)),
@@ -189,10 +189,10 @@ def _origins() -> dict[str, str]:
 
 def _topics(user: User, text: str) -> dict[str, str]:
     """Return the latest topics, and other ones in the query."""
-    latest = Topic.objects.of(user).live().order_by("-created")[:MOST_TOPICS]
+    latest = Topic.objects.for_user(user).live().order_by("-created")[:MAX_TOPICS]
     found: dict[str, str] = dict(latest.values_list("slug", "title"))
     asked = [value for value in values_of(text, "topic") if value not in found]
-    return found | {value: value for value in asked[:MOST_TOPICS]}
+    return found | {value: value for value in asked[:MAX_TOPICS]}
 
 
 # --- rows ---
@@ -403,31 +403,31 @@ def _word(model: str, field: str, value: str, _language: str | None) -> str:
 
 # --- pages of rows ---
 
-MOST_COUNTED = 1_000  # a longer list says "more than", since counting a million takes a second
-MOST_RANKED = 200  # records that are sorted by best match
+MAX_COUNTED = 1_000  # a longer list says "more than", since counting a million takes a second
+MAX_RANKED = 200  # records that are sorted by best match
 SPARE = 25  # extra ranked records to load, in case filters remove some
 
 
-def records_wanted(user: User, wanted: ListQuery) -> QuerySet[Any]:
+def records_wanted(user: User, query: ListQuery) -> QuerySet[Any]:
     """Return the records that match the URL, unsorted.
 
     Records that are in Trash, replaced or expired are left out unless `is:` names them; Trash
     shows all of them together.  Sorting by expiry leaves out records that never expire.
     """
-    records: Any = wanted.listed.model.objects.of(user)
+    records: Any = query.listed.model.objects.for_user(user)
     now = timezone.now()
-    if wanted.is_trash:
+    if query.is_trash:
         records = records.in_trash()
     else:
         records = records.live()
-        if wanted.listed is NOTES:
-            records = _standing(records, wanted.states)
-    records = narrowed(records, wanted.question, zone=zone_of(user.time_zone), now=now)
-    if wanted.sort == EXPIRES:
+        if query.listed is NOTES:
+            records = _standing(records, query.states)
+    records = narrowed(records, query.question, zone=zone_of(user.time_zone), now=now)
+    if query.sort == EXPIRES:
         records = records.exclude(expires_at=None)
-    if wanted.is_trash:
-        return _in_trash_saying(records, wanted)
-    return holding(records, wanted.question, bm25_sql.language_of(user), user)
+    if query.is_trash:
+        return _in_trash_saying(records, query)
+    return holding(records, query.question, bm25_sql.language_of(user), user)
 
 
 def _standing(notes: Any, states: Collection[str]) -> Any:
@@ -437,9 +437,9 @@ def _standing(notes: Any, states: Collection[str]) -> Any:
     return notes if "expired" in states else notes.unexpired()
 
 
-def _in_trash_saying(records: QuerySet[Any], wanted: ListQuery) -> QuerySet[Any]:
+def _in_trash_saying(records: QuerySet[Any], query: ListQuery) -> QuerySet[Any]:
     """Search for the literal words, because the search index doesn't cover Trash."""
-    question = wanted.question
+    question = query.question
     for word in question.words.split()[:20]:
         records = records.filter(content__icontains=word)
     left_out = Q(pk__in=[])
@@ -450,25 +450,25 @@ def _in_trash_saying(records: QuerySet[Any], wanted: ListQuery) -> QuerySet[Any]
 
 def counted(records: QuerySet[Any]) -> int:
     """Return the number of records, at most one more than the limit."""
-    return records.order_by()[: MOST_COUNTED + 1].count()
+    return records.order_by()[: MAX_COUNTED + 1].count()
 
 
-def page_wanted(user: User, wanted: ListQuery, records: QuerySet[Any], *, cursor: str) -> Page:
+def page_wanted(user: User, query: ListQuery, records: QuerySet[Any], *, cursor: str) -> Page:
     """Return one page of rows: one query, two if ranked, and two more for the sources.
 
     `records` are those of `records_wanted`.
     """
-    records = _shown(records, wanted.listed)
-    if wanted.sort == BEST:
-        page = _best_page(user, records, wanted, cursor)
+    records = _shown(records, query.listed)
+    if query.sort == BEST:
+        page = _best_page(user, records, query, cursor)
     else:
-        by, falling, _label = SORTS[wanted.sort]
+        by, falling, _label = SORTS[query.sort]
         page = page_of(records, by=by, falling=falling, cursor=cursor)
     language = bm25_sql.language_of(user)
     told = _origins_of(user, page.rows)
     for one in page.rows:
         one.owner = user  # for its mark, without a query
-    rows = [_row(one, wanted, language, told) for one in page.rows]
+    rows = [_row(row, query, language, told) for row in page.rows]
     return Page(_folded(rows), page.next_cursor)
 
 
@@ -484,11 +484,11 @@ def _folded(rows: list[Row]) -> list[Row]:
         first = older.get(getattr(row.record, "near_duplicate_of_id", None))
         if first is None or not row.day or first.day != row.day:
             continue
-        if first.folded < MOST_FOLDED and first.record.near_duplicate_of_id is None:
+        if first.folded < MAX_FOLDED and first.record.near_duplicate_of_id is None:
             below.setdefault(first.record.pk, []).append(row)
             row.is_folded = True
             first.folded += 1
-    found: list[Row] = []
+    results: list[Row] = []
     above: Row | None = None
     for row in rows:
         if row.is_folded:
@@ -498,8 +498,8 @@ def _folded(rows: list[Row]) -> list[Row]:
             row.has_same_kind = above.kind == row.kind
             row.has_same_time = bool(row.day) and _minute(above.when) == _minute(row.when)
         above = row
-        found += [row, *below.get(row.record.pk, [])]
-    return found
+        results += [row, *below.get(row.record.pk, [])]
+    return results
 
 
 def _minute(at: datetime) -> tuple[int, int]:
@@ -511,17 +511,17 @@ def _origins_of(user: User, records: Sequence[Any]) -> dict[str, origins.Origin]
     return origins.of(user, {text for one in records for text in (one.source, one.writer or "")})
 
 
-def _row(record: Any, wanted: ListQuery, language: str, told: Mapping[str, origins.Origin]) -> Row:
+def _row(record: Any, query: ListQuery, language: str, told: Mapping[str, origins.Origin]) -> Row:
     # An agent can name any source, so the row names the agent instead.
     by = record.writer or ""
     is_named = by.startswith("agent:") or record.source == "explicit"
     writer = capfirst(told[by].words) if is_named and by in told else ""
-    return Row(record, wanted, language, _words_of(told, record), writer)
+    return Row(record, query, language, _words_of(told, record), writer)
 
 
 def row_of(user: User, listed: ListedKind, pk: Any) -> Row:
     """Return one record as a row.  Raises the model's DoesNotExist for another's."""
-    records: Any = listed.model.objects.of(user)
+    records: Any = listed.model.objects.for_user(user)
     record = _shown(records, listed).get(pk=pk)
     record.owner = user
     return _row(record, ListQuery.of(listed, {}), ENGLISH, _origins_of(user, [record]))
@@ -547,19 +547,19 @@ def _shown(records: Any, listed: ListedKind) -> Any:
     return records.annotate(alike=Coalesce(Subquery(number), 0))
 
 
-def _best_page(user: User, records: QuerySet[Any], wanted: ListQuery, cursor: str) -> Page:
+def _best_page(user: User, records: QuerySet[Any], query: ListQuery, cursor: str) -> Page:
     """Return a page of the best matches, as recall ranks them by words.
 
-    At most MOST_RANKED records with any of the words are ranked.  If there are more, the others
+    At most MAX_RANKED records with any of the words are ranked.  If there are more, the others
     that contain all the words follow, newest first.
     """
     start = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 4 else 0
     until = start + PAGE_SIZE + 1  # one more than the page shows, to see whether there are more
-    ranked = _ranked(user, wanted)
+    ranked = _ranked(user, query)
     # Filters rarely remove many ranked records, so a page seldom needs more rows than these.
-    found = [] if wanted.question.filters else _in_order(records, ranked[: until + SPARE])
-    is_full = len(ranked) == MOST_RANKED
-    if len(found) < until and (wanted.question.filters or is_full or until + SPARE < len(ranked)):
+    found = [] if query.question.filters else _in_order(records, ranked[: until + SPARE])
+    is_full = len(ranked) == MAX_RANKED
+    if len(found) < until and (query.question.filters or is_full or until + SPARE < len(ranked)):
         found = _in_order(records, ranked, others=until if is_full else 0)
     end = start + PAGE_SIZE
     return Page(found[start:end], None if end >= len(found) else str(end))
@@ -579,16 +579,16 @@ def _in_order(records: QuerySet[Any], keys: Sequence[Any], *, others: int = 0) -
     wanted = [found[key] for key in keys if key in found]
     following = [row for row in found.values() if row.pk not in place]
     following.sort(key=lambda row: (row.created, row.pk), reverse=True)
-    return [*wanted, *following][:MOST_RANKED]
+    return [*wanted, *following][:MAX_RANKED]
 
 
-def _ranked(user: User, wanted: ListQuery) -> list[Any]:
+def _ranked(user: User, query: ListQuery) -> list[Any]:
     """Return the ids of the records that match the words best, best first, in two queries."""
-    terms = query_terms(wanted.question.words, bm25_sql.language_of(user))
+    terms = query_terms(query.question.words, bm25_sql.language_of(user))
     if not terms:
         return []
-    spaces = bm25_sql.spaces_of(user, [wanted.listed.type], terms)
-    jobs = [bm25_sql.Job(space, terms, bm25_sql.LEXICAL, MOST_RANKED) for space in spaces]
+    spaces = bm25_sql.spaces_of(user, [query.listed.type], terms)
+    jobs = [bm25_sql.Job(space, terms, bm25_sql.LEXICAL, MAX_RANKED) for space in spaces]
     return [one.record_id for found in bm25_sql.ranked(jobs) for one in found]
 
 

@@ -16,10 +16,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
-from beacon_site.text.markdown import LONGEST, by_direction
+from beacon_site.text.markdown import MAX_LENGTH, by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest, current_page
-from beacon_site.web.responses import page_of_ours
+from beacon_site.web.responses import safe_local_path
 from memory.models import (
     Conflict,
     Note,
@@ -82,14 +82,14 @@ class Pair:
 
 def pairs_of(record: Any) -> list[Pair]:
     """Return the record's open contradictions, the latest first: at most four queries."""
-    rows = Conflict.objects.of(record.owner).standing().about([record.pk])
+    rows = Conflict.objects.for_user(record.owner).standing().about([record.pk])
     found = list(rows.filter(kind=Conflict.Kind.CONTRADICTION).order_by("-created"))
     others = {one: _other_side(one, record) for one in found}
     loaded: dict[Any, Any] = {}
     for name, model in MODELS.items():
         keys = [key for kind, key in others.values() if kind == name]
         if keys:
-            mine = model.objects.of(record.owner).filter(pk__in=keys)
+            mine = model.objects.for_user(record.owner).filter(pk__in=keys)
             if name != "memoryfile":
                 mine = mine.select_related("topic")
             loaded |= {one.pk: one for one in mine}
@@ -201,7 +201,7 @@ def page_of(record: Any) -> dict[str, Any]:
         "kind_words": kind_words,
         "heading": kind_words[:1].upper() + kind_words[1:],
         "html": by_direction(render_markdown(record.content)),
-        "is_cut": len(record.content) > LONGEST,
+        "is_cut": len(record.content) > MAX_LENGTH,
         "origin": places.get(record.source) or origins.Origin(record.source, record.source),
         "scope": places.get(scope),
         "first": first,
@@ -230,7 +230,7 @@ def _fact_of(record: Any) -> TopicFact | None:
     """Return the fact that a finding of a run repeats."""
     if not isinstance(record, Observation) or record.topic_id is None:
         return None
-    return TopicFact.objects.of(record.owner).behind([record]).get(record.pk)
+    return TopicFact.objects.for_user(record.owner).behind([record]).get(record.pk)
 
 
 def _chain(record: Any) -> list[Note]:
@@ -241,7 +241,7 @@ def _chain(record: Any) -> list[Note]:
 
 def _uses_of(record: Remembered) -> list[Use]:
     """Return where the record entered a prompt or an answer, latest first."""
-    uses = Use.objects.of(record.owner).filter(record_id=record.pk)
+    uses = Use.objects.for_user(record.owner).filter(record_id=record.pk)
     return list(uses.order_by("-used_at", "-id")[: FEW_USES + 100])
 
 
@@ -249,7 +249,7 @@ def _near(record: Any) -> list[Any]:
     """Return observations that say almost the same."""
     if not isinstance(record, Observation):
         return []
-    live = Observation.objects.of(record.owner).live()
+    live = Observation.objects.for_user(record.owner).live()
     older = live.filter(pk=record.near_duplicate_of_id or record.pk).exclude(pk=record.pk)
     newer = live.filter(near_duplicate_of__in=[record.near_duplicate_of_id or record.pk, record.pk])
     found = older.order_by() | newer.order_by().exclude(pk=record.pk)
@@ -258,4 +258,4 @@ def _near(record: Any) -> list[Any]:
 
 def list_of(request: BeaconRequest) -> str:
     """Return the list that a panel is beside, with its filters."""
-    return page_of_ours(current_page(request), reverse("memory:recall"))
+    return safe_local_path(current_page(request), reverse("memory:recall"))

@@ -22,7 +22,7 @@ from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.pages.shared.filter_bar import FilterBar
 from memory.pages.shared.undo import act, offer, undoes
 
-LONGEST_QUERY = 12_000  # characters of a query string; a search field takes 10,000
+MAX_QUERY_LENGTH = 12_000  # characters of a query string; a search field takes 10,000
 
 
 BUILT_IN = {
@@ -43,7 +43,7 @@ def views_of(user: User, page: str, query: str = "") -> list[dict[str, Any]]:
         {"name": name, "query": urlencode({"q": text} | ({"sort": sort} if sort else {}))}
         for name, text, sort in BUILT_IN.get(page, ())
     ]
-    views += SavedView.objects.of(user).filter(page=page).values("name", "query", "pk")
+    views += SavedView.objects.for_user(user).filter(page=page).values("name", "query", "pk")
     now = _plain(query)
     return [view | {"is_open": _plain(view["query"]) == now} for view in views]
 
@@ -56,7 +56,7 @@ def with_views(user: User, bar: FilterBar) -> FilterBar:
 def save_view(user: User, page: str, name: str, query: str) -> SavedView:
     """Save the URL of a list under a name; a view with the same name is replaced.
 
-    Raises InvalidValue for an invalid page or name, LimitReached at SavedView.MOST.
+    Raises InvalidValue for an invalid page or name, LimitReached at SavedView.MAX.
     """
     name = one_line(clean(name)[0])
     most = SavedView._meta.get_field("name").max_length or 60
@@ -70,17 +70,17 @@ def save_view(user: User, page: str, name: str, query: str) -> SavedView:
             % {"most": most, "have": len(name)}
         )
     query = _plain(clean(query)[0])
-    if len(query) > LONGEST_QUERY:
+    if len(query) > MAX_QUERY_LENGTH:
         raise InvalidValue(_("This search is too long to save. Shorten it."))
     with transaction.atomic():
         User.objects.select_for_update(no_key=True).get(
             pk=user.pk
         )  # two saves at once share one limit
-        others = SavedView.objects.of(user).filter(page=page).exclude(name=name)
-        if others.count() >= SavedView.MOST:
+        others = SavedView.objects.for_user(user).filter(page=page).exclude(name=name)
+        if others.count() >= SavedView.MAX:
             raise LimitReached(
                 _("You’ve reached the limit of %(most)d saved views. Delete one first.")
-                % {"most": SavedView.MOST}
+                % {"most": SavedView.MAX}
             )
         view, _made = SavedView.objects.update_or_create(
             owner=user, page=page, name=name, defaults={"query": query}
@@ -115,7 +115,7 @@ def views_save(request: BeaconRequest) -> HttpResponse:
 @act("view-delete")
 def view_delete(request: BeaconRequest, pk: int, saved: str | None = None) -> str:
     """Delete a saved view; its records stay. An undo names the query that was saved."""
-    view = get_object_or_404(SavedView.objects.of(request.user), pk=pk)
+    view = get_object_or_404(SavedView.objects.for_user(request.user), pk=pk)
     if saved is not None and view.query != saved:
         raise InvalidValue(
             _("This view has changed since then, so your change couldn’t be undone.")
@@ -129,7 +129,7 @@ def view_delete(request: BeaconRequest, pk: int, saved: str | None = None) -> st
 
 @undoes("view-deleted")
 def _restore_view(request: BeaconRequest, page: str, name: str, query: str) -> str:
-    if SavedView.objects.of(request.user).filter(page=page, name=name).exists():
+    if SavedView.objects.for_user(request.user).filter(page=page, name=name).exists():
         raise InvalidValue(_("There’s already a view named “%(name)s”.") % {"name": name})
     save_view(request.user, page, name, query)
     messages.success(request, _("View “%(name)s” restored.") % {"name": name})

@@ -24,14 +24,14 @@ from beacon_site.text.markdown import render as render_markdown
 from beacon_site.text.names import names_in
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
+    get_owned_or_404,
     next_of,
-    own_or_404,
     redirect_back,
     redirect_to,
     report_cleaned,
     signed_in,
 )
-from memory.models import BulkAct, Note, Observation, Remembered, Revision
+from memory.models import BulkAction, Note, Observation, Remembered, Revision
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.remembered import Lock, record_models
 from memory.pages.records import bulk, saved_views
@@ -64,14 +64,14 @@ from memory.services.records import traces
 from memory.services.records import trash as trash_listing
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.names import known_in
-from memory.services.search.query import MOST_TEXT
+from memory.services.search.query import MAX_TEXT
 from memory.services.search.related import text_of
 
 
 def _asked(data: Any) -> list[UUID]:
     """Return the IDs in a URL or a form, each once, without invalid ones."""
     texts = ",".join([*data.getlist("ids"), *data.getlist("id")]).split(",")
-    return uuids_of(text.strip() for text in texts)[: merging.MOST + 1]
+    return uuids_of(text.strip() for text in texts)[: merging.MAX + 1]
 
 
 @signed_in("GET", "POST")
@@ -81,7 +81,9 @@ def merge(request: BeaconRequest) -> HttpResponse:
     posted = request.method == "POST"
     data = request.POST if posted else request.GET
     ids = _asked(data)
-    notes = sorted(Note.objects.of(request.user).filter(pk__in=ids), key=lambda note: note.created)
+    notes = sorted(
+        Note.objects.for_user(request.user).filter(pk__in=ids), key=lambda note: note.created
+    )
     context: dict[str, Any] = {
         "notes": notes,
         "content": data.get("content", "") if posted else merging.concatenation(notes),
@@ -118,13 +120,13 @@ def _versions(data: Any, ids: list[UUID]) -> dict[UUID, int]:
 
 
 def _merged(request: BeaconRequest, note: Note, count: int) -> HttpResponse:
-    said = ngettext(
+    message = ngettext(
         "%(count)d note was merged into this one. Its text remains in this note’s history.",
         "%(count)d notes were merged into this one. Their text remains in this note’s history.",
         count,
     )
     undo = offer(request, "unmerge", key=note.pk)
-    messages.success(request, said % {"count": count}, extra_tags=undo)
+    messages.success(request, message % {"count": count}, extra_tags=undo)
     report_cleaned(request, [_("Note")] if note.cleaned else [])
     return redirect_to(request, note.get_absolute_url())
 
@@ -132,14 +134,14 @@ def _merged(request: BeaconRequest, note: Note, count: int) -> HttpResponse:
 @undoes("unmerge", key=UUID)
 def _unmerge(request: BeaconRequest, key: UUID) -> str | HttpResponse:
     """Undo a merge or a replacement: the older notes are current again, this one goes to Trash."""
-    note: Note = get_object_or_404(Note.objects.of(request.user), pk=key)
+    note: Note = get_object_or_404(Note.objects.for_user(request.user), pk=key)
     originals = merging.unmerge(note, by=request.actor)
-    said = ngettext(
+    message = ngettext(
         "Undone. The older note is current again, and the newer one is in Trash.",
         "Undone. The %(count)d older notes are current again, and the newer one is in Trash.",
         len(originals),
     )
-    messages.success(request, said % {"count": len(originals)})
+    messages.success(request, message % {"count": len(originals)})
     back = originals[0].get_absolute_url()
     # If it was undone on the newer note's own page, go to the older one.
     return redirect_to(request, back) if next_of(request) == note.get_absolute_url() else back
@@ -152,8 +154,8 @@ PANELS = ("panel", "record-panel")
 
 def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
     """Return the person's own record, also from Trash; 404 for another's."""
-    rows = record_page.model_of(type).objects.of(request.user)
-    return own_or_404(request, rows.select_related("topic"), pk)
+    rows = record_page.model_of(type).objects.for_user(request.user)
+    return get_owned_or_404(request, rows.select_related("topic"), pk)
 
 
 @signed_in("GET", "HEAD")
@@ -214,7 +216,7 @@ def _record_to_change(request: BeaconRequest, type: str, pk: UUID, *, act: str =
     model = record_models().get(type)
     if model is None or act not in OWN_PAGES.get(type, (act,)):
         raise Http404
-    return own_or_404(request, model.objects.of(request.user), pk)
+    return get_owned_or_404(request, model.objects.for_user(request.user), pk)
 
 
 def page_of(record: Any) -> str:
@@ -258,7 +260,7 @@ def _shown(request: BeaconRequest, record: Any) -> HttpResponse:
 @undoes("revision", key=int)
 def _undo_revision(request: BeaconRequest, key: int) -> str:
     """Undo one change of a record, as a new revision."""
-    revision = get_object_or_404(Revision.objects.of(request.user), pk=key)
+    revision = get_object_or_404(Revision.objects.for_user(request.user), pk=key)
     name = str(record_history.record_of(revision))
     record = record_history.undo(revision, by=request.actor)
     was_renamed = "trashed_at" in revision.after and str(record) != name
@@ -271,11 +273,11 @@ def _undo_revision(request: BeaconRequest, key: int) -> str:
 def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int) -> HttpResponse:
     """Restore the record as it was in an older revision, as a new one."""
     record = _record_to_change(request, type, pk)
-    revisions = Revision.objects.of(request.user).filter(record_type=type, record_id=pk)
+    revisions = Revision.objects.for_user(request.user).filter(record_type=type, record_id=pk)
     before = record.version
     record = record_history.restore_to(get_object_or_404(revisions, pk=revision), by=request.actor)
-    said = _("Version restored. The previous one stays in the history.")
-    toast_with_undo(request, record, said, seen=before)
+    message = _("Version restored. The previous one stays in the history.")
+    toast_with_undo(request, record, message, seen=before)
     return redirect_back(request, page_of(record))
 
 
@@ -334,7 +336,7 @@ def _list(request: BeaconRequest, listed: ListedKind) -> HttpResponse:
     cursor = request.GET.get("cursor", "")
     page = record_listing.page_wanted(request.user, wanted, records, cursor=cursor)
     total = record_listing.counted(records)
-    said = words_of(listed, total, record_listing.MOST_COUNTED)
+    said = words_of(listed, total, record_listing.MAX_COUNTED)
     context = {
         "listed": listed,
         "wanted": wanted,
@@ -349,7 +351,7 @@ def _list(request: BeaconRequest, listed: ListedKind) -> HttpResponse:
         "bar": FilterBar(
             reverse(f"memory:{listed.page}"), "records", query,
             label=said["search"], placeholder=said["search"], count=said["count"], facets=facets, sorts=_sorts(wanted),
-            views_page=listed.page, has_operators=True, most=MOST_TEXT,
+            views_page=listed.page, has_operators=True, most=MAX_TEXT,
             views=saved_views.views_of(request.user, listed.page, wanted.query),
         ),
         "acts": _large_acts(request, listed),
@@ -360,10 +362,10 @@ def _list(request: BeaconRequest, listed: ListedKind) -> HttpResponse:
     return render(request, template, context)
 
 
-def _sorts(wanted: ListQuery) -> dict[str, Any]:
+def _sorts(query: ListQuery) -> dict[str, Any]:
     """Return the orders that make sense here, the usual one first."""
-    names = list(wanted.listed.sorts)
-    if wanted.question.words and not wanted.is_trash:
+    names = list(query.listed.sorts)
+    if query.question.words and not query.is_trash:
         names.insert(0, BEST)
     return {name: SORTS[name][2] for name in names}
 
@@ -371,7 +373,7 @@ def _sorts(wanted: ListQuery) -> dict[str, Any]:
 def _large_acts(request: BeaconRequest, listed: ListedKind) -> list[dict[str, Any]]:
     """Return this list's actions that a task is doing or has just done: one query."""
     lately = Q(finished_at__gt=timezone.now() - JUST, total__gt=bulk.AT_ONCE)
-    acts = BulkAct.objects.of(request.user).filter(page=listed.page)
+    acts = BulkAction.objects.for_user(request.user).filter(page=listed.page)
     acts = acts.filter(lately | Q(finished_at=None))
     return [
         {"act": act, "doing": bulk.in_words(act.act)[1], "outcome": bulk.outcome(act)}
@@ -386,7 +388,7 @@ def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     if listed is None:
         raise Http404
     model: Any = listed.model
-    record = get_object_or_404(model.objects.of(request.user).live(), pk=pk)
+    record = get_object_or_404(model.objects.for_user(request.user).live(), pk=pk)
     if request.GET.get("cancel"):
         return _row(request, listed, pk)
     first = {
@@ -405,13 +407,13 @@ def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         try:
             _save(listed, record, form.cleaned_data, request)
         except StaleWrite as exc:
-            theirs = get_object_or_404(model.objects.of(request.user).live(), pk=pk)
+            theirs = get_object_or_404(model.objects.for_user(request.user).live(), pk=pk)
             context |= {"record": theirs, **form.on_newest(theirs, exc)}
         except MemoryRefused as exc:
             form.take(exc)
         else:
-            said = _("Saved. The previous version is in the history.")
-            toast_with_undo(request, record, said, seen=form.cleaned_data["version"])
+            message = _("Saved. The previous version is in the history.")
+            toast_with_undo(request, record, message, seen=form.cleaned_data["version"])
             if request.htmx:
                 return _row(request, listed, pk)
             return redirect(f"memory:{listed.page}")
@@ -447,16 +449,16 @@ def record_open(request: BeaconRequest, kind: str, pk: uuid.UUID) -> HttpRespons
     model = record_models().get(kind)
     if model is None:
         raise Http404
-    record = get_object_or_404(model.objects.of(request.user), pk=pk)
+    record = get_object_or_404(model.objects.for_user(request.user), pk=pk)
     if record.trashed_at is not None:
         return redirect(f"{reverse('memory:trash')}?{urlencode({'type': kind})}")
     return redirect(record)
 
 
-MOST_NAMES = 12
+MAX_NAMES = 12
 
 
 def names_of(record: Any) -> list[str]:
     owner = record.owner
     found = known_in(owner, names_in(text_of(record), language_of(owner)))
-    return [one.name for one in found[:MOST_NAMES]]
+    return [one.name for one in found[:MAX_NAMES]]

@@ -111,7 +111,7 @@ def _row(row: Row, spans: Sequence[Span]) -> Row:
 
 # --- preview ---
 
-LONGEST_WAIT_MS = 300  # for a row that another transaction is writing
+MAX_WAIT_MS = 300  # for a row that another transaction is writing
 _TEXTS = ("content", "text", "value", "title")
 
 
@@ -165,9 +165,7 @@ def preview(proposal: Proposal, *, by: Actor) -> Preview:
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
-                cursor.execute(
-                    "SELECT set_config('lock_timeout', %s, true)", [f"{LONGEST_WAIT_MS}ms"]
-                )
+                cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{MAX_WAIT_MS}ms"])
             last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
             applied = review_services.perform(proposal, proposal.after, by, "")
             found = changes_since(last, [applied.record, *applied.others], by)
@@ -188,14 +186,14 @@ def changes_since(last: int, records: Sequence[Remembered], by: Actor) -> list[C
     """Return the changed records in the revisions after `last`, each once, in order."""
     if not records:
         return []
-    made = Revision.objects.filter(
+    rows = Revision.objects.filter(
         owner_id=records[0].owner_id,
         record_id__in=[record.pk for record in records],
         id__gt=last,
         actor=str(by),
     )
     by_record: dict[Any, list[Revision]] = {}
-    for revision in made.order_by("id"):
+    for revision in rows.order_by("id"):
         by_record.setdefault(revision.record_id, []).append(revision)
     replaced = _replaced(by_record, records)
     gone = {older.pk for olders in replaced.values() for older in olders}
@@ -251,8 +249,8 @@ def _text_of(fields: Mapping[str, Any], record: Remembered) -> str:
 # --- rows ---
 
 # Characters of diffs in a list and of one proposal, and the lines that are shown.
-MOST_DIFFED, MOST_DIFFED_OF_ONE = 200_000, 1_100_000
-MOST_ROWS, MOST_WHOLE = 24, 2_000
+MAX_DIFFED, MAX_DIFFED_OF_ONE = 200_000, 1_100_000
+MAX_ROWS, MAX_WHOLE = 24, 2_000
 PREVIEW_SECONDS = 0.6  # for one list: each preview stores its proposal and rolls it back
 STATES = {
     Proposal.State.WAITING.value: _lazy("Pending"),
@@ -365,8 +363,8 @@ def rows_of(owner: User, state: str = Proposal.State.WAITING) -> QuerySet[Any]:
         in_state = waits & Q(expires_at__gt=timezone.now())
     elif state == Proposal.State.EXPIRED:
         in_state |= waits & Q(expires_at__lte=timezone.now())
-    found: QuerySet[Any] = Proposal.objects.of(owner).filter(in_state)
-    return found
+    rows: QuerySet[Any] = Proposal.objects.for_user(owner).filter(in_state)
+    return rows
 
 
 def who_of(owner: User, actor: str) -> str:
@@ -378,15 +376,15 @@ def in_words(
     owner: User,
     proposals: Sequence[Proposal],
     *,
-    most: int = MOST_ROWS,
-    most_diffed: int = MOST_DIFFED,
+    most: int = MAX_ROWS,
+    most_diffed: int = MAX_DIFFED,
 ) -> list[ProposalRow]:
     """Return the proposals as people read them.
 
     Pending ones are previewed, for PREVIEW_SECONDS at most: a row without a preview says so.
     """
     named = origins.of(owner, [text for one in proposals for text in (one.source, one.actor)])
-    waiting = [one for one in proposals if one.is_waiting]
+    waiting = [proposal for proposal in proposals if proposal.is_waiting]
     behind = outdated(owner, waiting) if waiting else {}
     rows: list[ProposalRow] = []
     left, ends = most_diffed, time.monotonic() + PREVIEW_SECONDS
@@ -477,7 +475,7 @@ def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
 
 def whole(owner: User, proposal: Proposal) -> ProposalRow:
     """Return one proposal with as much of its diff as a page can show, and what it contradicts."""
-    row = in_words(owner, [proposal], most=MOST_WHOLE, most_diffed=MOST_DIFFED_OF_ONE)[0]
+    row = in_words(owner, [proposal], most=MAX_WHOLE, most_diffed=MAX_DIFFED_OF_ONE)[0]
     row.contradicted = contradicted(owner, proposal) if proposal.is_waiting else []
     return row
 
@@ -552,7 +550,7 @@ def _shown(value: Any, joint: str = "; ") -> str:
 
 # --- what it contradicts ---
 
-MOST_CONTRADICTED = 5  # memories that are named
+MAX_CONTRADICTED = 5  # memories that are named
 
 
 def contradicted(owner: User, proposal: Proposal) -> list[tuple[str, contradictions.Known]]:
@@ -571,7 +569,7 @@ def contradicted(owner: User, proposal: Proposal) -> list[tuple[str, contradicti
         return str(one.record.pk) not in replaced
 
     kept = [one for one in found if is_kept(one)]
-    return [(_contradicts(one), one) for one in kept[:MOST_CONTRADICTED]]
+    return [(_contradicts(one), one) for one in kept[:MAX_CONTRADICTED]]
 
 
 def _contradicts(known: contradictions.Known) -> str:
@@ -589,14 +587,14 @@ def _useful_text(proposal: Proposal) -> str:
     """Return the new text without headings and summary lines, if there is other text."""
     lines = new_lines(proposal)
     useful = [line for line in lines if not line.startswith(("#", ">"))]
-    return "\n".join(useful or lines)[:MOST_READ]
+    return "\n".join(useful or lines)[:MAX_READ]
 
 
 # --- what accepting means, and how it got here ---
 
-MOST_SITES = 3  # domains of pages that are named
-MOST_SEARCHED = 4  # words for which search finds a text
-MOST_READ = 4_000  # characters of a text whose words and statements are looked up
+MAX_SITES = 3  # domains of pages that are named
+MAX_SEARCHED = 4  # words for which search finds a text
+MAX_READ = 4_000  # characters of a text whose words and statements are looked up
 
 
 def effects(owner: User, row: ProposalRow) -> dict[str, Any]:
@@ -630,7 +628,7 @@ def _uses(owner: User, proposal: Proposal) -> list[str]:
     else:
         said = [_("Answers to similar questions include it.")]
     key = uuid_of(after.get("topic_id")) if proposal.record_type == "note" else None
-    if topic := Topic.objects.of(owner).filter(pk=key).first() if key else None:
+    if topic := Topic.objects.for_user(owner).filter(pk=key).first() if key else None:
         words = _("It’s about “%(topic)s”, so prompts about other topics leave it out.")
         said.append(words % {"topic": topic.title})
     if (scope := str(after.get("scope") or OWNER_SCOPE)) != OWNER_SCOPE:
@@ -651,7 +649,7 @@ def _rare_words(owner: User, text: str) -> list[str]:
         term: sum(one.terms[term].documents for one in spaces if term in one.terms)
         for term in shown
     }
-    rarest = sorted(shown, key=lambda term: (number[term], -len(shown[term])))[:MOST_SEARCHED]
+    rarest = sorted(shown, key=lambda term: (number[term], -len(shown[term])))[:MAX_SEARCHED]
     return [word for term, word in shown.items() if term in rarest]
 
 
@@ -660,7 +658,7 @@ def _track(owner: User, row: ProposalRow) -> str:
     usual = {review_services.DEFAULT_LEVEL: ""}  # the rules, which aren't shown here
     records = trust.track_records(owner, usual, (), writer=row.proposal.actor)
     counts = {
-        name: sum(getattr(one, name) for one in records)
+        name: sum(getattr(record, name) for record in records)
         for name in ("accepted", "edited", "rejected", "wrong")
     }
     name = records[0].name if records else row.who
@@ -684,8 +682,8 @@ def _steps(owner: User, row: ProposalRow) -> list[dict[str, Any]]:
     """Return how it got here: the pages, the run or conversation, the writer, and its state."""
     proposal, steps = row.proposal, list[dict[str, Any]]()
     if sites := blocking.domains_of(owner, proposal):
-        more = len(sites) - MOST_SITES
-        words = _("Pages from %(sites)s") % {"sites": ", ".join(sites[:MOST_SITES])}
+        more = len(sites) - MAX_SITES
+        words = _("Pages from %(sites)s") % {"sites": ", ".join(sites[:MAX_SITES])}
         if more > 0:
             also = ngettext("and %(n)d more", "and %(n)d more", more) % {"n": more}
             words = f"{words} {also}"
@@ -711,7 +709,7 @@ def target_url(proposal: Proposal) -> str:
     key = proposal.result_id or proposal.target_id
     models: Mapping[str, Any] = {"memoryfile": MemoryFile, "note": Note, "observation": Observation}
     kind = models.get(proposal.record_type)
-    record = kind and kind.objects.of(proposal.owner).filter(pk=key).first()
+    record = kind and kind.objects.for_user(proposal.owner).filter(pk=key).first()
     if record is None or record.trashed_at is not None:
         return ""
     return str(record.get_absolute_url())

@@ -19,13 +19,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
-from beacon_site.text.cleaning import choice_sent, uuids_of, words_sent
+from beacon_site.text.cleaning import choice_param, text_param, uuids_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     KEEP_SECRETS,
+    get_owned_or_404,
     is_in_inbox,
     next_of,
-    own_or_404,
     question_about_secrets,
     redirect_back,
     redirect_to,
@@ -170,7 +170,7 @@ def _quarantine_again(request: BeaconRequest, action: str) -> str:
 @signed_in("GET", "HEAD")
 def refused_sources(request: BeaconRequest) -> HttpResponse:
     """List the blocked sources, how often each block applied, and a way to unblock them."""
-    rows = RefusedSource.objects.of(request.user)[: blocking.MOST]
+    rows = RefusedSource.objects.for_user(request.user)[: blocking.MAX]
     return render(request, "memory/refused_sources.html", {"rows": rows})
 
 
@@ -180,10 +180,10 @@ def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
     models: dict[str, Any] = {**MODELS, "proposal": Proposal}
     if kind not in models:
         raise Http404
-    about = own_or_404(request, models[kind].objects.of(request.user), pk)
+    about = get_owned_or_404(request, models[kind].objects.for_user(request.user), pk)
     choices = blocking.choices_of(request.user, about)
     wanted = request.POST.get("choice", "")
-    chosen = next((one for one in choices if one.value == wanted), None)
+    chosen = next((choice for choice in choices if choice.value == wanted), None)
     problem = _("Choose what to block.") if request.method == "POST" else ""
     if request.method == "POST" and chosen is not None:
         why = request.POST.get("why", "")[:300]
@@ -216,7 +216,7 @@ def _show_choices(
 @act("source-allow")
 def source_allow(request: BeaconRequest, pk: UUID | str) -> str:
     """Unblock a source; what was rejected with it is pending again."""
-    blocked = own_or_404(request, RefusedSource.objects.of(request.user), pk)
+    blocked = get_owned_or_404(request, RefusedSource.objects.for_user(request.user), pk)
     name, number = blocked.name, blocking.allow(blocked, by=request.actor)
     words = _("“%(name)s” is unblocked.") % {"name": name}
     if number:
@@ -232,7 +232,7 @@ def source_allow(request: BeaconRequest, pk: UUID | str) -> str:
 
 
 def _proposal(request: BeaconRequest, pk: UUID) -> Proposal:
-    found: Proposal = own_or_404(request, Proposal.objects.of(request.user), pk)
+    found: Proposal = get_owned_or_404(request, Proposal.objects.for_user(request.user), pk)
     return found
 
 
@@ -295,12 +295,12 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
         fields = review_page.edit_fields(found, typed)
         is_open = "edit" in request.POST
         return _page(request, found, problem=str(exc), fields=fields, is_open=is_open, seen=token)
-    told = {"what": review_services.title_of(found)}
+    params = {"what": review_services.title_of(found)}
     is_trashed = found.after.get("act") == TRASH
-    said = (_("Moved to Trash: %(what)s.") if is_trashed else _("Saved: %(what)s.")) % told
+    message = (_("Moved to Trash: %(what)s.") if is_trashed else _("Saved: %(what)s.")) % params
     if applied.merged:
-        said = _("Merged with the current version and saved: %(what)s.") % told
-    words = " ".join([said, *map(str, applied.warnings)])
+        message = _("Merged with the current version and saved: %(what)s.") % params
+    words = " ".join([message, *map(str, applied.warnings)])
     messages.success(request, words, extra_tags=_reopen(request, found.decided_at))
     return redirect_to(request, _on(request))
 
@@ -350,9 +350,9 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
     """
     act = request.POST.get("act", "")
     rows = review_page.rows_of(request.user).order_by("created", "pk")
-    if writer := words_sent(request.GET, "by"):
+    if writer := text_param(request.GET, "by"):
         rows = rows.filter(actor=writer)
-    if record_type := choice_sent(request.GET, "type", review_page.TYPES):
+    if record_type := choice_param(request.GET, "type", review_page.TYPES):
         rows = rows.filter(record_type=record_type)
     parts = [value.partition(";") for value in request.POST.getlist("proposal")]
     repeated = uuids_of(key for part in parts for key in part[2].split(","))
@@ -419,31 +419,31 @@ class WriterRow:
 
     @property
     def kinds(self) -> list[str]:
-        return [one.kind_words for one in self.records]
+        return [record.kind_words for record in self.records]
 
     @property
     def waiting(self) -> int:
         """Return how many of its proposals are pending."""
-        return sum(one.waiting for one in self.records)
+        return sum(record.waiting for record in self.records)
 
     @property
     def accepted(self) -> int:
         """Return how many were accepted unchanged."""
-        return sum(one.accepted for one in self.records)
+        return sum(record.accepted for record in self.records)
 
     @property
     def edited(self) -> int:
         """Return how many a person changed first."""
-        return sum(one.edited for one in self.records)
+        return sum(record.edited for record in self.records)
 
     @property
     def rejected(self) -> int:
-        return sum(one.rejected for one in self.records)
+        return sum(record.rejected for record in self.records)
 
     @property
     def wrong(self) -> int:
         """Return how many turned out to be wrong after they were accepted."""
-        return sum(one.wrong for one in self.records if one.kind != "file")
+        return sum(record.wrong for record in self.records if record.kind != "file")
 
 
 def _writers(
@@ -479,7 +479,7 @@ def _permissions_page(request: BeaconRequest, form: LevelsForm) -> HttpResponse:
     context = {
         "form": form,
         "records": records,
-        "suggested": [one for one in records if one.is_suggested],
+        "suggested": [record for record in records if record.is_suggested],
         "writers": writers,
         "counted": {
             name: words
@@ -500,7 +500,7 @@ def writer_level(request: BeaconRequest) -> HttpResponse:
     wanted = {kind[:200]: level[:200] for kind, level in zip(kinds, levels, strict=False)}
     mine = Agent.objects.filter(owner=request.user)
     is_agent = any(str(one.writer) == writer for one in mine)
-    known = is_agent or Proposal.objects.of(request.user).filter(actor=writer).exists()
+    known = is_agent or Proposal.objects.for_user(request.user).filter(actor=writer).exists()
     if writer.startswith("human") or not (
         known or review_services.own_levels(request.user, writer)
     ):
@@ -523,7 +523,7 @@ def _rules_saved(writer: str, wanted: Mapping[str, str]) -> str:
     if len(wanted) > 1:
         return _("Review rules for %(name)s saved.") % {"name": name}
     [(kind, level)] = wanted.items()
-    told = {"name": name, "kind": LEVEL_NAMES[kind], "level": LABELS.get(level, "")}
+    params = {"name": name, "kind": LEVEL_NAMES[kind], "level": LABELS.get(level, "")}
     if level:
-        return _("%(kind)s by %(name)s now %(level)s.") % told
-    return _("%(kind)s by %(name)s follow the general rules again.") % told
+        return _("%(kind)s by %(name)s now %(level)s.") % params
+    return _("%(kind)s by %(name)s follow the general rules again.") % params

@@ -35,7 +35,7 @@ _STARTS = {
     "week": gettext_lazy("this week"),
     "month": gettext_lazy("this month"),
 }
-_MOST_LISTED = 100  # choices of one facet
+_MAX_LISTED = 100  # choices of one facet
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def read(query: QueryDict, facets: Iterable[Facet], words: str = "q") -> QueryDi
     operators = " ".join(asked.pop("ops", [])[-1:])
     for facet in facets:
         if facet.operator:
-            among = [one.value for one in facet.choices]
+            among = [choice.value for choice in facet.choices]
             values = [one for one in asked.pop(facet.name, []) if one in among]
             operators = with_any_of(operators, facet.operator, values, among)
         if facet.is_day and (since := asked.pop("since", [""])[-1].strip()):
@@ -116,24 +116,24 @@ def read(query: QueryDict, facets: Iterable[Facet], words: str = "q") -> QueryDi
     return _without_typed(asked, [one for one in facets if not one.operator], words)
 
 
-def _without_typed(asked: QueryDict, facets: Sequence[Facet], words: str) -> QueryDict:
-    text = asked.get(words, "")
+def _without_typed(query: QueryDict, facets: Sequence[Facet], words: str) -> QueryDict:
+    text = query.get(words, "")
     if ":" not in text:
-        return asked
+        return query
     by_name = {facet.name: facet for facet in facets}
     by_name |= {str(facet.label).casefold(): facet for facet in facets}
     rest, end = [], 0
-    for found in TOKEN.finditer(text):
-        name, values = (found["name"] or "").casefold(), (found["values"] or "").strip('"')
+    for match in TOKEN.finditer(text):
+        name, values = (match["name"] or "").casefold(), (match["values"] or "").strip('"')
         is_since = name == "since"
         facet = next((one for one in facets if one.is_day), None) if is_since else by_name.get(name)
-        value = facet.value_of(values) if facet and not found["minus"] else ""
+        value = facet.value_of(values) if facet and not match["minus"] else ""
         if facet and value:
-            asked[facet.name] = value
-            rest.append(text[end : found.start()])
-            end = found.end()
-    asked[words] = " ".join("".join([*rest, text[end:]]).split())
-    return asked
+            query[facet.name] = value
+            rest.append(text[end : match.start()])
+            end = match.end()
+    query[words] = " ".join("".join([*rest, text[end:]]).split())
+    return query
 
 
 def first_day(query: Mapping[str, Any], name: str = "from") -> date | None:
@@ -190,7 +190,7 @@ class FilterBar:
         text = " ".join(one.text for one in apart(self.text)[0])
         for facet in self.facets:
             if facet.operator:
-                among = [one.value for one in facet.choices]
+                among = [choice.value for choice in facet.choices]
                 text = with_any_of(text, facet.operator, [], among)
         return text
 
@@ -198,7 +198,7 @@ class FilterBar:
         """Return the values of a facet in the query."""
         if not facet.operator:
             return [value for value in [self.query.get(facet.name, "")] if value]
-        among = {one.value for one in facet.choices}
+        among = {choice.value for choice in facet.choices}
         return [value for value in values_of(self.text, facet.operator) if value in among]
 
     @property
@@ -257,7 +257,7 @@ class FilterBar:
 
     def _group(self, facet: Facet) -> dict[str, Any]:
         chosen = self._chosen(facet)
-        listed = [one for one in facet.choices if one.count != 0 or one.value in chosen]
+        listed = [choice for choice in facet.choices if choice.count != 0 or choice.value in chosen]
         value = chosen[0] if chosen else ""
         if facet.is_day and value not in _STARTS and (shown := self._shown(facet, value)):
             listed.insert(0, Choice(value, _("since %(day)s") % {"day": shown}))
@@ -267,7 +267,7 @@ class FilterBar:
         return {
             "facet": facet,
             "choices": listed,
-            "inputs": self._inputs(facet, listed[:_MOST_LISTED], chosen),
+            "inputs": self._inputs(facet, listed[:_MAX_LISTED], chosen),
             "chosen": chosen,
             "is_usual": not chosen,
             "until": date_format(last, DAY_FORMAT) if last else "",

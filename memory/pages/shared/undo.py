@@ -93,8 +93,8 @@ def offer(request: BeaconRequest, act: str, /, **arguments: Any) -> str:
 
 def offer_revision(request: BeaconRequest, record: Remembered) -> str:
     """Offer to undo the record's last change."""
-    told = Revision.objects.filter(record_type=record.record_type(), record_id=record.pk)
-    last = told.order_by("-id").values_list("pk", flat=True).first()
+    rows = Revision.objects.filter(record_type=record.record_type(), record_id=record.pk)
+    last = rows.order_by("-id").values_list("pk", flat=True).first()
     return offer(request, "revision", key=last) if last else ""
 
 
@@ -138,7 +138,7 @@ def undo(
 
 
 def _once(request: BeaconRequest, pk: UUID) -> str | HttpResponse:
-    held = Undo.objects.of(request.user).select_for_update()
+    held = Undo.objects.for_user(request.user).select_for_update()
     found: Undo = get_object_or_404(held, pk=pk)
     if found.used_at or found.expires_at < timezone.now():
         messages.info(request, _("There’s nothing left to undo."))
@@ -174,8 +174,8 @@ LIMITS = ("monthly_tokens", "monthly_money")
 
 
 def _profile(owner: User, _target: str) -> State | None:
-    found: State | None = User.objects.filter(pk=owner.pk).values(*PROFILE).first()
-    return found
+    row: State | None = User.objects.filter(pk=owner.pk).values(*PROFILE).first()
+    return row
 
 
 def _put_profile(owner: User, _target: str, values: State, by: Actor) -> None:

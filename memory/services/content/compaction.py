@@ -32,11 +32,11 @@ from memory.services.llm.asking import BudgetReached
 
 READ_BY_MODEL = 5_000  # characters that a model is given to compact a text (R130)
 LOOKED_AT = 65_536  # characters searched for the columns of a table
-MOST_HITS, LONGEST_HIT = 8, 140
-MOST_COLUMNS, LONGEST_COLUMN = 30, 40
-LONGEST_SHAPE = 600
-ROWS_SHOWN, LONGEST_ROW = 1, 160
-_LEAST_ROWS = 3  # lines with the same columns that make a table
+MAX_HITS, MAX_HIT_LENGTH = 8, 140
+MAX_COLUMNS, MAX_COLUMN_LENGTH = 30, 40
+MAX_SHAPE_LENGTH = 600
+ROWS_SHOWN, MAX_ROW_LENGTH = 1, 160
+_MIN_ROWS = 3  # lines with the same columns that make a table
 _DEEPEST = 3
 _ENTRY = re.compile(r"^(?:\[?p?\d{1,4}[\].:)]+|[-*•])\s+\S")
 _RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
@@ -57,10 +57,10 @@ def is_search(item: ContentItem) -> bool:
 def search_results(item: ContentItem) -> Parts:
     """Return the titles of the first results, and the number of results."""
     hits = hits_of(item.content)
-    told = {"shown": grouped(min(len(hits), MOST_HITS)), "of": grouped(len(hits))}
+    told = {"shown": grouped(min(len(hits), MAX_HITS)), "of": grouped(len(hits))}
     return (
         _("search results"),
-        "\n".join(shorten(hit, LONGEST_HIT) for hit in hits[:MOST_HITS]),
+        "\n".join(shorten(hit, MAX_HIT_LENGTH) for hit in hits[:MAX_HITS]),
         _("%(shown)s of %(of)s results shown, titles only. Total: %(size)s characters.")
         % (told | {"size": grouped(item.size)}),
     )
@@ -95,11 +95,11 @@ def json_shape(item: ContentItem) -> Parts:
     if value is None:
         raise ValueError("the content isn't JSON")
     shape = _shape(value, 0)
-    told = {"size": grouped(item.size)}
+    params = {"size": grouped(item.size)}
     return (
         _("JSON"),
-        shorten(shape, LONGEST_SHAPE),
-        _("Only the structure is shown, without values. Total: %(size)s characters.") % told,
+        shorten(shape, MAX_SHAPE_LENGTH),
+        _("Only the structure is shown, without values. Total: %(size)s characters.") % params,
     )
 
 
@@ -122,10 +122,10 @@ def _shape(value: Any, depth: int) -> str:
         if depth >= _DEEPEST:
             return ngettext("%(n)d key", "%(n)d keys", len(value)) % {"n": len(value)}
         inside = ", ".join(
-            f"{shorten(key, LONGEST_COLUMN)}: {_shape(one, depth + 1)}"
-            for key, one in islice(value.items(), MOST_COLUMNS)
+            f"{shorten(key, MAX_COLUMN_LENGTH)}: {_shape(one, depth + 1)}"
+            for key, one in islice(value.items(), MAX_COLUMNS)
         )
-        more = ", …" if len(value) > MOST_COLUMNS else ""
+        more = ", …" if len(value) > MAX_COLUMNS else ""
         return "{" + inside + more + "}"
     if isinstance(value, list):
         number = ngettext("%(n)s item", "%(n)s items", len(value)) % {"n": grouped(len(value))}
@@ -150,21 +150,21 @@ def table_shape(item: ContentItem) -> Parts:
     if table is None:
         raise ValueError("the content isn't a table")
     columns, first_rows, rows = table
-    names = [shorten(name, LONGEST_COLUMN) or "-" for name in columns]
-    listed = ", ".join(names[:MOST_COLUMNS]) + (", …" if len(names) > MOST_COLUMNS else "")
-    first = [shorten(row, LONGEST_ROW) for row in first_rows]
-    told = {"shown": len(first), "of": grouped(rows), "size": grouped(item.size)}
+    names = [shorten(name, MAX_COLUMN_LENGTH) or "-" for name in columns]
+    listed = ", ".join(names[:MAX_COLUMNS]) + (", …" if len(names) > MAX_COLUMNS else "")
+    first = [shorten(row, MAX_ROW_LENGTH) for row in first_rows]
+    params = {"shown": len(first), "of": grouped(rows), "size": grouped(item.size)}
     return (
         _("table"),
         "\n".join([_("Columns: %(names)s") % {"names": listed}, *first]),
-        _("%(shown)d of %(of)s rows shown. Total: %(size)s characters.") % told,
+        _("%(shown)d of %(of)s rows shown. Total: %(size)s characters.") % params,
     )
 
 
 def _table(text: str) -> tuple[list[str], list[str], int] | None:
     """Return the column names, the first rows, unchanged, and the number of rows."""
     lines = [line for line in text[:LOOKED_AT].split("\n") if line.strip()]
-    if len(lines) < _LEAST_ROWS:
+    if len(lines) < _MIN_ROWS:
         return None
     if "|" in lines[0] and _RULE.match(lines[1]):
         rows = sum(line.lstrip().startswith("|") or "|" in line for line in text.split("\n")) - 2
@@ -189,25 +189,25 @@ def _parsed(lines: Iterable[str], mark: str) -> list[str] | None:
     except csv.Error:
         return None
     wide = {len(row) for row in rows}
-    if len(rows) < _LEAST_ROWS or len(wide) != 1 or wide <= {0, 1}:
+    if len(rows) < _MIN_ROWS or len(wide) != 1 or wide <= {0, 1}:
         return None
     header = [cell.strip() for cell in rows[0]]
-    is_header = all(0 < len(cell) <= LONGEST_COLUMN for cell in header)
+    is_header = all(0 < len(cell) <= MAX_COLUMN_LENGTH for cell in header)
     return header if is_header and not header[-1].endswith((".", "!", "?")) else None
 
 
 # --- written by a model (R130) ---
 
-LONGEST_SUMMARY, MOST_FACTS = 1_200, 5
-MOST_TOKENS = 700
+MAX_SUMMARY_LENGTH, MAX_FACTS = 1_200, 5
+MAX_TOKENS = 700
 
 
 class ModelCompaction(BaseModel):
     """The model's answer."""
 
-    summary: str = Field(max_length=LONGEST_SUMMARY, description="2 or 3 sentences")
+    summary: str = Field(max_length=MAX_SUMMARY_LENGTH, description="2 or 3 sentences")
     facts: list[str] = Field(
-        default_factory=list, max_length=MOST_FACTS, description="3 to 5 facts for the goal"
+        default_factory=list, max_length=MAX_FACTS, description="3 to 5 facts for the goal"
     )
     id: str = Field("", max_length=80, description="the memory id that you were given")
 
@@ -240,7 +240,7 @@ def question(item: ContentItem, goal: str, prompt: str = "") -> list[Message]:
 logger = structlog.get_logger(__name__)
 
 EXCERPT = 500  # characters of a text in its compact form (R128)
-LONGEST_NAME = 40  # characters of an item's name in its citation line
+MAX_NAME_LENGTH = 40  # characters of an item's name in its citation line
 # What a compactor may raise for unexpected content; then the next one is used.
 _FAILURES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -271,8 +271,8 @@ def full_form(item: ContentItem, text: str = "") -> str:
     """Return the whole result (default: the content itself) with the item's id at its end."""
     if not may_be_shown(item):
         return withheld(item)
-    told = _("(Stored in memory as %(id)s.)") % {"id": item.pk}
-    return f"{text or shown(item, item.content)}\n\n{told}"
+    message = _("(Stored in memory as %(id)s.)") % {"id": item.pk}
+    return f"{text or shown(item, item.content)}\n\n{message}"
 
 
 def compact_form(
@@ -299,8 +299,8 @@ def citation_line(item: ContentItem) -> str:
     """Return one line with the item's name, size and how to get it; never longer than the item."""
     if not may_be_shown(item):
         return withheld(item)
-    told = {"id": item.pk, "name": _name(item), "size": grouped(item.size)}
-    line = _("%(name)s: 0 of %(size)s characters shown (retrieve_from_memory %(id)s)") % told
+    params = {"id": item.pk, "name": _name(item), "size": grouped(item.size)}
+    line = _("%(name)s: 0 of %(size)s characters shown (retrieve_from_memory %(id)s)") % params
     whole = shown(item, item.content)
     return line if len(line) < len(whole) else whole
 
@@ -335,7 +335,7 @@ def shown(item: ContentItem, text: str) -> str:
 def _name(item: ContentItem) -> str:
     """Return an item's name in one line, without a title that contains instructions."""
     title = "" if injection.injection_reason(item.title) else for_prompt(item.title)
-    title = shorten(title, LONGEST_NAME)
+    title = shorten(title, MAX_NAME_LENGTH)
     kind = item.action or str(item.get_type_display())
     return f"{kind} “{title}”" if title else kind
 
@@ -373,18 +373,18 @@ def _written(item: ContentItem, written: ModelCompaction) -> Parts | None:
     facts = [fact.strip() for fact in written.facts if fact.strip()]
     if not summary:
         return None
-    told = {"read": grouped(min(item.size, READ_BY_MODEL)), "of": grouped(item.size)}
+    params = {"read": grouped(min(item.size, READ_BY_MODEL)), "of": grouped(item.size)}
     return (
         _("%(name)s, summarized by a model") % {"name": _name(item)},
         "\n".join([summary, *(f"- {fact}" for fact in facts)]),
-        _("Based on the first %(read)s of %(of)s characters.") % told,
+        _("Based on the first %(read)s of %(of)s characters.") % params,
     )
 
 
 def _default(item: ContentItem) -> Parts:
     text = item.content[:EXCERPT]
-    told = {"shown": grouped(len(text)), "of": grouped(item.size)}
-    return (_name(item), text, _("The first %(shown)s of %(of)s characters are shown.") % told)
+    params = {"shown": grouped(len(text)), "of": grouped(item.size)}
+    return (_name(item), text, _("The first %(shown)s of %(of)s characters are shown.") % params)
 
 
 def _web_page(item: ContentItem) -> Parts:

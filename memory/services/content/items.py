@@ -41,7 +41,7 @@ def clear(owner: User, scope: str, *, by: Actor, at: datetime | None = None) -> 
     scope, and Locked if `by` can't move one of the items, and then nothing is moved.
     """
     scope, at = checked_scope(scope), at or timezone.now()
-    held = ContentItem.objects.of(owner).live().filter(scope=scope)
+    held = ContentItem.objects.for_user(owner).live().filter(scope=scope)
     moved = change_all(held, {"trashed_at": at}, by=by, why=_("content store cleared"))
     if moved:
         Activity.log(owner, by, "content-cleared", label=scope, items=moved, at=at.isoformat())
@@ -69,28 +69,28 @@ def _differs(item: ContentItem, fields: dict[str, Any]) -> bool:
 
 # --- limits ---
 
-MOST_BYTES = 8 * 1024 * 1024  # of UTF-8 per item
-MOST_RELATED = 100  # related items of one item
-MOST_QUERIED = 200  # items returned by one query
+MAX_BYTES = 8 * 1024 * 1024  # of UTF-8 per item
+MAX_RELATED = 100  # related items of one item
+MAX_QUERIED = 200  # items returned by one query
 USUAL_QUERIED = 10  # R116
-LONGEST_TITLE, LONGEST_URL, LONGEST_ACTION, LONGEST_SOURCE = 500, 2_048, 80, 200
+MAX_TITLE_LENGTH, MAX_URL_LENGTH, MAX_ACTION_LENGTH, MAX_SOURCE_LENGTH = 500, 2_048, 80, 200
 # characters of one-line texts, by field
-LONGEST = {
-    "title": LONGEST_TITLE, "url": LONGEST_URL, "action": LONGEST_ACTION, "source": LONGEST_SOURCE,
-    "kept_with": LONGEST_SOURCE,
+MAX_LENGTH = {
+    "title": MAX_TITLE_LENGTH, "url": MAX_URL_LENGTH, "action": MAX_ACTION_LENGTH, "source": MAX_SOURCE_LENGTH,
+    "kept_with": MAX_SOURCE_LENGTH,
 }  # fmt: skip
 
 
 def check_size(content: str) -> None:
     """Raise InvalidValue if the content is too large for one item."""
     # A character has at most four bytes, so most texts needn't be encoded to measure them.
-    if len(content) * 4 <= MOST_BYTES:
+    if len(content) * 4 <= MAX_BYTES:
         return
     size = len(content.encode("utf-8", "surrogatepass"))
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         problem = _(
             "A content item can be at most %(most)s bytes (8 MiB), but this one is %(have)s. Nothing was stored. Split it, or store only the part you need."
-        ) % {"most": grouped(MOST_BYTES), "have": grouped(size)}
+        ) % {"most": grouped(MAX_BYTES), "have": grouped(size)}
         raise InvalidValue(problem, errors={"content": [problem]})
 
 
@@ -118,10 +118,10 @@ def retrieve(owner: Any, item_id: Any, *, scopes: Collection[str] | None) -> Con
     key = uuid_of(str(item_id).strip())
     if key is None:
         return None
-    found: ContentItem | None = (
-        ContentItem.objects.of(owner).live().in_scopes(scopes).filter(pk=key).first()
+    row: ContentItem | None = (
+        ContentItem.objects.for_user(owner).live().in_scopes(scopes).filter(pk=key).first()
     )
-    return found
+    return row
 
 
 def query(
@@ -141,7 +141,7 @@ def query(
     Items must have all of `tags`. `after` and `before` are inclusive. `for_agent` leaves out what
     agents can't see. Raises InvalidValue for an unknown type or an invalid limit.
     """
-    whole_number("limit", limit, MOST_QUERIED)
+    whole_number("limit", limit, MAX_QUERIED)
     found = matching(owner, scopes=scopes, type=type, source=source, tags=tags)
     if after is not None:
         found = found.filter(created__gte=after)
@@ -164,7 +164,7 @@ def matching(
     tags: Iterable[str] | str = (),
 ) -> ContentQuerySet:
     """Return the items of this type and source, outside Trash, that have all of the tags."""
-    found = ContentItem.objects.of(owner).live().in_scopes(scopes)
+    found = ContentItem.objects.for_user(owner).live().in_scopes(scopes)
     if type:
         checks = NoteChecks()
         checks.choice("type", type, ContentItem.Type.values)
@@ -191,12 +191,12 @@ def checked_related(owner: Any, related_to: Iterable[Any]) -> list[ContentItem]:
             wanted[key] = None
         else:
             unknown.append(str(given))
-    if len(wanted) > MOST_RELATED:
+    if len(wanted) > MAX_RELATED:
         _refuse(
             _("An item can have at most %(most)d related items, but this one lists %(have)d.")
-            % {"most": MOST_RELATED, "have": len(wanted)}
+            % {"most": MAX_RELATED, "have": len(wanted)}
         )
-    rows = ContentItem.objects.of(owner).live().defer("content")
+    rows = ContentItem.objects.for_user(owner).live().defer("content")
     found: dict[uuid.UUID, ContentItem] = {item.pk: item for item in rows.filter(pk__in=wanted)}
     unknown += [str(key) for key in wanted if key not in found]
     if unknown:
@@ -323,7 +323,7 @@ def retire(owner: User) -> int:
     why = ngettext("older than %(n)d day", "older than %(n)d days", days) % {"n": days}
     while True:
         with transaction.atomic():
-            rows = due().of(owner).order_by("created", "pk").defer("content")
+            rows = due().for_user(owner).order_by("created", "pk").defer("content")
             some = list(rows.select_for_update(of=("self",), skip_locked=True)[:_EXPIRED_AT_ONCE])
             trashed = timezone.now()
             wanted = [(item, {"trashed_at": trashed}) for item in some]
@@ -332,13 +332,13 @@ def retire(owner: User) -> int:
         if len(some) < _EXPIRED_AT_ONCE:
             break
     if moved:
-        told = {"n": grouped(moved), "days": grouped(days)}
+        params = {"n": grouped(moved), "days": grouped(days)}
         label = ngettext(
             "%(n)s content item older than %(days)s days moved to Trash",
             "%(n)s content items older than %(days)s days moved to Trash",
             moved,
         )
-        Activity.log(owner, MAINTENANCE, "content-retired", label=label % told, items=moved)
+        Activity.log(owner, MAINTENANCE, "content-retired", label=label % params, items=moved)
     return moved
 
 
@@ -398,7 +398,7 @@ def store(
         "scope": checks.scope(scope),
         "tags": checks.tags(tags),
         "sensitivity": checks.choice("sensitivity", sensitivity, Sensitivity.values),
-        "source": _line(checks, "source", source) or str(by)[: LONGEST["source"]],
+        "source": _line(checks, "source", source) or str(by)[: MAX_LENGTH["source"]],
         "trust": trust or (Trust.OWNER if by.is_person else Trust.AGENT),
     } | {name: _line(checks, name, value) for name, value in lines.items()}
     if topic is not None and topic.owner_id != owner.pk:
@@ -415,11 +415,12 @@ def store(
 
 def _line(checks: NoteChecks, field: str, value: str) -> str:
     """Check that a one-line text isn't too long."""
-    line, most = one_line(checks.text(field, value)), LONGEST[field]
+    line, most = one_line(checks.text(field, value)), MAX_LENGTH[field]
     if len(line) > most:
-        told = {"name": field, "most": grouped(most), "have": grouped(len(line))}
+        params = {"name": field, "most": grouped(most), "have": grouped(len(line))}
         checks.refuse(
             field,
-            _("“%(name)s” can have at most %(most)s characters, but this one has %(have)s.") % told,
+            _("“%(name)s” can have at most %(most)s characters, but this one has %(have)s.")
+            % params,
         )
     return line

@@ -30,13 +30,13 @@ from memory.models import (
 from memory.models.actors import Actor
 from memory.models.content import SNAPSHOT_FORMAT, ContentQuerySet
 from memory.models.errors import InvalidValue
-from memory.models.notes import LONGEST_TAG, MOST_TAGS
+from memory.models.notes import MAX_TAG_LENGTH, MAX_TAGS
 from memory.services.content.items import (
-    LONGEST_ACTION,
-    LONGEST_SOURCE,
-    LONGEST_TITLE,
-    LONGEST_URL,
-    MOST_RELATED,
+    MAX_ACTION_LENGTH,
+    MAX_RELATED,
+    MAX_SOURCE_LENGTH,
+    MAX_TITLE_LENGTH,
+    MAX_URL_LENGTH,
     check_no_circle,
     check_size,
     checked_scope,
@@ -49,7 +49,7 @@ FIELDS = (
     "sensitivity", "pinned", "created", "topic_id",
 )  # fmt: skip
 _AT_ONCE = 200
-_LONGEST_TITLE = 200
+_MAX_TITLE_LENGTH = 200
 
 
 def take_snapshot(
@@ -61,7 +61,7 @@ def take_snapshot(
     """
     scope = checked_scope(scope)
     with transaction.atomic():
-        items = _items(ContentItem.objects.of(owner).live().filter(scope=scope))
+        items = _items(ContentItem.objects.for_user(owner).live().filter(scope=scope))
         links = _links_among(items)
         copies = [
             SnapshotItem(
@@ -97,7 +97,7 @@ def keep_snapshot(
     snapshot = Snapshot(
         owner=owner,
         scope=scope,
-        title=shorten(clean(title)[0], _LONGEST_TITLE),
+        title=shorten(clean(title)[0], _MAX_TITLE_LENGTH),
         count=len(copies),
         size=sum(one.size for one in copies),
         source=str(by)[:200],
@@ -152,7 +152,9 @@ def restore_snapshot(
 
 def _as_strict_as_now(snapshot: Snapshot, copies: list[SnapshotItem]) -> None:
     """Give each copy the stricter sensitivity and the lower trust of itself and its current item."""
-    rows = ContentItem.objects.of(snapshot.owner_id).filter(pk__in=[one.item_id for one in copies])
+    rows = ContentItem.objects.for_user(snapshot.owner_id).filter(
+        pk__in=[one.item_id for one in copies]
+    )
     marks = rows.values_list("pk", "sensitivity", "trust")
     now = {key: (sensitivity, trust) for key, sensitivity, trust in marks}
     for one in copies:
@@ -166,9 +168,9 @@ def _as_strict_as_now(snapshot: Snapshot, copies: list[SnapshotItem]) -> None:
 def _trashed_by_person(snapshot: Snapshot, copies: list[SnapshotItem]) -> set[uuid.UUID]:
     """Return the items that a person moved to Trash, which an agent can't restore."""
     keys = [one.item_id for one in copies]
-    lying = ContentItem.objects.of(snapshot.owner_id).in_trash().filter(pk__in=keys)
-    told = Revision.objects.filter(record_id__in=lying.values("pk"), record_type="contentitem")
-    last = told.order_by("record_id", "-id").distinct("record_id").values_list("record_id", "actor")
+    lying = ContentItem.objects.for_user(snapshot.owner_id).in_trash().filter(pk__in=keys)
+    rows = Revision.objects.filter(record_id__in=lying.values("pk"), record_type="contentitem")
+    last = rows.order_by("record_id", "-id").distinct("record_id").values_list("record_id", "actor")
     return {key for key, actor in last if actor.startswith("human:")}
 
 
@@ -188,7 +190,7 @@ def _as_it_was(
     snapshot: Snapshot, copies: list[SnapshotItem], keys: dict[uuid.UUID, uuid.UUID], by: Actor
 ) -> list[ContentItem]:
     """Make the snapshot's own scope contain exactly its items."""
-    own = ContentItem.objects.of(snapshot.owner_id)
+    own = ContentItem.objects.for_user(snapshot.owner_id)
     held = own.filter(pk__in=keys.values()).select_for_update(of=("self",))
     here: dict[uuid.UUID, ContentItem] = {item.pk: item for item in held}
     gone = [one for one in copies if keys[one.item_id] not in here]
@@ -250,8 +252,8 @@ def _relate(copies: list[SnapshotItem], keys: dict[uuid.UUID, uuid.UUID]) -> Non
 # --- JSON ---
 
 KIND = "beacon-content-snapshot"
-MOST_ITEMS = 10_000
-MOST_JSON = 256 * 1024 * 1024  # characters
+MAX_ITEMS = 10_000
+MAX_JSON = 256 * 1024 * 1024  # characters
 _SALT = "beacon.content.snapshot"
 
 
@@ -263,18 +265,18 @@ class ItemJson(BaseModel):
     id: uuid.UUID
     type: ContentItem.Type
     content: str
-    tags: list[str] = Field(default_factory=list, max_length=MOST_TAGS)
-    title: str = Field("", max_length=LONGEST_TITLE)
-    url: str = Field("", max_length=LONGEST_URL)
-    action: str = Field("", max_length=LONGEST_ACTION)
-    kept_with: str = Field("", max_length=LONGEST_SOURCE)
-    source: str = Field(max_length=LONGEST_SOURCE)
+    tags: list[str] = Field(default_factory=list, max_length=MAX_TAGS)
+    title: str = Field("", max_length=MAX_TITLE_LENGTH)
+    url: str = Field("", max_length=MAX_URL_LENGTH)
+    action: str = Field("", max_length=MAX_ACTION_LENGTH)
+    kept_with: str = Field("", max_length=MAX_SOURCE_LENGTH)
+    source: str = Field(max_length=MAX_SOURCE_LENGTH)
     trust: Trust = Trust.EXTERNAL
     sensitivity: Sensitivity = Sensitivity.NORMAL
     pinned: bool = False
     created: Annotated[datetime, AfterValidator(in_utc)]
     topic_id: uuid.UUID | None = None
-    related_to: list[uuid.UUID] = Field(default_factory=list, max_length=MOST_RELATED)
+    related_to: list[uuid.UUID] = Field(default_factory=list, max_length=MAX_RELATED)
 
 
 def snapshot_as_json(snapshot: Snapshot) -> str:
@@ -316,18 +318,18 @@ def snapshot_from_json(owner: User, text: str, *, by: Actor) -> Snapshot:
     _check_format(data)
     given = data.get("owner")
     if given != owner.get_username():
-        told = {"owner": shorten(clean(str(given))[0], 60), "you": owner.get_username()}
+        params = {"owner": shorten(clean(str(given))[0], 60), "you": owner.get_username()}
         _refuse(
             _(
                 "This snapshot belongs to the account “%(owner)s”, but you’re signed in as “%(you)s”. Ask its owner for an archive export instead."
             )
-            % told
+            % params
         )
     items = _items_of_json(data.get("items"))
     seal = str(data.pop("seal", ""))
     is_ours = constant_time_compare(seal, _seal(data))
     scope = checked_scope(str(data.get("scope", "")) or "owner")
-    topics = set(Topic.objects.of(owner).values_list("pk", flat=True))
+    topics = set(Topic.objects.for_user(owner).values_list("pk", flat=True))
     copies = [
         _copy(one, place, scope, is_ours=is_ours, topics=topics) for place, one in enumerate(items)
     ]
@@ -335,7 +337,7 @@ def snapshot_from_json(owner: User, text: str, *, by: Actor) -> Snapshot:
 
 
 def _read(text: str) -> dict[str, Any]:
-    if len(text) > MOST_JSON:
+    if len(text) > MAX_JSON:
         _refuse(_("The snapshot is larger than 256 MiB, so it wasn’t read. Create a smaller one."))
     try:
         data = json.loads(text)
@@ -358,17 +360,17 @@ def _check_format(data: Mapping[str, Any]) -> None:
     if type(number) is not int or number < 1:
         _refuse(_("The snapshot can’t be read because its format is missing."))
     if number > SNAPSHOT_FORMAT:
-        told = {"theirs": number, "ours": SNAPSHOT_FORMAT}
+        params = {"theirs": number, "ours": SNAPSHOT_FORMAT}
         words = _(
             "The snapshot has format %(theirs)d, but this version of Beacon supports formats up to %(ours)d. Update Beacon, then import it again."
         )
-        _refuse(words % told)
+        _refuse(words % params)
 
 
 def _items_of_json(given: Any) -> list[ItemJson]:
-    if not isinstance(given, list) or len(given) > MOST_ITEMS:
+    if not isinstance(given, list) or len(given) > MAX_ITEMS:
         _refuse(
-            _("“items” must be a list of at most %(most)s items.") % {"most": grouped(MOST_ITEMS)}
+            _("“items” must be a list of at most %(most)s items.") % {"most": grouped(MAX_ITEMS)}
         )
     items = []
     for place, one in enumerate(given, 1):
@@ -377,14 +379,14 @@ def _items_of_json(given: Any) -> list[ItemJson]:
         except ValidationError as exc:
             first = exc.errors(include_input=False, include_url=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"]))
-            told = {"n": place, "where": where, "why": first["msg"]}
-            _refuse(_("Item %(n)d can’t be read (%(where)s): %(why)s.") % told)
+            params = {"n": place, "where": where, "why": first["msg"]}
+            _refuse(_("Item %(n)d can’t be read (%(where)s): %(why)s.") % params)
         check_size(items[-1].content)
-    if len({one.id for one in items}) != len(items):
+    if len({item.id for item in items}) != len(items):
         _refuse(_("Two items in the snapshot have the same ID."))
-    known = {one.id for one in items}
-    links = {one.id: [key for key in one.related_to if key in known] for one in items}
-    check_no_circle(links, {one.id: one.title or str(one.id) for one in items})
+    known = {item.id for item in items}
+    links = {item.id: [key for key in item.related_to if key in known] for item in items}
+    check_no_circle(links, {item.id: item.title or str(item.id) for item in items})
     return items
 
 
@@ -401,7 +403,7 @@ def _copy(
         type=one.type,
         content=content,
         size=len(content),
-        tags=[clean(tag)[0].replace(",", " ")[:LONGEST_TAG] for tag in one.tags],
+        tags=[clean(tag)[0].replace(",", " ")[:MAX_TAG_LENGTH] for tag in one.tags],
         title=clean(one.title)[0],
         url=clean(one.url)[0],
         action=clean(one.action)[0],

@@ -22,13 +22,13 @@ from beacon_site.text.messages import grouped
 from beacon_site.text.sentences import Sentence, sentences
 from beacon_site.text.terms import is_unspaced, query_terms
 from memory.models.errors import InvalidValue
-from memory.services.content.items import MOST_BYTES, whole_number
+from memory.services.content.items import MAX_BYTES, whole_number
 
 # --- matching lines ---
 
 LONG_LINE = 1_000  # characters; only the text around the words is shown of a longer line
 ROUND = 200  # characters on each side
-MOST_WORDS = 20
+MAX_WORDS = 20
 _PARTS = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]|(\S+)")
 
 
@@ -39,7 +39,7 @@ def patterns_of(q: str) -> Patterns:
     """Return the phrases in quotes and the other words, each once."""
     found = (phrase or word for phrase, word in _PARTS.findall(q))
     wanted = [part.strip('"“”„«»') for part in found]
-    parts = list(dict.fromkeys(part for part in wanted if part.strip()))[:MOST_WORDS]
+    parts = list(dict.fromkeys(part for part in wanted if part.strip()))[:MAX_WORDS]
     return {part.casefold(): _pattern(part) for part in parts}
 
 
@@ -123,12 +123,12 @@ def _windows(line: str, patterns: Patterns) -> Iterator[str]:
     first, *rest = patterns.values()
     others = [_WordFinder(line, pattern) for pattern in rest]
     end = reach = 0
-    for found in first.finditer(line):
-        if found.start() < end or found.end() + ROUND < reach:
+    for match in first.finditer(line):
+        if match.start() < end or match.end() + ROUND < reach:
             continue  # shown already, or another word is too far ahead
-        start = _at_space(line, max(end, found.start() - ROUND))
-        stop = min(len(line), found.end() + ROUND)
-        stop = stop if stop == len(line) else max(line.rfind(" ", found.end(), stop), found.end())
+        start = _at_space(line, max(end, match.start() - ROUND))
+        stop = min(len(line), match.end() + ROUND)
+        stop = stop if stop == len(line) else max(line.rfind(" ", match.end(), stop), match.end())
         reach = max((other.end_from(start) for other in others), default=0)
         if reach <= stop:
             end = stop
@@ -164,7 +164,7 @@ def _at_space(line: str, start: int) -> int:
 # --- extractive summary ---
 
 # The beginning of a longer text says what it is about; splitting it into sentences takes time.
-LONGEST_READ, MOST_SENTENCES = 40_000, 600
+MAX_READ_LENGTH, MAX_SENTENCES = 40_000, 600
 _FEWEST_TERMS = 4
 
 
@@ -173,7 +173,7 @@ def summary_of(text: str, n: int, *, in_lines: bool) -> str:
 
     The result is deterministic.  A text without sentences (a table, data) is truncated instead.
     """
-    found = sentences(text[:LONGEST_READ])[:MOST_SENTENCES]
+    found = sentences(text[:MAX_READ_LENGTH])[:MAX_SENTENCES]
     if not found:
         return "\n".join(text.split("\n")[:n]) if in_lines else text[:n]
     weights = _weights(found)
@@ -211,7 +211,7 @@ def _weights(found: list[Sentence]) -> dict[int, float]:
 
 CHARACTERS, LINES = "characters", "lines"
 UNITS = (CHARACTERS, LINES)
-LONGEST_QUERY = 400
+MAX_QUERY_LENGTH = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,13 +229,13 @@ class View:
         return self.shown >= self.of
 
     def in_words(self) -> str:
-        told = {"shown": grouped(self.shown), "of": grouped(self.of)}
+        params = {"shown": grouped(self.shown), "of": grouped(self.of)}
         if self.unit == LINES:
             return (
                 ngettext(
                     "%(shown)s of %(of)s line shown", "%(shown)s of %(of)s lines shown", self.of
                 )
-                % told
+                % params
             )
         return (
             ngettext(
@@ -243,7 +243,7 @@ class View:
                 "%(shown)s of %(of)s characters shown",
                 self.of,
             )
-            % told
+            % params
         )
 
 
@@ -266,10 +266,10 @@ def transform(
     """Apply a transform to `text`.  Raises InvalidValue for an unknown name, parameter or unit."""
     chosen = TRANSFORMS.get(name) if isinstance(name, str) else None
     if chosen is None:
-        told = {"name": shorten(clean(str(name))[0], 40), "known": ", ".join(TRANSFORMS)}
+        params = {"name": shorten(clean(str(name))[0], 40), "known": ", ".join(TRANSFORMS)}
         _refuse(
             "transform",
-            _("There is no transform “%(name)s”. Choose one of: %(known)s.") % told,
+            _("There is no transform “%(name)s”. Choose one of: %(known)s.") % params,
         )
     number, words = _checked(chosen, n=n, q=q, unit=unit)
     shown = chosen.show(text, number, words, unit == LINES)
@@ -280,8 +280,8 @@ def transform(
 def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> tuple[int, str]:
     """Return `n` and `q`, or raise InvalidValue."""
     if unit not in UNITS:
-        told = {"unit": shorten(clean(str(unit))[0], 40), "known": ", ".join(UNITS)}
-        _refuse("unit", _("There is no unit “%(unit)s”. Choose one of: %(known)s.") % told)
+        params = {"unit": shorten(clean(str(unit))[0], 40), "known": ", ".join(UNITS)}
+        _refuse("unit", _("There is no unit “%(unit)s”. Choose one of: %(known)s.") % params)
     named = {"name": chosen.name}
     if n is not None and not chosen.takes_n:
         _refuse("n", _("“%(name)s” returns everything, so leave out n.") % named)
@@ -293,11 +293,13 @@ def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> tuple[int, str]
         _refuse("q", words % named)
     if chosen.needs_q and not q:
         _refuse("q", _("“%(name)s” needs q, the words to search for.") % named)
-    if len(q) > LONGEST_QUERY:
-        told = {"most": grouped(LONGEST_QUERY), "have": grouped(len(q))}
-        _refuse("q", _("“q” can have at most %(most)s characters, but yours has %(have)s.") % told)
+    if len(q) > MAX_QUERY_LENGTH:
+        params = {"most": grouped(MAX_QUERY_LENGTH), "have": grouped(len(q))}
+        _refuse(
+            "q", _("“q” can have at most %(most)s characters, but yours has %(have)s.") % params
+        )
     usual = chosen.usual[UNITS.index(unit)]
-    return usual if n is None else whole_number("n", n, MOST_BYTES), q
+    return usual if n is None else whole_number("n", n, MAX_BYTES), q
 
 
 def _refuse(field: str, problem: str) -> NoReturn:

@@ -27,8 +27,8 @@ from memory.models.errors import InvalidValue, StaleWrite
 from memory.services.notes.saving import NoteChecks, supersede, write_note
 
 _PERSONALITY, _STYLE = "## Personality", "## Speaking style"
-LONGEST_NAME = 80
-MOST_SOULS = 20  # that the page shows; the list of notes has them all
+MAX_NAME_LENGTH = 80
+MAX_SOULS = 20  # that the page shows; the list of notes has them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class Persona:
 
 def active(owner: User, kind: str) -> Note | None:
     """Return the owner's current soul, agent or user note, always from the database (R202)."""
-    return Note.objects.of(owner).current_identity().filter(kind=kind).first()
+    return Note.objects.for_user(owner).current_identity().filter(kind=kind).first()
 
 
 def all_active(owner: User) -> dict[str, Note]:
     """Return the owner's current soul, agent and user note by kind, with one query."""
-    return {note.kind: note for note in Note.objects.of(owner).current_identity()}
+    return {note.kind: note for note in Note.objects.for_user(owner).current_identity()}
 
 
 def first_soul() -> str:
@@ -100,7 +100,7 @@ def make_first_notes(user: User) -> None:
         Note.Kind.AGENT.value: first_persona().as_text(),
         Note.Kind.USER.value: profile_text(user),
     }
-    standing = set(Note.objects.of(user).current_identity().values_list("kind", flat=True))
+    standing = set(Note.objects.for_user(user).current_identity().values_list("kind", flat=True))
     first = [
         Note(owner=user, kind=kind, content=text.strip(), stability=Note.Stability.PERMANENT)
         for kind, text in texts.items()
@@ -155,12 +155,14 @@ def old_souls(owner: User) -> list[dict[str, Any]]:
 
     Each has what its replacement changed (`rows`), and who wrote that, when and why.
     """
-    found = Note.objects.of(owner).live().filter(kind=Note.Kind.SOUL).order_by("-created", "-id")
-    notes = list(found[: MOST_SOULS + 1])
-    told = Revision.objects.of(owner).filter(
+    found = (
+        Note.objects.for_user(owner).live().filter(kind=Note.Kind.SOUL).order_by("-created", "-id")
+    )
+    notes = list(found[: MAX_SOULS + 1])
+    rows = Revision.objects.for_user(owner).filter(
         record_id__in=[note.pk for note in notes], after__has_key="superseded_by_id"
     )
-    ended = {revision.record_id: revision for revision in told.order_by("id")}
+    ended = {revision.record_id: revision for revision in rows.order_by("id")}
     named = origins.of(owner, {revision.actor for revision in ended.values()})
     found_souls = []
     for newer, older in pairwise(notes):
@@ -184,10 +186,10 @@ def write_persona(
     problems = {}
     if not one_line(persona.name):
         problems["name"] = [_("Give the agent a name.")]
-    elif len(one_line(persona.name)) > LONGEST_NAME:
-        told = {"most": LONGEST_NAME, "have": grouped(len(one_line(persona.name)))}
+    elif len(one_line(persona.name)) > MAX_NAME_LENGTH:
+        params = {"most": MAX_NAME_LENGTH, "have": grouped(len(one_line(persona.name)))}
         problems["name"] = [
-            _("The name has %(have)s characters, but the limit is %(most)d.") % told
+            _("The name has %(have)s characters, but the limit is %(most)d.") % params
         ]
     if problems:
         raise InvalidValue(problems["name"][0], errors=problems)
@@ -219,7 +221,7 @@ def _rewrite(
     text = checks.content(content)
     checks.raise_refused()
     with transaction.atomic():
-        note = Note.objects.of(owner).current_identity().filter(kind=kind)
+        note = Note.objects.for_user(owner).current_identity().filter(kind=kind)
         standing: Note | None = note.select_for_update().first()
         if standing is None:
             return write_note(owner, kind, text, by=by, source=str(by))

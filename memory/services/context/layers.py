@@ -30,8 +30,8 @@ from memory.services.search.query import Filter, Question
 from memory.services.search.recall import MEANING, RecallHit, recall_each
 
 NEAREST = 15  # R219: the hits from which the prompt's notes are chosen
-LONGEST_MESSAGE = 2_000  # characters of a message that are used to choose notes
-MOST_LEFT_OUT = 20  # per layer that are listed by name
+MAX_MESSAGE_LENGTH = 2_000  # characters of a message that are used to choose notes
+MAX_LEFT_OUT = 20  # per layer that are listed by name
 
 _NOT_SENSITIVE = Filter("sensitivity", ("sensitive",), negated=True)
 _NOT_QUARANTINED = Filter("trust", (Trust.QUARANTINED.value,), negated=True)
@@ -72,7 +72,7 @@ class _Asked:
 
     def allowed(self) -> NoteQuerySet:
         """Return the notes of this kind that can be included, newest first."""
-        rows = Note.objects.of(self.owner).active(self.now)
+        rows = Note.objects.for_user(self.owner).active(self.now)
         rows = rows.filter(in_scopes(self.scopes), kind=self.kind)
         rows = rows.for_agents()
         if self.topic is not None:
@@ -122,7 +122,7 @@ def _nearest(
     owner: User, kinds: Sequence[str], message: str, now: datetime
 ) -> list[list[RecallHit]]:
     """Return the hits of each kind, by words and by meaning if there is an embedder."""
-    message = clean(message)[0][:LONGEST_MESSAGE].strip()
+    message = clean(message)[0][:MAX_MESSAGE_LENGTH].strip()
     if not message:
         return [[] for _kind in kinds]
     # A message isn't a query: the -O3 in “C++ -O3” excludes nothing.
@@ -140,8 +140,8 @@ def _nearest(
 
 def _why_near(hit: RecallHit) -> str:
     how = _("in meaning") if MEANING in hit.lanes else _("in wording")
-    told = {"how": how, "score": f"{hit.score:.2f}"}
-    return _("similar %(how)s to the message (%(score)s)") % told
+    params = {"how": how, "score": f"{hit.score:.2f}"}
+    return _("similar %(how)s to the message (%(score)s)") % params
 
 
 def _left_out(
@@ -151,22 +151,22 @@ def _left_out(
 
     `scores` are those of notes that are similar to the message, but less than the chosen ones.
     """
-    rows = Note.objects.of(asked.owner).live().select_related("topic")
+    rows = Note.objects.for_user(asked.owner).live().select_related("topic")
     rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
-    found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
+    found = list(rows.order_by("-created", "-id")[: MAX_LEFT_OUT + 1])
     beyond = _("not among the %(most)d most similar or most recent notes") % {"most": most}
     less = _(
         "similar to the message (%(score)s), but the limit of %(most)d has already been reached"
     )
     newer = _("pinned, but only the %(most)d newest pinned items are included") % {"most": most}
     told = []
-    for note in found[:MOST_LEFT_OUT]:
+    for note in found[:MAX_LEFT_OUT]:
         why = asked.why_not(note) or (newer if note.pinned else beyond)
         if why == beyond and note.pk in scores:
             why = less % {"score": f"{scores[note.pk]:.2f}", "most": most}
         told.append(ContextLine(str(note), why, note))
-    if len(found) > MOST_LEFT_OUT:
-        more = rows.count() - MOST_LEFT_OUT
+    if len(found) > MAX_LEFT_OUT:
+        more = rows.count() - MAX_LEFT_OUT
         words = ngettext("%(n)s older note", "%(n)s older notes", more) % {"n": grouped(more)}
         told.append(ContextLine(words, beyond))
     return told
@@ -212,11 +212,11 @@ def _system() -> str:
 
 # --- layers ---------------------------------------------------------------------------------------
 
-MOST_RULES, MOST_SUMMARIES = 10, 5  # R218
-MOST_CHARACTERS = 60_000  # for all layers together, about 15,000 tokens
+MAX_RULES, MAX_SUMMARIES = 10, 5  # R218
+MAX_CHARACTERS = 60_000  # for all layers together, about 15,000 tokens
 CHARACTERS, TOKENS = "characters", "tokens"  # what a budget counts
-LONGEST_IDENTITY = 12_000  # characters of the agent, soul or user note
-LONGEST_NOTE = 2_000  # characters of a rule or a summary
+MAX_IDENTITY_LENGTH = 12_000  # characters of the agent, soul or user note
+MAX_NOTE_LENGTH = 2_000  # characters of a rule or a summary
 
 _TITLES = {
     "agent": _lazy("Who you are"),
@@ -319,7 +319,7 @@ def build_context(
     place: str = "",
     now: datetime | None = None,
     scopes: Sequence[str] = (OWNER_SCOPE,),
-    most: int = MOST_CHARACTERS,
+    most: int = MAX_CHARACTERS,
     unit: str = CHARACTERS,
     with_external: bool = True,
 ) -> Context:
@@ -335,7 +335,7 @@ def build_context(
     now = now or as_of.now()
     chosen = chosen_notes(
         owner,
-        {Note.Kind.RULE: MOST_RULES, Note.Kind.SUMMARY: MOST_SUMMARIES},
+        {Note.Kind.RULE: MAX_RULES, Note.Kind.SUMMARY: MAX_SUMMARIES},
         message=message,
         topic=topic,
         scopes=scopes,
@@ -361,7 +361,7 @@ def build_context(
     return context
 
 
-MOST_RECALLED, LONGEST_RECALLED = 6, 400  # hits, and characters of each
+MAX_RECALLED, MAX_RECALLED_LENGTH = 6, 400  # hits, and characters of each
 
 
 def with_recalled(context: Context, hits: Iterable[RecallHit]) -> Context:
@@ -369,14 +369,14 @@ def with_recalled(context: Context, hits: Iterable[RecallHit]) -> Context:
     included = {record.pk for record in context.records}
     lines = [
         ContextLine(
-            f"- [{hit.type}:{hit.id}] {for_prompt(hit.dated(shorten(hit.content, LONGEST_RECALLED)))}",
+            f"- [{hit.type}:{hit.id}] {for_prompt(hit.dated(shorten(hit.content, MAX_RECALLED_LENGTH)))}",
             _why_near(hit),
             hit.record,
         )
         for hit in hits
         if hit.id not in included
     ]
-    layer = Layer("recalled", lines[:MOST_RECALLED])
+    layer = Layer("recalled", lines[:MAX_RECALLED])
     layers = [*context.layers, layer]
     return replace(context, layers=layers, system=_joined(layers))
 
@@ -396,7 +396,7 @@ def _identity_layer(standing: dict[str, Note], kind: str, now: datetime) -> Laye
     if why:
         layer.left_out.append(ContextLine(str(note), why, note))
         return layer
-    layer.lines.append(ContextLine(_cut(note, LONGEST_IDENTITY, layer), _("always"), note))
+    layer.lines.append(ContextLine(_cut(note, MAX_IDENTITY_LENGTH, layer), _("always"), note))
     return layer
 
 
@@ -415,7 +415,7 @@ def _notes_layer(name: str, chosen: ChosenNotes) -> Layer:
     notes, left_out = chosen
     layer = Layer(name, left_out=list(left_out))
     for note, why in notes:
-        text = _cut(note, LONGEST_NOTE, layer).replace("\n", "\n  ")  # one entry of a list
+        text = _cut(note, MAX_NOTE_LENGTH, layer).replace("\n", "\n  ")  # one entry of a list
         layer.lines.append(ContextLine(f"- [note:{note.pk}] {text}", why, note))
     return layer
 
@@ -425,8 +425,8 @@ def _cut(note: Note, most: int, layer: Layer) -> str:
     text = for_prompt(note.content.strip())
     if len(text) <= most:
         return text
-    told = {"most": grouped(most), "have": grouped(len(text))}
-    why = _("shortened to the first %(most)s of %(have)s characters") % told
+    params = {"most": grouped(most), "have": grouped(len(text))}
+    why = _("shortened to the first %(most)s of %(have)s characters") % params
     layer.left_out.append(ContextLine(shorten(note.content, 120), why, note))
     return f"{text[:most].rstrip()} … ({why})"
 

@@ -19,8 +19,8 @@ from memory.services.search.query import Filter, Question
 from memory.services.search.recall import RecallHit, recall_each
 from memory.services.topic_memory import LoadResult, TopicMemory, load
 
-MOST_OFFERED = 5  # R240
-LONGEST_OFFERED = 400  # characters of one in a prompt
+MAX_OFFERED = 5  # R240
+MAX_OFFERED_LENGTH = 400  # characters of one in a prompt
 
 _NOT_SENSITIVE = Filter("sensitivity", ("sensitive",), negated=True)
 _OWN = Filter("trust", (Trust.OWNER.value, Trust.AGENT.value))
@@ -34,7 +34,7 @@ def best_for(
     topic: Topic | None = None,
     known: Sequence[str] = (),
 ) -> list[Observation]:
-    """Return at most `MOST_OFFERED` observations for `task`, best first (R95, R240).
+    """Return at most `MAX_OFFERED` observations for `task`, best first (R95, R240).
 
     Left out are observations that nearly repeat a better one or a sentence of `known` (facts that
     are in the prompt or marked as wrong), possible prompt injection, and anything that a later run
@@ -42,10 +42,10 @@ def best_for(
     """
     if not task.strip():
         return []
-    hits = _recalled(owner, task, topic, 3 * (MOST_OFFERED + len(known)))
+    hits = _recalled(owner, task, topic, 3 * (MAX_OFFERED + len(known)))
     chosen: list[Observation] = []
     for hit in sorted(hits, key=lambda one: (-one.score, one.id)):
-        if len(chosen) == MOST_OFFERED:
+        if len(chosen) == MAX_OFFERED:
             break
         said = [*known, *(one.content for one in chosen)]
         if hit.found_later or injection_reason(hit.content):
@@ -69,33 +69,40 @@ def _recalled(owner: Any, task: str, topic: Topic | None, depth: int) -> list[Re
 
 def still_offered(owner: Any, ids: Iterable[Any]) -> list[Observation]:
     """Return the observations that can still be included in a prompt, in the order of `ids`."""
-    found = Observation.objects.of(owner).active().for_agents()
+    found = Observation.objects.for_user(owner).active().for_agents()
     by_id = {str(one.pk): one for one in found.filter(pk__in=ids)}
     return [by_id[str(key)] for key in ids if str(key) in by_id]
 
 
 def observations_as_prompt(observations: Iterable[Observation]) -> list[str]:
     """Return the observations as lines to put between a prompt's data marks."""
-    return [shorten(one_line(for_prompt(one.content)), LONGEST_OFFERED) for one in observations]
+    return [
+        shorten(one_line(for_prompt(observation.content)), MAX_OFFERED_LENGTH)
+        for observation in observations
+    ]
 
 
 # --- lessons ---
 
 TAG = "taught"
-MOST = 12  # lessons of a topic in a prompt, the newest
-LONGEST = 600  # characters of one
+MAX = 12  # lessons of a topic in a prompt, the newest
+MAX_LENGTH = 600  # characters of one
 
 
 def of_topic(topic: Topic) -> list[Observation]:
     """Return the topic's lessons that can be included in a prompt, newest first."""
-    mine = Observation.objects.of(topic.owner_id).active().filter(topic=topic, tags__contains=[TAG])
+    mine = (
+        Observation.objects.for_user(topic.owner_id)
+        .active()
+        .filter(topic=topic, tags__contains=[TAG])
+    )
     told = mine.filter(category=Observation.Category.LESSON, trust=Trust.OWNER)
-    return list(told.exclude(sensitivity=Sensitivity.SENSITIVE).order_by("-created", "-id")[:MOST])
+    return list(told.exclude(sensitivity=Sensitivity.SENSITIVE).order_by("-created", "-id")[:MAX])
 
 
 def lessons_as_prompt(lessons: Iterable[Any]) -> list[str]:
     """Return the lessons as lines to put between a prompt's data marks."""
-    return [shorten(one_line(for_prompt(one.content)), LONGEST) for one in lessons]
+    return [shorten(one_line(for_prompt(one.content)), MAX_LENGTH) for one in lessons]
 
 
 # --- topic block ---
@@ -114,7 +121,7 @@ def topic_block(topic: Topic) -> tuple[str, LoadResult, list[Observation]]:
     parts = [loaded.memory.as_prompt()] if loaded.memory else []
     if lessons:
         told = {"taught": lessons_as_prompt(lessons)}
-        parts.append(render_to_string("prompts/_taught.txt", told).strip())
+        parts.append(render_to_string("prompts/_lessons.txt", told).strip())
     if chosen:
         lines = {"observations": observations_as_prompt(chosen)}
         parts.append(render_to_string("prompts/_observations.txt", lines).strip())

@@ -36,7 +36,7 @@ from memory.models.actors import Actor
 from memory.models.errors import Locked, MemoryRefused
 from memory.models.file_format import (
     DEEPEST_MOUNTED,
-    LONGEST_PATH,
+    MAX_PATH_LENGTH,
     MOUNTED,
     MOUNTED_SUFFIXES,
     is_mounted_name,
@@ -50,10 +50,10 @@ from memory.services.files.texts import FileConflict
 logger = structlog.get_logger(__name__)
 
 Layout, Problem, Skipped = MountedFolder.Layout, MountedFolder.Problem, MountedFolder.Skipped
-MOST_FILES = 10_000  # per folder
-MOST_ENTRIES = 200_000  # files and folders that one check looks at
-MOST_SKIPPED = 50  # that the page lists
-LEAST_VANISHED = 3  # files: if a folder had so many and has none now, none is moved to Trash
+MAX_FILES = 10_000  # per folder
+MAX_ENTRIES = 200_000  # files and folders that one check looks at
+MAX_SKIPPED = 50  # that the page lists
+MIN_VANISHED = 3  # files: if a folder had so many and has none now, none is moved to Trash
 SECONDS = 40.0  # for one check of all folders; the next one continues
 _ROUNDS = 5  # attempts at a file that keeps changing
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -153,7 +153,7 @@ def listed(root: Path, layout: str) -> Listing:
                 with os.scandir(at) as entries:
                     for entry in sorted(entries, key=lambda one: one.name):
                         seen += 1
-                        if seen > MOST_ENTRIES or len(found.stamps) >= MOST_FILES:
+                        if seen > MAX_ENTRIES or len(found.stamps) >= MAX_FILES:
                             found.skipped.append((place or "…", Skipped.MANY))
                             return found
                         path = f"{place}{entry.name}"
@@ -200,7 +200,7 @@ def _is_memory(layout: str, path: str) -> bool:
 
 
 def _add(found: Listing, entry: os.DirEntry[str], path: str) -> None:
-    if not all(map(is_mounted_name, path.split("/"))) or len(path) > LONGEST_PATH - 60:
+    if not all(map(is_mounted_name, path.split("/"))) or len(path) > MAX_PATH_LENGTH - 60:
         shown = path.encode(errors="replace").decode().encode("unicode_escape").decode("ascii")
         found.skipped.append((shown[:200], Skipped.NAME))
     elif entry.is_symlink():
@@ -285,7 +285,7 @@ def folders() -> list[MountedFolder]:
     for row in known.values():
         if row.name not in named and row.problem != Problem.UNMOUNTED:
             _tell(row, Problem.UNMOUNTED)
-    found = []
+    results = []
     for name, place in named.items():
         row = known.get(name)
         if row is None:
@@ -296,8 +296,8 @@ def folders() -> list[MountedFolder]:
             row.place, row.real, row.layout = place, "", ""
             row.save(update_fields=["place", "real", "layout"])
             MirroredFile.objects.of_folder(name).update(digest="", stamp="", version=0)
-        found.append(row)
-    return found
+        results.append(row)
+    return results
 
 
 def _opened(folder: MountedFolder) -> Listing | None:
@@ -356,10 +356,10 @@ def _check(folder: MountedFolder, ends: float) -> int:
         return 0
     prefix = f"{MOUNTED}{folder.name}/"
     now = {prefix + path: stamp for path, stamp in found.stamps.items()}
-    rows = MirroredFile.objects.of(folder.owner).of_folder(folder.name)
+    rows = MirroredFile.objects.for_user(folder.owner).of_folder(folder.name)
     written = list(rows.values_list("path", "stamp", "version", "digest"))
     known = {path: stamp for path, stamp, _version, _digest in written}
-    if not now and len(known) >= LEAST_VANISHED:  # such as a disk that isn't mounted
+    if not now and len(known) >= MIN_VANISHED:  # such as a disk that isn't mounted
         _tell(folder, Problem.MISSING)
         return 0
     due = [path for path in sorted({*known, *now}) if known.get(path, "") != now.get(path, "")]
@@ -380,7 +380,7 @@ def _check(folder: MountedFolder, ends: float) -> int:
     skipped += [(path.removeprefix(prefix), why) for path, why in left_out.items()]
     MountedFolder.objects.filter(pk=folder.pk).update(
         files=len(now.keys() - left_out.keys()),
-        skipped=[list(one) for one in dict.fromkeys(skipped)][:MOST_SKIPPED],
+        skipped=[list(one) for one in dict.fromkeys(skipped)][:MAX_SKIPPED],
         checked_at=timezone.now(),
     )
     return done
@@ -391,7 +391,7 @@ def _changed_here(folder: MountedFolder, written: Sequence[tuple[str, str, int, 
 
     Both lists are compared here: as an anti-join, it would be the slowest query of a check.
     """
-    mine = MemoryFile.objects.of(folder.owner).live().mounted(folder.name)
+    mine = MemoryFile.objects.for_user(folder.owner).live().mounted(folder.name)
     live = dict(mine.values_list("path", "version"))
     on_disk = {path: version for path, _stamp, version, _digest in written}
     behind = [path for path, version in live.items() if on_disk.get(path) != version]
@@ -412,8 +412,8 @@ def write_out(owner_id: int, path: str) -> None:
         )
         if folder is None or folder.real != os.path.realpath(folder.place):
             return
-        version = MirroredFile.objects.of(folder.owner).filter(path=path).values("version")
-        file = MemoryFile.objects.of(folder.owner).live().filter(path=path)
+        version = MirroredFile.objects.for_user(folder.owner).filter(path=path).values("version")
+        file = MemoryFile.objects.for_user(folder.owner).live().filter(path=path)
         if not file.filter(version=Subquery(version)).exists():  # else it came from the folder
             _settle(folder, path)
     except (DatabaseError, OSError) as exc:

@@ -116,23 +116,23 @@ def _repeated(
 
 def _bullets(lines: Sequence[str], places: Iterable[int], loose: set[int]) -> list[list[int]]:
     """Return the lines of each top-level bullet and of everything indented below it."""
-    found: list[list[int]] = []
+    results: list[list[int]] = []
     is_open = is_parted = False
     for place in places:
         line = lines[place]
         if place in loose and line.startswith(_BULLETS) and not set(line) <= set("-*+ "):
-            found.append([place])
+            results.append([place])
             is_open, is_parted = True, False
         elif not line.strip():
             is_parted = True
         elif is_open and place in loose and line[0] in " \t" and not is_parted:
-            found[-1].append(place)
+            results[-1].append(place)
         elif is_open:
             # A further paragraph or a fenced block belongs to the bullet, so it is left unchanged.
             if not is_parted or line[0] in " \t":
-                found.pop()
+                results.pop()
             is_open = False
-    return found
+    return results
 
 
 def _older_dates(lines: Sequence[str], loose: set[int], gone: set[int]) -> int:
@@ -186,9 +186,11 @@ def _without_spaces(lines: Sequence[str], place: int) -> str:
 
 # --- the proposal ---
 
-MOST_ASKED = 24_000  # characters of a file that a model is given, since its answer has to fit, too
-MOST_ROWS = 600
-MOST_ANSWER = 8_192
+MAX_INPUT_LENGTH = (
+    24_000  # characters of a file that a model is given, since its answer has to fit, too
+)
+MAX_ROWS = 600
+MAX_ANSWER = 8_192
 PATIENCE = timedelta(minutes=10)  # how long the page waits for an answer
 PURPOSE = "condense"
 _FENCED = re.compile(r"\A\s*```(?:markdown|md)?[ \t]*\n(.*)\n```\s*\Z", re.DOTALL)
@@ -243,10 +245,10 @@ class CondenseRequest:
     @classmethod
     def of(cls, text: str) -> CondenseRequest | None:
         """Parse it from a URL, or return None if it isn't valid."""
-        found = _ASKED.fullmatch(text)
-        if found is None:
+        match = _ASKED.fullmatch(text)
+        if match is None:
             return None
-        version, after, at = map(int, found.groups())
+        version, after, at = map(int, match.groups())
         return cls(version, after, datetime.fromtimestamp(at, tz=UTC))
 
 
@@ -260,10 +262,10 @@ def why_no_model(file: MemoryFile) -> str:
     """Return why the model isn't asked about this file, or "" if it can be."""
     if file.sensitivity == Sensitivity.SENSITIVE:
         return _("The file is marked sensitive, so it isn’t sent to a model.")
-    if len(file.content) > MOST_ASKED:
-        told = {"most": grouped(MOST_ASKED), "have": grouped(len(file.content))}
+    if len(file.content) > MAX_INPUT_LENGTH:
+        params = {"most": grouped(MAX_INPUT_LENGTH), "have": grouped(len(file.content))}
         return _("The file has %(have)s characters, but a model can condense at most %(most)s.") % (
-            told
+            params
         )
     return ""
 
@@ -304,7 +306,7 @@ def perform(file_id: str, version: int) -> None:
             _messages(file),
             owner=file.owner,
             source=_source(file),
-            max_tokens=MOST_ANSWER,
+            max_tokens=MAX_ANSWER,
             meter=MonthMeter(file.owner),
             wait_for=_whole,
         )
@@ -360,12 +362,12 @@ def _source(file: MemoryFile) -> str:
 
 
 def _unusable(why: str) -> str:
-    told = {"why": shorten(why, 300)}
+    params = {"why": shorten(why, 300)}
     return (
         _(
             "This version was condensed without a model because the model’s version couldn’t be used: %(why)s"
         )
-        % told
+        % params
     )
 
 
@@ -382,8 +384,8 @@ def _messages(file: MemoryFile) -> list[Message]:
 
 def _fit(file: MemoryFile, answer: str) -> str:
     """Return the text of a model's answer. Raises InvalidCondensedText, or what the limits raise."""
-    found = _FENCED.match(answer)
-    text = cleaned((found[1] if found else answer).strip() + "\n")[0]
+    match = _FENCED.match(answer)
+    text = cleaned((match[1] if match else answer).strip() + "\n")[0]
     if not is_visible(text):
         raise InvalidCondensedText(_("its answer is empty or was cut off."))
     if file.summary_by == MemoryFile.SummaryBy.PERSON:
@@ -391,9 +393,9 @@ def _fit(file: MemoryFile, answer: str) -> str:
         text = with_line(text, file.content[begin:end])
     size = texts.size_of(text)
     if size >= file.size:
-        told = {"have": grouped(size), "now": grouped(file.size)}
+        params = {"have": grouped(size), "now": grouped(file.size)}
         raise InvalidCondensedText(
-            _("it isn’t shorter (%(have)s bytes, compared with %(now)s in the file).") % told
+            _("it isn’t shorter (%(have)s bytes, compared with %(now)s in the file).") % params
         )
     texts.check_lines(text)
     for path in file.section_locks:
@@ -415,5 +417,5 @@ def _shown(
 ) -> CondenseProposal:
     rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
     saved = texts.size_of(file.content) - texts.size_of(text)
-    left = max(0, len(rows) - MOST_ROWS)
-    return CondenseProposal(text, said, saved, rows[:MOST_ROWS], left, is_by_model, problem)
+    left = max(0, len(rows) - MAX_ROWS)
+    return CondenseProposal(text, said, saved, rows[:MAX_ROWS], left, is_by_model, problem)

@@ -40,8 +40,8 @@ from memory.services.files.mirror_disk import (
     digest_of,
     disk_of,
 )
-from memory.services.files.saving import DraftTaken, keep_draft, save_file
-from memory.services.files.texts import MOST_EPISODES, FileConflict
+from memory.services.files.saving import DraftConflictError, keep_draft, save_file
+from memory.services.files.texts import MAX_EPISODES, FileConflict
 
 logger = structlog.get_logger(__name__)
 
@@ -62,13 +62,13 @@ class Copy:
         """Read the stored file, the copy on disk, and the last mirrored state."""
         self.read_row()
         self.is_stale = False
-        self.file = MemoryFile.objects.of(self.owner).live().at(self.path).first()
+        self.file = MemoryFile.objects.for_user(self.owner).live().at(self.path).first()
         self.found = self.disk.read(self.path)
         if self.is_edited:
             self.found = self.disk.read(self.path, settled=True)
 
     def read_row(self) -> None:
-        rows = MirroredFile.objects.of(self.owner).filter(path=self.path)
+        rows = MirroredFile.objects.for_user(self.owner).filter(path=self.path)
         self.row = rows.first() or MirroredFile(owner=self.owner, path=self.path)
 
     @property
@@ -104,7 +104,7 @@ class Copy:
     def keep_as_draft(self, text: str, note: str) -> None:
         """Keep the text from disk as a draft. If there is another draft, it remains on disk only."""
         seen = self.row.version
-        with suppress(DraftTaken):
+        with suppress(DraftConflictError):
             keep_draft(self.owner, self.path, text, note=note, seen=seen, window=uuid4())
 
 
@@ -156,11 +156,11 @@ def write(copy: Copy) -> None:
 def fail(copy: Copy, exc: OSError) -> None:
     """Store that the disk can't be used. The same problem of many files is logged once."""
     copy.read_row()
-    told = {"why": exc.strerror or str(exc)}
-    problem = _("The copy on disk can’t be read or written: %(why)s. Beacon keeps trying.") % told
+    params = {"why": exc.strerror or str(exc)}
+    problem = _("The copy on disk can’t be read or written: %(why)s. Beacon keeps trying.") % params
     if copy.row.problem == problem:
         return
-    others = MirroredFile.objects.of(copy.owner).filter(problem=problem)
+    others = MirroredFile.objects.for_user(copy.owner).filter(problem=problem)
     if not others.exists():
         _log_problem(copy, "mirror-failed", problem)
     copy.mark(problem=problem)
@@ -198,7 +198,7 @@ def _based_on(copy: Copy) -> int:
 def text_of(found: DiskFile) -> str:
     """Return the text found on disk. Raises MemoryRefused."""
     if found.is_large:
-        most = {"most": grouped(MOST_EPISODES)}
+        most = {"most": grouped(MAX_EPISODES)}
         raise MemoryRefused(_("it’s far larger than the limit of %(most)s bytes.") % most)
     if found.content is None:
         raise MemoryRefused(_("it isn’t a regular file, and links aren’t followed."))
@@ -237,7 +237,7 @@ def _log_deleted(copy: Copy) -> None:
 
 def _log_problem(copy: Copy, kind: str, why: str) -> None:
     logger.info(kind, owner=copy.owner.pk, path=copy.path, why=why)
-    subject = MemoryFile.objects.of(copy.owner).live().at(copy.path).first()
+    subject = MemoryFile.objects.for_user(copy.owner).live().at(copy.path).first()
     Activity.log(copy.owner, DISK, kind, subject=subject, label=copy.path, warning=True, why=why)
 
 
@@ -288,14 +288,14 @@ def commit_due(folder: MirrorFolder) -> int:
 def _commits(folder: MirrorFolder, row: MirroredFile) -> Iterator[_Commit]:
     """Yield a commit for each version that has none."""
     name = "/".join((*disk_of(folder, row.owner).parts, row.path))
-    told = Revision.objects.of(row.owner).filter(record_type=MemoryFile.record_type())
+    told = Revision.objects.for_user(row.owner).filter(record_type=MemoryFile.record_type())
     if not row.version:
         last = told.filter(label=row.path).order_by("-id").first()
         message = _message(name, last) if last else f"{name}: deleted"
         at = last.created if last else timezone.now()
         yield _Commit(last.pk if last else 0, name, None, message, at)
         return
-    file = MemoryFile.objects.of(row.owner).live().at(row.path).first()
+    file = MemoryFile.objects.for_user(row.owner).live().at(row.path).first()
     if file is None:
         return
     since = row.committed if row.committed < row.version else 0
@@ -361,16 +361,16 @@ def _git(root: Path, *arguments: str, stream: bytes = b"") -> bytes:
     return ended.stdout
 
 
-def _warn_about_git(folder: MirrorFolder, said: str) -> None:
+def _warn_about_git(folder: MirrorFolder, text: str) -> None:
     """Store Git's state. New problems are logged in Activity once."""
-    folder.git_problem = said
-    rows = MirrorFolder.objects.filter(pk=folder.pk).exclude(git_problem=said)
-    if rows.update(git_problem=said) and said:
-        logger.warning("memory files not committed to Git", why=said)
+    folder.git_problem = text
+    rows = MirrorFolder.objects.filter(pk=folder.pk).exclude(git_problem=text)
+    if rows.update(git_problem=text) and text:
+        logger.warning("memory files not committed to Git", why=text)
         why = _(
             "Changes to memory files couldn’t be committed to Git: %(why)s. Beacon keeps trying."
         )
-        Activity.log(folder.root, DISK, "mirror-git-failed", warning=True, why=why % {"why": said})
+        Activity.log(folder.root, DISK, "mirror-git-failed", warning=True, why=why % {"why": text})
 
 
 # --- both directions ---
@@ -379,7 +379,7 @@ PATIENCE = 2.0  # seconds to wait for a file's lock; otherwise the scheduled che
 _ROUNDS = 5  # attempts at a file that keeps changing
 
 
-def take_in(owner: User) -> None:
+def import_edits(owner: User) -> None:
     """Import changes from disk. Never raises, and costs two queries if nothing changed."""
     if not mirror_disk.is_on():
         return
@@ -466,7 +466,7 @@ def _unnoticed(folder: MirrorFolder) -> Iterator[tuple[int, str]]:
     for row in (
         MirroredFile.objects.of_mirror().exclude(digest="").select_related("owner").iterator()
     ):
-        file = MemoryFile.objects.of(row.owner).live().at(row.path).first()
+        file = MemoryFile.objects.for_user(row.owner).live().at(row.path).first()
         if file is None or file.version != row.version:
             continue
         with suppress(OSError, ConcurrentChange):
@@ -499,7 +499,7 @@ def _due(folder: MirrorFolder) -> set[tuple[int, str]]:
 
 
 def _known(owner: User) -> dict[str, str]:
-    return dict(MirroredFile.objects.of(owner).of_mirror().values_list("path", "stamp"))
+    return dict(MirroredFile.objects.for_user(owner).of_mirror().values_list("path", "stamp"))
 
 
 def _changed(known: dict[str, str], disk: Disk) -> list[str]:

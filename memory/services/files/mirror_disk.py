@@ -31,13 +31,13 @@ from memory.models import Activity, MirroredFile, MirrorFolder, User
 from memory.models.actors import Actor
 from memory.models.file_format import FACTS, month_of
 from memory.models.files import ONLY
-from memory.services.files.texts import MOST_EPISODES
+from memory.services.files.texts import MAX_EPISODES
 
 logger = structlog.get_logger(__name__)
 
 FOLDERS = ("facts", "episodes")
-LARGEST = 4 * MOST_EPISODES  # bytes read at most; no valid file is that large
-MOST_COPIES = 50  # rejected edits beside one file
+MAX_BYTES = 4 * MAX_EPISODES  # bytes read at most; no valid file is that large
+MAX_COPIES = 50  # rejected edits beside one file
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -165,7 +165,7 @@ class Disk:
                 return copy
         folder, name = self._split(path)
         with self._inside(folder) as inside:
-            for number in range(1, MOST_COPIES + 1):
+            for number in range(1, MAX_COPIES + 1):
                 copy = f"{name}.conflict" + (f".{number}" if number > 1 else "")
                 with suppress(FileExistsError):
                     if content is None:
@@ -178,7 +178,7 @@ class Disk:
                             os.close(handle)
                     os.fsync(inside)
                     return f"{path.rpartition('/')[0]}/{copy}"
-        raise FileExistsError(f"there are already {MOST_COPIES} copies ({name}.conflict) beside it")
+        raise FileExistsError(f"there are already {MAX_COPIES} copies ({name}.conflict) beside it")
 
     def copies(self, path: str) -> list[str]:
         """Return the paths of rejected edits beside the file."""
@@ -293,7 +293,7 @@ def _late(handle: int | None, expected: str) -> bytes | None:
     if now == expected.rpartition(":")[0]:
         return None
     with os.fdopen(os.dup(handle), "rb") as file:
-        return file.read(LARGEST)
+        return file.read(MAX_BYTES)
 
 
 def _mode_at(folder: int, name: str) -> int | None:
@@ -314,10 +314,10 @@ def _read(folder: int, name: str) -> tuple[DiskFile | None, float]:
     try:
         before = os.fstat(handle)
         age = time.time() - before.st_mtime
-        if before.st_size > LARGEST:
+        if before.st_size > MAX_BYTES:
             return DiskFile(stamp_of(before), is_large=True), age
         with os.fdopen(os.dup(handle), "rb") as file:
-            content = file.read(LARGEST + 1)
+            content = file.read(MAX_BYTES + 1)
         if stamp_of(os.fstat(handle)) != stamp_of(before):
             return None, age
         return DiskFile(stamp_of(before), content), age
@@ -428,8 +428,8 @@ def opened() -> MirrorFolder | None:
         tell(folder, str(exc))
         return None
     except OSError as exc:
-        told = {"folder": settings.BEACON_MIRROR_DIR, "why": exc.strerror or exc}
-        tell(folder, _("%(folder)s can’t be used: %(why)s.") % told)
+        params = {"folder": settings.BEACON_MIRROR_DIR, "why": exc.strerror or exc}
+        tell(folder, _("%(folder)s can’t be used: %(why)s.") % params)
         return None
     if folder.problem:
         tell(folder, "")
@@ -476,13 +476,13 @@ def name_of(owner: User) -> str:
     return name if plain else f"{name.lstrip('.')[:40]}~{owner.pk}"
 
 
-def tell(folder: MirrorFolder, said: str) -> None:
+def tell(folder: MirrorFolder, text: str) -> None:
     """Store the folder's problem, or "" for none. Activity logs when one begins and ends."""
-    was, folder.problem = folder.problem, said
-    told = MirrorFolder.objects.filter(pk=folder.pk).exclude(problem=said).update(problem=said)
-    if told and said:
-        logger.warning("mirror stopped", why=said)
-        Activity.log(folder.root, DISK, "mirror-stopped", warning=True, why=said)
+    was, folder.problem = folder.problem, text
+    told = MirrorFolder.objects.filter(pk=folder.pk).exclude(problem=text).update(problem=text)
+    if told and text:
+        logger.warning("mirror stopped", why=text)
+        Activity.log(folder.root, DISK, "mirror-stopped", warning=True, why=text)
     elif told and was:
         Activity.log(folder.root, DISK, "mirror-resumed", label=was)
 
@@ -518,9 +518,9 @@ def _check(folder: MirrorFolder) -> None:
     )
 
 
-def _identity(told: str) -> str:
+def _identity(text: str) -> str:
     try:
-        found = json.loads(told)
+        found = json.loads(text)
     except ValueError:
         return ""
     return str(found.get("beacon", "")) if isinstance(found, dict) else ""
@@ -575,7 +575,7 @@ def _make(folder: MirrorFolder, root: Path) -> None:
 # --- folders of accounts ---
 
 NOBODY = 0  # owner of a folder without an account number of this Beacon
-MOST_LEFT = 100  # folders of one name that were renamed
+MAX_LEFT = 100  # folders of one name that were renamed
 
 
 def own_disk(folder: MirrorFolder, owner: User) -> Disk:
@@ -681,14 +681,14 @@ def _mark(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
 def _move_away(users: int, name: str, folder: MirrorFolder) -> None:
     """Rename the folder of another account that had this name, and log it."""
     there = set(os.listdir(users))
-    names = (f"{name}~left" + (f"-{n}" if n > 1 else "") for n in range(1, MOST_LEFT + 1))
+    names = (f"{name}~left" + (f"-{n}" if n > 1 else "") for n in range(1, MAX_LEFT + 1))
     aside = next((one for one in names if one not in there), None)
     if aside is None:
-        raise FileExistsError(f"there are already {MOST_LEFT} folders {name}~left")
+        raise FileExistsError(f"there are already {MAX_LEFT} folders {name}~left")
     os.rename(name, aside, src_dir_fd=users, dst_dir_fd=users)
     why = _("users/%(name)s belonged to another account, so it was renamed to users/%(aside)s.")
-    told = {"name": name, "aside": aside}
-    Activity.log(folder.root, DISK, "mirror-folder-left", warning=True, why=why % told)
+    params = {"name": name, "aside": aside}
+    Activity.log(folder.root, DISK, "mirror-folder-removed", warning=True, why=why % params)
 
 
 # --- deleted accounts ---
@@ -708,9 +708,9 @@ def _removed(disk: Disk, folder: MirrorFolder, number: int) -> None:
     except OSError as exc:
         logger.warning("copies of a deleted account not deleted", account=number, why=str(exc))
         why = _("The memory files of a deleted account couldn’t be deleted from disk: %(why)s.")
-        told = {"why": exc.strerror or exc}
+        params = {"why": exc.strerror or exc}
         root = MirrorFolder.objects.select_related("root").get(pk=folder.pk).root
-        Activity.log(root, DISK, "mirror-folder-left", warning=True, why=why % told)
+        Activity.log(root, DISK, "mirror-folder-removed", warning=True, why=why % params)
 
 
 def _remove_folder(users: int, name: str, folder: MirrorFolder, number: int) -> None:

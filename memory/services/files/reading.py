@@ -32,7 +32,7 @@ def first_fields(path: str, day: str) -> dict[str, object]:
 def make_first_files(user: User) -> None:
     """Create the account's missing fact files. There is nothing to recall yet."""
     now = timezone.now()
-    there = set(MemoryFile.objects.of(user).live().values_list("path", flat=True))
+    there = set(MemoryFile.objects.for_user(user).live().values_list("path", flat=True))
     made = [
         MemoryFile(
             owner=user, source=SOURCE, created=now, updated=now,
@@ -59,8 +59,8 @@ def read_file(owner: User, path: str) -> MemoryFile:
     """
     path = checked_path(path)
     if as_of.current() is None:
-        mirror.take_in(owner)
-    file: MemoryFile | None = MemoryFile.objects.of(owner).live().filter(path=path).first()
+        mirror.import_edits(owner)
+    file: MemoryFile | None = MemoryFile.objects.for_user(owner).live().filter(path=path).first()
     if file is None:
         raise NoSuchFile(path, [one.path for one in _files(owner)])
     return file
@@ -69,7 +69,7 @@ def read_file(owner: User, path: str) -> MemoryFile:
 def files_of(owner: User) -> list[MemoryFile]:
     """Return the shared files without their text: facts first, then the months, oldest first."""
     if as_of.current() is None:
-        mirror.take_in(owner)
+        mirror.import_edits(owner)
     return _files(owner)
 
 
@@ -89,5 +89,5 @@ def index_of(files: Iterable[MemoryFile]) -> str:
 
 
 def _files(owner: User) -> list[MemoryFile]:
-    rows = MemoryFile.objects.of(owner).live().shared().defer("content", "blame")
+    rows = MemoryFile.objects.for_user(owner).live().shared().defer("content", "blame")
     return sorted(rows, key=lambda file: place_of(file.path))

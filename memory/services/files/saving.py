@@ -28,7 +28,7 @@ from memory.models.errors import InvalidValue, LimitReached, Locked, MemoryRefus
 from memory.models.file_format import (
     AGENTS,
     FACTS,
-    LONGEST_SUMMARY,
+    MAX_SUMMARY_LENGTH,
     NOTHING,
     agent_of,
     by_rule,
@@ -73,7 +73,7 @@ _PUNCTUATION = re.compile(r"[/_.+,()-]+")  # between the words of names
 Rows = dict[str, MemoryFile]  # by path
 Result = TypeVar("Result")
 BEACON, PERSON, AGENT = MemoryFile.SummaryBy
-MOST_WARNINGS = 10  # per save
+MAX_WARNINGS = 10  # per save
 _AGENTS = ("agent", "reflector", "research")  # their text has not been confirmed by a person
 _TRUST = list(Trust.values)  # from most to least trusted
 
@@ -110,8 +110,8 @@ class Act:
 
 def paths_of(owner: User) -> list[str]:
     """Return the shared files by path, facts first."""
-    found = MemoryFile.objects.of(owner).live().shared().values_list("path", flat=True)
-    return sorted(found, key=place_of)
+    rows = MemoryFile.objects.for_user(owner).live().shared().values_list("path", flat=True)
+    return sorted(rows, key=place_of)
 
 
 def held(write: Callable[[], Result]) -> Result:
@@ -130,7 +130,7 @@ def rows_held(owner: User, path: str) -> Rows:
     Both fact files share one budget, so that two writers can't exceed it together.
     """
     paths = FACTS if is_fact(path) else (path,)
-    rows = MemoryFile.objects.of(owner).live().filter(path__in=paths).order_by("path")
+    rows = MemoryFile.objects.for_user(owner).live().filter(path__in=paths).order_by("path")
     return {row.path: row for row in rows.select_for_update(of=("self",), no_key=True)}
 
 
@@ -202,7 +202,7 @@ def new_text(
             warnings = (_("A person wrote the summary line, so it was kept."), *warnings)
         locks, gone = _section_locks(file, text, act.by)
         warnings = (*gone, *warnings)
-    warnings = warnings[:MOST_WARNINGS]
+    warnings = warnings[:MAX_WARNINGS]
     return NewText(owner, path, file, text, summary_by, act, locks, is_merged, warnings)
 
 
@@ -335,9 +335,9 @@ def check_folder(path: str, by: Actor) -> None:
         raise Locked(words % {"path": path})
     folder = agent_of(path)
     if folder and not by.is_person and folder != folder_of(by.name or by.kind):
-        told = {"path": path}
+        params = {"path": path}
         words = _("%(path)s belongs to another agent. Only that agent and people can change it.")
-        raise Locked(words % told)
+        raise Locked(words % params)
 
 
 def check_names(path: str, by: Actor) -> None:
@@ -363,7 +363,7 @@ def _check_own_folder(
     if file is None:
         check_names(path, by)
         hold_folder(owner, folder)
-    sizes = dict(MemoryFile.objects.of(owner).live().own(folder).values_list("path", "size"))
+    sizes = dict(MemoryFile.objects.for_user(owner).live().own(folder).values_list("path", "size"))
     told: dict[str, Any] = {"path": path, "folder": f"{AGENTS}{folder}"}
     if file is None:
         through = next((one for one in sizes if path.startswith(f"{one}/")), "")
@@ -373,19 +373,19 @@ def _check_own_folder(
                 words = _("%(path)s can’t be created because it’s a folder.")
             words = words % {**told, "other": through}
             raise InvalidValue(words, errors={"path": [words]})
-        if len(sizes) >= texts.MOST_FILES:
+        if len(sizes) >= texts.MAX_FILES:
             words = _(
                 "The folder %(folder)s has reached the limit of %(most)s files. Nothing was saved. Delete files that are no longer needed, or add to an existing one."
             )
-            raise LimitReached(words % {**told, "most": grouped(texts.MOST_FILES)})
+            raise LimitReached(words % {**told, "most": grouped(texts.MAX_FILES)})
     before = sizes.pop(path, 0)
     have = sum(sizes.values()) + size
-    if have > texts.MOST_BYTES and size > before:
+    if have > texts.MAX_BYTES and size > before:
         words = _(
             "The folder %(folder)s would be %(have)s bytes, but the limit is %(most)s. Nothing was saved. Shorten some files, or delete those that are no longer needed."
         )
         raise LimitReached(
-            words % {**told, "have": grouped(have), "most": grouped(texts.MOST_BYTES)}
+            words % {**told, "have": grouped(have), "most": grouped(texts.MAX_BYTES)}
         )
 
 
@@ -410,17 +410,17 @@ def _section_locks(
     """
     kept, gone = [], []
     for path in file.section_locks:
-        told = {"section": " › ".join(path), "path": file.path}
+        params = {"section": " › ".join(path), "path": file.path}
         now = locked_text(text, path)
         if not by.is_person and now != locked_text(file.content, path):
             raise Locked(
                 _(
                     "The section “%(section)s” of %(path)s is locked, so only a person can change it. Nothing was saved. Leave its lines unchanged."
                 )
-                % told
+                % params
             )
         if now is None:
-            gone.append(_("The section “%(section)s” was removed together with its lock.") % told)
+            gone.append(_("The section “%(section)s” was removed together with its lock.") % params)
         else:
             kept.append(path)
     return kept, tuple(gone)
@@ -429,8 +429,8 @@ def _section_locks(
 def _new_warnings(path: str, text: str, file: MemoryFile | None) -> list[str]:
     """Return warnings about the new text that didn't apply to the old one."""
     told = []
-    if len(line := summary_of(text) or "") >= LONGEST_SUMMARY and line.endswith("…"):
-        most = {"most": LONGEST_SUMMARY}
+    if len(line := summary_of(text) or "") >= MAX_SUMMARY_LENGTH and line.endswith("…"):
+        most = {"most": MAX_SUMMARY_LENGTH}
         told.append(_("The index shows the first %(most)d characters of the summary line.") % most)
     if month_of(path):
         known = {p for one in readings(file.content if file else "") for p in one.problems}
@@ -441,8 +441,8 @@ def _new_warnings(path: str, text: str, file: MemoryFile | None) -> list[str]:
 
 def check_rough_size(owner: User, path: str, text: str) -> None:
     """Raise OverBudget for a text that is too large for any file, before it is parsed."""
-    if (size := texts.size_of(text)) > texts.MOST_EPISODES:
-        facts = MemoryFile.objects.of(owner).live().filter(path__in=FACTS).exclude(path=path)
+    if (size := texts.size_of(text)) > texts.MAX_EPISODES:
+        facts = MemoryFile.objects.for_user(owner).live().filter(path__in=FACTS).exclude(path=path)
         texts.check_size(path, size, sum(facts.values_list("size", flat=True)))
 
 
@@ -561,9 +561,9 @@ def restore_version(
             raise NoSuchFile(path, paths_of(owner))
         kept = kept_at(file, version)
         if kept is None:
-            told = {"path": path, "version": version, "last": file.version}
+            params = {"path": path, "version": version, "last": file.version}
             raise InvalidValue(
-                _("%(path)s has no version %(version)d. The newest is %(last)d.") % told
+                _("%(path)s has no version %(version)d. The newest is %(last)d.") % params
             )
         act = replace(act, summary_by=file.summary_by_at(version), kept=kept)
         return replacing(kept.content, seen=seen, join=False)(owner, path, rows, act)
@@ -578,8 +578,10 @@ def restore_state(file: MemoryFile, fields: dict[str, object], by: Actor, why: s
     Raises InvalidValue for a file in Trash, since another file may have its path.
     """
     if file.trashed_at is not None:
-        told = {"path": file.path}
-        raise InvalidValue(_("%(path)s is in Trash. Nothing was changed. Restore it first.") % told)
+        params = {"path": file.path}
+        raise InvalidValue(
+            _("%(path)s is in Trash. Nothing was changed. Restore it first.") % params
+        )
 
     with transaction.atomic():
         stands = rows_held(file.owner, file.path).get(file.path, file)
@@ -617,13 +619,13 @@ def lock_section(
 
 def _no_section(file: MemoryFile, path: Sequence[str]) -> str:
     there = " · ".join(" › ".join(one.heading) for one in sections_of(file.content) if one.heading)
-    told = {"section": " › ".join(path), "path": file.path, "there": there or "—"}
-    return _("%(path)s has no section “%(section)s”. Its sections: %(there)s.") % told
+    params = {"section": " › ".join(path), "path": file.path, "there": there or "—"}
+    return _("%(path)s has no section “%(section)s”. Its sections: %(there)s.") % params
 
 
 def facts_size(owner: User) -> int:
-    """Return the size of both fact files together, of which there may be MOST_FACTS."""
-    rows = MemoryFile.objects.of(owner).live().filter(path__in=FACTS)
+    """Return the size of both fact files together, of which there may be MAX_FACTS."""
+    rows = MemoryFile.objects.for_user(owner).live().filter(path__in=FACTS)
     return sum(rows.values_list("size", flat=True))
 
 
@@ -635,10 +637,10 @@ def facts_size(owner: User) -> int:
 # window doesn't overwrite it but gets an error. A window that opens the draft continues with its ID.
 
 
-MOST_NOTE = 300  # characters, as the history's reason
+MAX_NOTE = 300  # characters, as the history's reason
 
 
-class DraftTaken(MemoryRefused):
+class DraftConflictError(MemoryRefused):
     """Another window has a draft of this file, so this window's text is only in its form."""
 
     def __init__(self) -> None:
@@ -650,7 +652,7 @@ class DraftTaken(MemoryRefused):
 
 
 def draft_of(owner: User, path: str) -> FileDraft | None:
-    return FileDraft.objects.of(owner).filter(path=path).first()
+    return FileDraft.objects.for_user(owner).filter(path=path).first()
 
 
 def keep_draft(
@@ -658,23 +660,23 @@ def keep_draft(
 ) -> FileDraft | None:
     """Keep unsaved text. Return None if it equals the stored text.
 
-    Raises DraftTaken if another window has a draft with other text.
+    Raises DraftConflictError if another window has a draft with other text.
     """
     path, text = checked_path(path), cleaned(content)[0]
     with transaction.atomic():
-        rows = FileDraft.objects.of(owner).select_for_update()
+        rows = FileDraft.objects.for_user(owner).select_for_update()
         kept: FileDraft | None = rows.filter(path=path).first()
         if kept is not None and kept.pk != window:
             if kept.content == text:
                 return kept
-            raise DraftTaken
-        file = MemoryFile.objects.of(owner).live().filter(path=path).first()
+            raise DraftConflictError
+        file = MemoryFile.objects.for_user(owner).live().filter(path=path).first()
         if file is not None and _is_stored(file, text, seen):
             drop_draft(owner, path, window)
             return None
         draft = kept or FileDraft(pk=window, owner=owner, path=path)
         draft.content, draft.seen, draft.updated = text, seen, timezone.now()
-        draft.note = shorten(cleaned(note)[0], MOST_NOTE)
+        draft.note = shorten(cleaned(note)[0], MAX_NOTE)
         return _stored(draft, is_new=kept is None)
 
 
@@ -698,16 +700,16 @@ def _stored(draft: FileDraft, *, is_new: bool) -> FileDraft:
         with transaction.atomic():
             draft.save(force_insert=is_new)
     except IntegrityError as exc:  # another window saved one at the same moment
-        raise DraftTaken from exc
+        raise DraftConflictError from exc
     return draft
 
 
 def drop_draft(owner: User, path: str, window: UUID) -> None:
     """Discard this window's draft, but not another one's."""
-    FileDraft.objects.of(owner).filter(path=path, pk=window).delete()
+    FileDraft.objects.for_user(owner).filter(path=path, pk=window).delete()
 
 
 def drop_saved_draft(owner: User, path: str, window: UUID, content: str) -> None:
     """Discard drafts that a save made unnecessary: this window's, and another's with the same text."""
     is_saved = Q(pk=window) | Q(content=cleaned(content)[0])
-    FileDraft.objects.of(owner).filter(is_saved, path=path).delete()
+    FileDraft.objects.for_user(owner).filter(is_saved, path=path).delete()

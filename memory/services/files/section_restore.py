@@ -32,12 +32,12 @@ class EntryConflict(MemoryRefused):
     """The section's place has other text now. `way` is the URL of the page to merge both."""
 
     def __init__(self, entry: FileEntry) -> None:
-        told = {"path": entry.path}
+        params = {"path": entry.path}
         super().__init__(
             _(
                 "This section of %(path)s has changed. Nothing was restored, and the old text is still in Trash. Merge the two texts, then save."
             )
-            % told
+            % params
         )
         self.way = f"{reverse('memory:file-edit', args=[entry.path])}?entry={entry.pk}"
 
@@ -91,12 +91,12 @@ def trash(entry: Any, by: Actor) -> None:
             return
         text = without_lines(file.content, entry.content)
         if text is None:
-            told = {"label": _label(entry), "path": entry.path}
+            params = {"label": _label(entry), "path": entry.path}
             raise InvalidValue(
                 _(
                     "“%(label)s” in %(path)s was changed after it was restored, so it wasn’t removed. Edit the file, or restore an older version from its history."
                 )
-                % told
+                % params
             )
         why = _("moved to Trash: %(label)s") % {"label": _label(entry)}
         act = Act(by, why, tells_trash=False)
@@ -110,9 +110,9 @@ def _held(entry: FileEntry) -> MemoryFile:
     """Return the file at the entry's path, with its row and the entry's row locked."""
     file = rows_held(entry.owner, entry.path).get(entry.path)
     if file is None:
-        told = {"path": entry.path}
+        params = {"path": entry.path}
         raise InvalidValue(
-            _("%(path)s is in Trash. Restore the file first, then this section.") % told
+            _("%(path)s is in Trash. Restore the file first, then this section.") % params
         )
     # With two open tabs, the second one sees the result of the first.
     FileEntry.objects.select_for_update(no_key=True).get(pk=entry.pk)

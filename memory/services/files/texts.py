@@ -50,8 +50,8 @@ class NoSuchFile(MemoryRefused):
     """There is no file at this path now. The message lists the existing ones."""
 
     def __init__(self, path: str, there: Iterable[str]) -> None:
-        told = {"path": path, "there": ", ".join(there)}
-        super().__init__(_("%(path)s doesn’t exist yet. Existing files: %(there)s.") % told)
+        params = {"path": path, "there": ", ".join(there)}
+        super().__init__(_("%(path)s doesn’t exist yet. Existing files: %(there)s.") % params)
         self.path = path
 
 
@@ -85,11 +85,11 @@ class FileConflict(MemoryRefused):
 
 # --- size limits, in bytes of UTF-8 (seed 003, "Facts Size Budget") ---
 
-MOST_FACTS = 15_360  # both fact files together
-MOST_EPISODES = 262_144  # one month's file
-MOST_FILES = 200  # in one agent's folder
-MOST_BYTES = 2_097_152  # of all its files together
-MOST_LINE = 8_192  # one line, without its line break
+MAX_FACTS = 15_360  # both fact files together
+MAX_EPISODES = 262_144  # one month's file
+MAX_FILES = 200  # in one agent's folder
+MAX_BYTES = 2_097_152  # of all its files together
+MAX_LINE = 8_192  # one line, without its line break
 
 
 class OverBudget(LimitReached):
@@ -108,25 +108,25 @@ def size_of(text: str) -> int:
 def check_size(path: str, size: int, others: int) -> None:
     """Raise OverBudget if a file of `size` bytes is too large, with `others` bytes of other facts."""
     if not is_fact(path):
-        if size > MOST_EPISODES:
+        if size > MAX_EPISODES:
             raise _over_month(path, size)
         return
     have = size + others
-    if have > MOST_FACTS:
+    if have > MAX_FACTS:
         raise OverBudget(
             _(
                 "Together, the fact files would be %(have)s bytes, %(over)s over the limit of %(most)s (%(path)s: %(size)s, the other file: %(others)s). Nothing was saved. Condense them first, then add to them."
             )
             % {
                 "have": grouped(have),
-                "over": grouped(have - MOST_FACTS),
-                "most": grouped(MOST_FACTS),
+                "over": grouped(have - MAX_FACTS),
+                "most": grouped(MAX_FACTS),
                 "path": path,
                 "size": grouped(size),
                 "others": grouped(others),
             },
             have=have,
-            most=MOST_FACTS,
+            most=MAX_FACTS,
         )
 
 
@@ -136,23 +136,23 @@ def _over_month(path: str, size: int) -> OverBudget:
     ) % {
         "path": path,
         "have": grouped(size),
-        "over": grouped(size - MOST_EPISODES),
-        "most": grouped(MOST_EPISODES),
+        "over": grouped(size - MAX_EPISODES),
+        "most": grouped(MAX_EPISODES),
     }
-    return OverBudget(message, have=size, most=MOST_EPISODES)
+    return OverBudget(message, have=size, most=MAX_EPISODES)
 
 
 def check_lines(text: str) -> None:
     """Raise LimitReached if a line is too long."""
-    if len(text) * 4 <= MOST_LINE:
+    if len(text) * 4 <= MAX_LINE:
         return
     for number, line in enumerate(text.split("\n"), start=1):
-        if len(line) * 4 > MOST_LINE and (size := size_of(line)) > MOST_LINE:
+        if len(line) * 4 > MAX_LINE and (size := size_of(line)) > MAX_LINE:
             raise LimitReached(
                 _(
                     "Line %(number)s is %(have)s bytes, but a line can be at most %(most)s. Nothing was saved. Split it into several lines."
                 )
-                % {"number": grouped(number), "have": grouped(size), "most": grouped(MOST_LINE)}
+                % {"number": grouped(number), "have": grouped(size), "most": grouped(MAX_LINE)}
             )
 
 
@@ -231,12 +231,12 @@ def kept_at(file: MemoryFile, version: int) -> EarlierVersion | None:
         return EarlierVersion(str(file.content), file.blame)
     if not 0 < version < file.version:
         return None
-    told = Revision.objects.filter(record_type=file.record_type(), record_id=file.pk)
-    upto = told.filter(version__lte=version).order_by("-version", "-id")
+    rows = Revision.objects.filter(record_type=file.record_type(), record_id=file.pk)
+    upto = rows.filter(version__lte=version).order_by("-version", "-id")
     # One by one from that version down, usually one step. In a single query, Postgres would unpack
     # the whole text of every revision to see whether it has one.
     for pk in upto.values_list("pk", flat=True).iterator(chunk_size=500):
-        after = told.filter(pk=pk).values_list("after", flat=True).get()
+        after = rows.filter(pk=pk).values_list("after", flat=True).get()
         if "content" in after:
             return EarlierVersion(str(after["content"]), after.get("blame") or [])
     return None
@@ -376,16 +376,16 @@ def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
 
 def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
     """Return where the old text begins and ends.  Raises PatchRefused unless it is found once."""
-    told = {"number": number, "old": shorten(old, 80), "path": path}
+    params = {"number": number, "old": shorten(old, 80), "path": path}
     if not old:
-        raise PatchRefused(_("Pair %(number)d has no old text to search for.") % told, number)
+        raise PatchRefused(_("Pair %(number)d has no old text to search for.") % params, number)
     spots = _found(text, old)
     if not spots:
         raise PatchRefused(
             _(
                 "The old text of pair %(number)d (“%(old)s”) isn’t in %(path)s. Nothing was changed. Read the file and use its exact text, including spaces and line breaks."
             )
-            % told,
+            % params,
             number,
         )
     if len(spots) > 1:
@@ -393,7 +393,7 @@ def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
             _(
                 "The old text of pair %(number)d (“%(old)s”) occurs more than once in %(path)s. Nothing was changed. Include more of the surrounding text to make it unique."
             )
-            % told,
+            % params,
             number,
         )
     return spots[0], spots[0] + len(old)
@@ -420,7 +420,7 @@ def size_in_words(size: int) -> str:
 
 # --- removed sections ---
 
-MOST_REMOVED = 50  # sections of one change; if more were removed, they are kept as one
+MAX_REMOVED = 50  # sections of one change; if more were removed, they are kept as one
 
 Removed = tuple[
     Heading, str
@@ -433,16 +433,16 @@ def removed_from(before: str, after: str) -> list[Removed]:
     if not (gone := _gone(before, after)):
         return []
     left = {one.heading for one in sections_of(after)} | {one.heading for one in telling(before)}
-    found: list[list[SectionText]] = []
+    results: list[list[SectionText]] = []
     for one in sections_of(before):
         if one not in gone and one.heading in left:
             continue
-        if found and _is_inside(one, found[-1][-1], found[-1][0]):
-            found[-1].append(one)
+        if results and _is_inside(one, results[-1][-1], results[-1][0]):
+            results[-1].append(one)
         else:
-            found.append([one])
-    kept = [group for group in found if not gone.isdisjoint(group)]
-    if len(kept) > MOST_REMOVED:
+            results.append([one])
+    kept = [group for group in results if not gone.isdisjoint(group)]
+    if len(kept) > MAX_REMOVED:
         return [((), "\n\n".join(_text(group) for group in kept))]
     return [(group[0].heading, _text(group)) for group in kept]
 
@@ -494,7 +494,7 @@ def _comparable(lines: Iterable[str]) -> list[str]:
 
 
 def _text(sections: Sequence[SectionText]) -> str:
-    return "\n".join(one.text for one in sections).strip("\n")
+    return "\n".join(section.text for section in sections).strip("\n")
 
 
 def _without_summary(text: str) -> str:

@@ -31,30 +31,30 @@ from memory.models.errors import InvalidValue
 from memory.models.library import ADDRESS, FOLDER, OWN, LibraryQuerySet, page_of
 from memory.services.library import folder as library_folder
 from memory.services.library.reading import (
-    LARGEST,
-    LONGEST_TITLE,
+    MAX_BYTES,
+    MAX_TITLE_LENGTH,
     DocumentText,
     read_document,
 )
 from memory.services.notes.saving import lowest_trust
 from memory.services.search import bm25, bm25_sql
-from memory.services.search.snippets import LONGEST_LOOKED_AT, nearness, passage
+from memory.services.search.snippets import MAX_SEARCHED_LENGTH, nearness, passage
 
 logger = structlog.get_logger(__name__)
 
 SERVICE = "library"
 # A document is off topic if no passage contains more than half of what the query is about. Of four words
 # or more, half is enough: "solar panels" is about "solar panels suppliers and prices".
-LEAST_NEARNESS = 0.5
+MIN_NEARNESS = 0.5
 FEW_WORDS = 4
 # If a document's title or folder contains all words of the topic, others must contain most of them.
-LEAST_BESIDE_NAMED = 0.7
+MIN_NEARNESS_IF_NAMED = 0.7
 # Pages that one process fetches at a time. A slow one holds a web thread for half a minute, so an agent
 # could stop the site with a dozen.
-MOST_FETCHED = 3
-_fetching = threading.BoundedSemaphore(MOST_FETCHED)
+MAX_FETCHED = 3
+_fetching = threading.BoundedSemaphore(MAX_FETCHED)
 PAGE_BELOW = "\n\n---\n\n"  # between what a bookmark says and the text of its page
-MOST_LOOKED_AT = 2_000  # documents, if many of the best are excluded by date
+MAX_EXAMINED = 2_000  # documents, if many of the best are excluded by date
 
 
 # A document that matches a query, its best passage, and the passage's raw BM25 score.
@@ -86,7 +86,7 @@ def add_document(
         field, reading = "url", _read_page(url)
     if reading.problem:
         raise _invalid(field, reading.problem)
-    named = one_line(clean(title)[0])[:LONGEST_TITLE]
+    named = one_line(clean(title)[0])[:MAX_TITLE_LENGTH]
     document = LibraryDocument(
         owner=owner,
         title=named or reading.title,
@@ -102,7 +102,7 @@ def add_document(
     with transaction.atomic():
         # One at a time per person, so that the second of two concurrent calls sees the first.
         User.objects.select_for_update(no_key=True).get(pk=owner.pk)
-        own = LibraryDocument.objects.of(owner).live().filter(path="")
+        own = LibraryDocument.objects.for_user(owner).live().filter(path="")
         twin = own.filter(digest=reading.digest).first()
         if twin is not None:
             problem = _("This document is already in the library: “%(title)s”.")
@@ -113,7 +113,7 @@ def add_document(
 
 def stored_pages(owner: User) -> set[str]:
     """Return the canonical URLs of the web pages whose text is in the library."""
-    own = LibraryDocument.objects.of(owner).live().filter(path="", media_type=HTML)
+    own = LibraryDocument.objects.for_user(owner).live().filter(path="", media_type=HTML)
     return {page_of(url) for url in own.exclude(url="").values_list("url", flat=True)}
 
 
@@ -125,7 +125,7 @@ def add_page(document: LibraryDocument, page: DocumentText, *, by: Actor, source
     """
     text = document.text.rstrip() + PAGE_BELOW + page.text
     content = text.encode("utf-8", "surrogatepass")
-    if len(content) > LARGEST:
+    if len(content) > MAX_BYTES:
         raise _invalid("url", _("The page’s text is larger than 5 MiB."))
     document.change(
         by=by, source=source, expected_version=document.version, why=_("the page was fetched"),
@@ -196,8 +196,8 @@ class LibrarySearch:
         logger.info("search answered", service=self.service, hits=len(found), ms=ms)
         return [self._hit(one, rank) for rank, one in enumerate(found, 1)]
 
-    def _hit(self, found: Match, rank: int) -> SearchHit:
-        document, words, _score = found
+    def _hit(self, match: Match, rank: int) -> SearchHit:
+        document, words, _score = match
         return SearchHit(
             url=document.address,
             title=document.title,
@@ -236,7 +236,7 @@ def _found(
     limit = 2 * limit if asked.about else limit
     wanted = 2 * limit if asked.about else limit
     # The ranking doesn't know about dates and sensitivity, so it returns more when these exclude some.
-    for depth in (wanted + 20, MOST_LOOKED_AT):
+    for depth in (wanted + 20, MAX_EXAMINED):
         ranked = _ranked(user, folder, words, depth)
         readable = among.readable_by(user).filter(pk__in=[pk for pk, _score in ranked])
         rows = {row.pk: row for row in readable.only("modified_at", "updated")}
@@ -270,7 +270,7 @@ def _rank_passages(
     higher.
     """
     beginnings = LibraryDocument.objects.defer("text").annotate(
-        beginning=Left("text", LONGEST_LOOKED_AT)
+        beginning=Left("text", MAX_SEARCHED_LENGTH)
     )
     documents = beginnings.in_bulk([pk for pk, _score in ranked])
     found = [(document, score) for pk, score in ranked if (document := documents.get(pk))]
@@ -279,7 +279,7 @@ def _rank_passages(
         for document, _score in found
         for one in languages
     )
-    least = LEAST_BESIDE_NAMED if is_named else LEAST_NEARNESS
+    least = MIN_NEARNESS_IF_NAMED if is_named else MIN_NEARNESS
     is_half_enough = not is_named and all(
         len({*query_terms(about, one)}) >= FEW_WORDS for one in languages
     )
@@ -308,7 +308,7 @@ def _ranked(
 
 
 def _read_file(file: UploadedFile[bytes]) -> DocumentText:
-    if (file.size or 0) > LARGEST:
+    if (file.size or 0) > MAX_BYTES:
         raise _invalid("file", _("The document is larger than 5 MiB."))
     try:
         return read_document(file.name or "", file.read())
@@ -339,10 +339,10 @@ def read_page(url: str) -> DocumentText:
         raise ProviderRejected(ended(capfirst(why)))
     text = mask(page.text)[0]
     content = text.encode("utf-8", "surrogatepass")
-    if len(content) > LARGEST:
+    if len(content) > MAX_BYTES:
         raise _invalid("url", _("The page’s text is larger than 5 MiB."))
     digest = hashlib.sha256(content).hexdigest()
-    title = one_line(mask(clean(page.title)[0])[0])[:LONGEST_TITLE] or url[:LONGEST_TITLE]
+    title = one_line(mask(clean(page.title)[0])[0])[:MAX_TITLE_LENGTH] or url[:MAX_TITLE_LENGTH]
     return DocumentText(title, text, HTML, digest, len(content), "")
 
 

@@ -25,11 +25,11 @@ from beacon_site.text.cleaning import clean
 from beacon_site.text.messages import gettext as _
 from memory.models import LibraryDocument, LibraryFolder, Trust, User
 from memory.models.actors import SYSTEM
-from memory.services.library.reading import LARGEST, DocumentText, media_type_of, read_document
+from memory.services.library.reading import MAX_BYTES, DocumentText, media_type_of, read_document
 
 logger = structlog.get_logger(__name__)
 
-MOST_FILES = 20_000
+MAX_FILES = 20_000
 BATCH = 50  # documents stored in one transaction
 AHEAD = 25  # files read while others are being stored
 LOOK_EVERY = 60.0  # seconds since the last scan after which a search scans the folder
@@ -160,7 +160,7 @@ def _list(root: Path) -> tuple[dict[str, os.stat_result], int, list[str]]:
     files: dict[str, os.stat_result] = {}
     closed: list[str] = []
     skipped, folders = 0, [root]
-    while folders and len(files) < MOST_FILES:
+    while folders and len(files) < MAX_FILES:
         folder = folders.pop()
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -174,7 +174,7 @@ def _list(root: Path) -> tuple[dict[str, os.stat_result], int, list[str]]:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 inner.append(Path(entry.path))
-            elif len(files) < MOST_FILES:
+            elif len(files) < MAX_FILES:
                 path = Path(entry.path).relative_to(root).as_posix()
                 try:
                     stat = _stat_of(root, entry, path)
@@ -187,7 +187,7 @@ def _list(root: Path) -> tuple[dict[str, os.stat_result], int, list[str]]:
                 else:
                     skipped += 1
         folders.extend(reversed(inner))
-    if len(files) >= MOST_FILES:
+    if len(files) >= MAX_FILES:
         closed.append("")  # the other files weren't looked for
     return files, skipped, closed
 
@@ -235,7 +235,7 @@ def _read(root: Path, path: str) -> DocumentText:
     """Read one file, up to the size limit. A system error becomes its problem."""
     try:
         with (root / path).open("rb") as file:
-            content = file.read(LARGEST + 1)
+            content = file.read(MAX_BYTES + 1)
     except OSError as exc:
         reading = read_document(path, b"")
         why = _("The file couldn’t be read: %(why)s.") % {"why": exc.strerror}
@@ -245,7 +245,7 @@ def _read(root: Path, path: str) -> DocumentText:
 
 def _known(owner: User) -> dict[str, LibraryDocument]:
     """Return the folder's files by path without their text, active rows before trashed ones."""
-    rows = LibraryDocument.objects.of(owner).from_folder().order_by("created")
+    rows = LibraryDocument.objects.for_user(owner).from_folder().order_by("created")
     known: dict[str, LibraryDocument] = {}
     for row in rows.only("path", "size", "modified_at", "trashed_at"):
         if row.path not in known or known[row.path].trashed_at is not None:
@@ -279,7 +279,7 @@ def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
         done = scan_folder(owner, folder, seconds=seconds)
     except OSError as exc:
         problem = _("The folder couldn’t be read: %(why)s.") % {"why": exc.strerror or folder}
-    documents = LibraryDocument.objects.of(owner).from_folder().live()
+    documents = LibraryDocument.objects.for_user(owner).from_folder().live()
     unreadable = documents.exclude(problem="").count()
     now = known or LibraryFolder(owner=owner)
     now.folder, now.problem, now.left = folder, problem, done["left"]

@@ -32,8 +32,8 @@ from beacon_site.text.cleaning import clean, match_key, one_line, plain
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.secret_scanner import mask
 
-LARGEST = 5 * 1024 * 1024  # bytes of one document
-LONGEST_TITLE = 500
+MAX_BYTES = 5 * 1024 * 1024  # bytes of one document
+MAX_TITLE_LENGTH = 500
 
 MEDIA_TYPES = {
     ".md": MARKDOWN,
@@ -142,7 +142,7 @@ def read_document(name: str, content: bytes) -> DocumentText:
         problem = _(
             "This type of document isn’t supported. Use Markdown, text, HTML, PDF, Word, PowerPoint, Excel, CSV, JSON, YAML, EPUB, LaTeX, calendars, email or subtitles."
         )
-    elif len(content) > LARGEST:
+    elif len(content) > MAX_BYTES:
         problem = _("The document is larger than 5 MiB.")
     elif kind in (HTML, PDF) or kind in OFFICE_KINDS:
         title, text, problem = _extracted(content, kind)
@@ -152,7 +152,7 @@ def read_document(name: str, content: bytes) -> DocumentText:
         title = _title_of_data(text) if is_data else title_of(text)
         if match_key(title) in _SECTIONS:
             title = ""
-    title = one_line(mask(_placed(title, PurePath(name)) or stem)[0])[:LONGEST_TITLE]
+    title = one_line(mask(_placed(title, PurePath(name)) or stem)[0])[:MAX_TITLE_LENGTH]
     return DocumentText(title or _("untitled"), mask(text)[0], kind, digest, len(content), problem)
 
 
@@ -191,8 +191,8 @@ def title_of(text: str) -> str:
 
 def _title_of_data(text: str) -> str:
     """Return the title that JSON or YAML has at its top, or ""."""
-    found = _DATA_TITLE.search(text[:2_000])
-    return one_line(found[1] or found[2] or found[3]) if found else ""
+    match = _DATA_TITLE.search(text[:2_000])
+    return one_line(match[1] or match[2] or match[3]) if match else ""
 
 
 def _extracted(content: bytes, kind: str) -> tuple[str, str, str]:

@@ -90,9 +90,9 @@ def ask_model(
 
 
 def _called_a_tool(answer: Answer) -> ProviderNonsense:
-    told = {"tool": clean(answer.tool_calls[0].name)[0][:80]}
+    params = {"tool": clean(answer.tool_calls[0].name)[0][:80]}
     return ProviderNonsense(
-        _("The model called the tool “%(tool)s”, but wasn’t given any tools.") % told,
+        _("The model called the tool “%(tool)s”, but wasn’t given any tools.") % params,
         text=answer.text,
         prompt_tokens=answer.usage.prompt_tokens,
         completion_tokens=answer.usage.completion_tokens,
@@ -274,7 +274,7 @@ def settle(row: CallReservation | None) -> None:
 
 def held_by(user: User, topic: Topic | None = None) -> QuerySet[Any]:
     """Return what is reserved for the user's calls, or for those of one topic."""
-    rows: QuerySet[Any] = CallReservation.objects.of(user).held()
+    rows: QuerySet[Any] = CallReservation.objects.for_user(user).held()
     return rows if topic is None else rows.filter(topic=topic)
 
 

@@ -264,7 +264,7 @@ TASK_OF = {
     "ask": "answer",
     "preview": "answer",
 }
-MOST_OTHERS = 5
+MAX_OTHERS = 5
 
 # Returns the model that a topic's settings name, or "". Research registers it.
 MODEL_OF_TOPIC: list[Callable[[Topic], str]] = [lambda _topic: ""]

@@ -20,15 +20,15 @@ from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped, ngettext
 from memory.models import ModelCall, Topic, User
 
-LEAST_SHOWN = Decimal("0.0001")
+MIN_SHOWN = Decimal("0.0001")
 
 
 def dollars(money: Decimal) -> str:
     """Return an amount with as many decimals as it needs; zero is `$0`."""
     if not money:
         return "$0"
-    if 0 < money < LEAST_SHOWN:
-        return _("less than %(least)s") % {"least": f"${LEAST_SHOWN}"}
+    if 0 < money < MIN_SHOWN:
+        return _("less than %(least)s") % {"least": f"${MIN_SHOWN}"}
     return f"${money:,.2f}" if money >= Decimal("0.01") else f"${money:.4f}"
 
 
@@ -55,7 +55,7 @@ def in_words(money: Decimal | None, unpriced: int = 0) -> str:
 # --- spending ---
 
 NEAR_SHARE = 80  # percent of a limit from which people are warned
-MOST_RUNS = 10  # of a month, the most expensive ones
+MAX_RUNS = 10  # of a month, the most expensive ones
 CSV_FIELDS = (
     "created",
     "account",
@@ -185,16 +185,16 @@ def limits_of(user: User, spent: UsageTotals) -> list[Limit]:
 
 def limits_beside(tokens: int | None, money: Decimal | None, spent: UsageTotals) -> list[Limit]:
     """Return limits of tokens and money and how much of them is used; None means no limit."""
-    found = []
+    results = []
     if tokens is not None:
         left = max(tokens - spent.tokens, 0)
         words = (grouped(spent.tokens), grouped(tokens), grouped(left))
-        found.append(_limit(_("Tokens"), words, spent.tokens, tokens))
+        results.append(_limit(_("Tokens"), words, spent.tokens, tokens))
     if money is not None:
         left_money = max(money - spent.money, Decimal(0))
         amounts = (spent.known_cost, dollars(money), dollars(left_money))
-        found.append(_limit(_("Money"), amounts, spent.money, money))
-    return found
+        results.append(_limit(_("Money"), amounts, spent.money, money))
+    return results
 
 
 def _limit(
@@ -311,7 +311,7 @@ def _runs(calls: Calls) -> Iterator[Line]:
         .annotate(at=Min("created"), **_SUMS)
         .order_by(F("cost").desc(nulls_last=True), "-asked", "source")
     )
-    for row in rows[:MOST_RUNS]:
+    for row in rows[:MAX_RUNS]:
         number = row["source"].removeprefix("run:")
         if number.isdecimal():
             yield Line(

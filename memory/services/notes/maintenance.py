@@ -27,14 +27,14 @@ from beacon_site.text.messages import grouped, ngettext
 from memory.models import Activity, Lock, Note, User
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import MemoryRefused
-from memory.models.notes import MOST_CONTENT, NoteQuerySet
+from memory.models.notes import MAX_CONTENT, NoteQuerySet
 from memory.services.notes.merging import merge
 
 logger = structlog.get_logger(__name__)
 
 OLD = timedelta(days=7)  # seed 004: "7-day batch merge"
 SOON = timedelta(hours=12)  # notes that expire before the run after next are merged now (R209)
-LEAST, MOST = 2, 5  # notes per batch
+MIN, MAX = 2, 5  # notes per batch
 SECONDS = 300.0  # time limit; the rest follows in the next run
 _PRUNED_AT_ONCE = 200
 
@@ -58,7 +58,7 @@ class Upkeep:
         """Return the result as text, for a toast and for Activity."""
         if self.is_taken:
             return _("Maintenance of your notes is already running. See Activity for its results.")
-        told = {"n": grouped(self.pruned)}
+        params = {"n": grouped(self.pruned)}
         pruned = ngettext(
             "%(n)s expired note moved to Trash",
             "%(n)s expired notes moved to Trash",
@@ -71,7 +71,7 @@ class Upkeep:
         )
         sums = ngettext("%(n)s summary", "%(n)s summaries", self.summaries)
         more = {"n": grouped(self.merged), "sums": sums % {"n": grouped(self.summaries)}}
-        words = f"{pruned % told}; {merged % more}."
+        words = f"{pruned % params}; {merged % more}."
         if self.is_unfinished:
             words += " " + _("The remaining notes will be merged next time.")
         return words
@@ -86,7 +86,7 @@ def prune_expired(owner: User | None = None, *, at: datetime | None = None) -> i
     found = Note.objects.live().expired(at).filter(lock=Lock.OPEN, pinned=False)
     found = found.filter(edited_by_person=False)
     if owner is not None:
-        found = found.of(owner)
+        found = found.for_user(owner)
     pruned = 0
     while True:
         with transaction.atomic():
@@ -106,7 +106,7 @@ def old_notes(owner: User | None = None, *, at: datetime | None = None) -> NoteQ
     found = Note.objects.active(at).filter(is_old, stability=Note.Stability.VOLATILE)
     found = found.filter(pinned=False, paused=False, edited_by_person=False, lock=Lock.OPEN)
     found = found.exclude(kind__in=Note.IDENTITY)
-    return found.of(owner) if owner is not None else found
+    return found.for_user(owner) if owner is not None else found
 
 
 def batches(notes: Iterable[Note]) -> Iterator[list[Note]]:
@@ -118,10 +118,10 @@ def batches(notes: Iterable[Note]) -> Iterator[list[Note]]:
         rest: list[Note] = []
         for _topic, of_topic in _grouped(alike, "topic_id"):
             made = list(_chunks(of_topic))
-            yield from (chunk for chunk in made if len(chunk) >= LEAST)
-            rest += [note for chunk in made if len(chunk) < LEAST for note in chunk]
+            yield from (chunk for chunk in made if len(chunk) >= MIN)
+            rest += [note for chunk in made if len(chunk) < MIN for note in chunk]
         rest.sort(key=lambda note: (note.created, note.pk))
-        yield from (chunk for chunk in _chunks(rest) if len(chunk) >= LEAST)
+        yield from (chunk for chunk in _chunks(rest) if len(chunk) >= MIN)
 
 
 def _grouped(notes: Iterable[Note], name: str) -> Iterator[tuple[str, list[Note]]]:
@@ -140,12 +140,12 @@ def _chunks(notes: list[Note]) -> Iterator[list[Note]]:
     start = 0
     while start < len(notes):
         left = len(notes) - start
-        most = MOST - 1 if left == MOST + 1 else MOST
+        most = MAX - 1 if left == MAX + 1 else MAX
         size = 0
         chunk: list[Note] = []
         for note in notes[start : start + most]:
             size += len(note.content.encode()) + 2
-            if chunk and size > MOST_CONTENT:
+            if chunk and size > MAX_CONTENT:
                 break
             chunk.append(note)
         yield chunk

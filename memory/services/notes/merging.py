@@ -23,14 +23,14 @@ from beacon_site.text.messages import gettext as _
 from memory.models import Lock, Note, Sensitivity, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, StaleWrite
-from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
+from memory.models.notes import MAX_EVIDENCE, MAX_TAGS
 from memory.models.remembered import OWNER_SCOPE, names_excluded, scope_excluding
 from memory.services.llm.asking import BudgetReached, MonthMeter, ask_model
 from memory.services.notes.saving import NoteChecks, insert, lowest_trust, point_at
 
-LEAST, MOST = 2, 20  # notes in one manual merge
-_MOST_ASKED = 24_000  # characters of notes that a model is given to merge
-_MOST_ANSWER = 4_000
+MIN, MAX = 2, 20  # notes in one manual merge
+_MAX_INPUT_LENGTH = 24_000  # characters of notes that a model is given to merge
+_MAX_ANSWER = 4_000
 _LOCKS = (Lock.OPEN, Lock.APPEND_ONLY, Lock.READ_ONLY)
 
 
@@ -98,12 +98,12 @@ def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:
         keys = list(dict.fromkeys(uuid.UUID(str(key)) for key in ids))
     except ValueError:
         raise _refused(_("This note doesn’t exist.")) from None
-    if len(keys) < LEAST:
+    if len(keys) < MIN:
         raise _refused(_("Select at least 2 notes to merge."))
-    if len(keys) > MOST:
-        told = {"most": MOST, "have": len(keys)}
+    if len(keys) > MAX:
+        params = {"most": MAX, "have": len(keys)}
         raise _refused(
-            _("You can merge at most %(most)d notes at once. You selected %(have)d.") % told
+            _("You can merge at most %(most)d notes at once. You selected %(have)d.") % params
         )
     return keys
 
@@ -121,7 +121,7 @@ def _mergeable(
     owner: User, keys: Sequence[uuid.UUID], *, by: Actor, at: datetime, is_held: bool = False
 ) -> list[Note]:
     """Return the notes, oldest first, or raise an error. `is_held` locks their rows."""
-    rows = Note.objects.of(owner).filter(pk__in=keys).order_by("pk")
+    rows = Note.objects.for_user(owner).filter(pk__in=keys).order_by("pk")
     notes = list(rows.select_for_update() if is_held else rows)
     if len(notes) < len(keys):
         raise _refused(_("This note doesn’t exist."))
@@ -166,13 +166,13 @@ def _check_room(fields: Mapping[str, Any]) -> None:
     """Raise InvalidValue if the notes have more tags or evidence than one note can have."""
     problems = {
         "tags": (
-            MOST_TAGS,
+            MAX_TAGS,
             _(
                 "Together, these notes have %(have)d tags, but a note can have at most %(most)d. Nothing was merged. Remove some tags, or merge fewer notes."
             ),
         ),
         "evidence": (
-            MOST_EVIDENCE,
+            MAX_EVIDENCE,
             _(
                 "Together, these notes have %(have)d pieces of evidence, but a note can have at most %(most)d. Nothing was merged. Remove some evidence, or merge fewer notes."
             ),
@@ -205,11 +205,11 @@ def proposed(notes: Sequence[Note], *, owner: User) -> Proposal:
     try:
         content = _written(notes, owner)
     except (ProviderError, BudgetReached) as exc:
-        told = {"why": shorten(str(exc), 300)}
+        params = {"why": shorten(str(exc), 300)}
         warning = _(
             "The model couldn’t merge the texts, so they were placed one after the other: %(why)s"
         )
-        return Proposal(concatenation(notes), warning=warning % told)
+        return Proposal(concatenation(notes), warning=warning % params)
     if content is None:
         return Proposal(concatenation(notes))
     return Proposal(content, is_by_model=True)
@@ -222,7 +222,7 @@ def concatenation(notes: Iterable[Note]) -> str:
 
 def _written(notes: Sequence[Note], owner: User) -> str | None:
     """Return a model's summary, or None without a model or if there is too much text for it."""
-    if sum(len(note.content) for note in notes) > _MOST_ASKED:
+    if sum(len(note.content) for note in notes) > _MAX_INPUT_LENGTH:
         return None
     shown = [
         {
@@ -236,7 +236,7 @@ def _written(notes: Sequence[Note], owner: User) -> str | None:
     answer = ask_model(
         "merge",
         [
-            Message("system", render_to_string("prompts/merge_system.txt", {"most": _MOST_ANSWER})),
+            Message("system", render_to_string("prompts/merge_system.txt", {"most": _MAX_ANSWER})),
             Message("user", render_to_string("prompts/merge_user.txt", {"notes": shown})),
         ],
         owner=owner,

@@ -19,15 +19,15 @@ from memory.models import Note, Revision, Sensitivity, Topic, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, StaleWrite
 from memory.models.notes import (
-    LONGEST_EVIDENCE,
-    LONGEST_TAG,
-    MOST_CONTENT,
-    MOST_EVIDENCE,
-    MOST_TAGS,
+    MAX_CONTENT,
+    MAX_EVIDENCE,
+    MAX_EVIDENCE_LENGTH,
+    MAX_TAG_LENGTH,
+    MAX_TAGS,
 )
 from memory.models.remembered import EXCEPT_SCOPE
 
-MOST_LINKS = 60
+MAX_LINKS = 60
 # The planner expects chains of thousands of notes and would read the whole table at each step.
 # OFFSET 0 makes each step a separate subquery by index, one per note of the chain. Steps come in
 # order, so the LIMIT ends the recursion if one note replaces thousands.
@@ -61,15 +61,15 @@ def chain(note: Note) -> list[Note]:
     Each has as `step` its distance from the first. This is one query. Of more than 60 notes, the 60
     with the fewest steps are returned.
     """
-    asked = {"note": note.pk, "owner": note.owner_id, "most": MOST_LINKS}
+    asked = {"note": note.pk, "owner": note.owner_id, "most": MAX_LINKS}
     return list(Note.objects.raw(_CHAIN, asked))
 
 
 # --- validation ---
 
-LEAST_RULE_CONFIDENCE = 0.8  # R191
-MOST_TTL_DAYS = 36_500  # a hundred years; anything longer should be stable
-LONGEST_SCOPE = 200
+MIN_RULE_CONFIDENCE = 0.8  # R191
+MAX_TTL_DAYS = 36_500  # a hundred years; anything longer should be stable
+MAX_SCOPE_LENGTH = 200
 _SCOPES = ("run:", "session:", "agent:", f"{EXCEPT_SCOPE}:")
 
 # Seed 004, "Note Kinds": the default expiry that forms offer for each kind, in days.
@@ -133,18 +133,18 @@ class NoteChecks:
         size = len(text.encode())
         if not is_visible(text):
             self.refuse("content", _("Enter the text to remember."))
-        elif size > MOST_CONTENT:
-            told = {
-                "most": grouped(MOST_CONTENT),
+        elif size > MAX_CONTENT:
+            params = {
+                "most": grouped(MAX_CONTENT),
                 "have": grouped(size),
-                "over": grouped(size - MOST_CONTENT),
+                "over": grouped(size - MAX_CONTENT),
             }
             self.refuse(
                 "content",
                 _(
                     "The text is %(have)s bytes, %(over)s over the limit of %(most)s (64 KiB). Shorten or split it."
                 )
-                % told,
+                % params,
             )
         return text
 
@@ -152,9 +152,9 @@ class NoteChecks:
         known = list(map(str, choices))
         text = str(value)
         if text not in known:
-            told = {"value": shorten(clean(text)[0], 40), "known": ", ".join(known)}
+            params = {"value": shorten(clean(text)[0], 40), "known": ", ".join(known)}
             self.refuse(
-                field, _("“%(value)s” isn’t a valid choice. Choose one of: %(known)s.") % told
+                field, _("“%(value)s” isn’t a valid choice. Choose one of: %(known)s.") % params
             )
         return text
 
@@ -164,9 +164,9 @@ class NoteChecks:
         except (TypeError, ValueError):
             number = math.nan
         if math.isnan(number) or not 0 <= number <= 1:
-            told = {"value": shorten(clean(str(value))[0], 40)}
+            params = {"value": shorten(clean(str(value))[0], 40)}
             message = _("Confidence must be a number from 0 to 1, such as 0.8, not “%(value)s”.")
-            self.refuse("confidence", message % told)
+            self.refuse("confidence", message % params)
             return 0.0
         return number
 
@@ -178,12 +178,12 @@ class NoteChecks:
             days = int(str(value)) if not isinstance(value, bool) else 0
         except ValueError:
             days = 0
-        if not 1 <= days <= MOST_TTL_DAYS:
-            told = {"value": shorten(clean(str(value))[0], 40), "most": grouped(MOST_TTL_DAYS)}
+        if not 1 <= days <= MAX_TTL_DAYS:
+            params = {"value": shorten(clean(str(value))[0], 40), "most": grouped(MAX_TTL_DAYS)}
             message = _(
                 "“Expires after” must be a whole number of days from 1 to %(most)s, not “%(value)s”."
             )
-            self.refuse("ttl_days", message % told)
+            self.refuse("ttl_days", message % params)
             return None
         return days
 
@@ -192,14 +192,18 @@ class NoteChecks:
         given = listed(value) if isinstance(value, str) else value
         tags = [one_line(self.text("tags", tag)) for tag in given]
         tags = list(dict.fromkeys(tag for tag in tags if is_visible(tag)))
-        self._many("tags", tags, MOST_TAGS)
+        self._many("tags", tags, MAX_TAGS)
         for tag in tags:
-            if len(tag) > LONGEST_TAG:
-                told = {"most": LONGEST_TAG, "have": grouped(len(tag)), "tag": shorten(tag, 40)}
+            if len(tag) > MAX_TAG_LENGTH:
+                params = {
+                    "most": MAX_TAG_LENGTH,
+                    "have": grouped(len(tag)),
+                    "tag": shorten(tag, 40),
+                }
                 message = _(
                     "A tag can have at most %(most)d characters, but “%(tag)s” has %(have)s."
                 )
-                self.refuse("tags", message % told)
+                self.refuse("tags", message % params)
             if "," in tag:
                 self.refuse("tags", comma_problem(tag))
         return tags
@@ -209,32 +213,32 @@ class NoteChecks:
         given = value.splitlines() if isinstance(value, str) else value
         entries = [self.text("evidence", entry).strip() for entry in given]
         entries = list(dict.fromkeys(entry for entry in entries if is_visible(entry)))
-        self._many("evidence", entries, MOST_EVIDENCE)
+        self._many("evidence", entries, MAX_EVIDENCE)
         for entry in entries:
-            if len(entry) > LONGEST_EVIDENCE:
-                told = {"most": grouped(LONGEST_EVIDENCE), "have": grouped(len(entry))}
+            if len(entry) > MAX_EVIDENCE_LENGTH:
+                params = {"most": grouped(MAX_EVIDENCE_LENGTH), "have": grouped(len(entry))}
                 message = _(
                     "Each piece of evidence can have at most %(most)s characters, but one has %(have)s."
                 )
-                self.refuse("evidence", message % told)
+                self.refuse("evidence", message % params)
         return entries
 
     def _many(self, field: str, entries: list[str], most: int) -> None:
         if len(entries) > most:
-            told = {"most": most, "have": grouped(len(entries))}
-            self.refuse(field, _("Use at most %(most)d items (currently %(have)s).") % told)
+            params = {"most": most, "have": grouped(len(entries))}
+            self.refuse(field, _("Use at most %(most)d items (currently %(have)s).") % params)
 
     def scope(self, value: Any) -> str:
         """Check the scope: the owner's, or that of a run, session or agent."""
         text = one_line(self.text("scope", value)) or "owner"
         text = "owner" if text == "user" else text  # seed 004's name for the owner's scope
         is_one = text == "owner" or any(text.startswith(s) and text != s for s in _SCOPES)
-        if not is_one or len(text) > LONGEST_SCOPE:
-            told = {"value": shorten(text, 40), "most": LONGEST_SCOPE}
+        if not is_one or len(text) > MAX_SCOPE_LENGTH:
+            params = {"value": shorten(text, 40), "most": MAX_SCOPE_LENGTH}
             message = _(
                 "“%(value)s” isn’t a valid scope. Use owner, run:<number>, session:<id>, agent:<name> or except:<agent name>, up to %(most)d characters."
             )
-            self.refuse("scope", message % told)
+            self.refuse("scope", message % params)
         return text
 
     def one(self, field: str, value: Any) -> Any:
@@ -295,12 +299,12 @@ class NoteChecks:
             self._rule(note, by_person=by_person)
 
     def _rule(self, note: Mapping[str, Any], *, by_person: bool) -> None:
-        if note["confidence"] < LEAST_RULE_CONFIDENCE and "confidence" not in self.errors:
-            told = {"least": LEAST_RULE_CONFIDENCE, "have": f"{note['confidence']:g}"}
+        if note["confidence"] < MIN_RULE_CONFIDENCE and "confidence" not in self.errors:
+            params = {"least": MIN_RULE_CONFIDENCE, "have": f"{note['confidence']:g}"}
             message = _(
                 "A rule needs a confidence of at least %(least)s, but this one has %(have)s. Save it as a log until you’re more certain."
             )
-            self.refuse("confidence", message % told)
+            self.refuse("confidence", message % params)
         if not by_person and not note["evidence"] and "evidence" not in self.errors:
             message = _("A rule needs evidence. Say what it’s based on, one item per line.")
             self.refuse("evidence", message)

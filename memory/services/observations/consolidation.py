@@ -26,11 +26,11 @@ from memory.services.observations.saving import Line, Remembered, remember_lines
 
 logger = structlog.get_logger(__name__)
 
-LEAST, MOST = (
+MIN, MAX = (
     50,
     2_000,
 )  # characters of a message: shorter ones are left out, longer ones truncated (R107)
-LEAST_SUMMARY = 100  # the last answer longer than this becomes the session's summary (R106)
+MIN_SUMMARY = 100  # the last answer longer than this becomes the session's summary (R106)
 SUMMARY_TAG = "session-summary"
 _SPOKEN = ("user", "assistant")  # text from tools and system prompts isn't anyone's conclusion
 
@@ -73,13 +73,13 @@ def lines_in(
     quarantined, unless it is the owner's own text, so that it never reaches a prompt.
     """
     spoken = [(role, clean(text)[0].strip()) for role, text in turns if role in _SPOKEN]
-    answers = [text for role, text in spoken if role == "assistant" and width(text) > LEAST_SUMMARY]
-    summary = cut(answers[-1], MOST) if answers and is_finished else ""
+    answers = [text for role, text in spoken if role == "assistant" and width(text) > MIN_SUMMARY]
+    summary = cut(answers[-1], MAX) if answers and is_finished else ""
     found: dict[str, Line] = {}
     for role, whole in spoken:
-        if width(whole) < LEAST:
+        if width(whole) < MIN:
             continue
-        text = cut(whole, MOST)
+        text = cut(whole, MAX)
         is_summary = bool(summary) and role == "assistant" and text == summary
         category = "insight" if is_summary else _category(whole)
         if not category:

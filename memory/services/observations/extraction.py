@@ -34,12 +34,12 @@ from memory.models import Topic
 from memory.services.llm.asking import BudgetReached, Meter, ask_model
 from memory.services.observations.saving import Line, is_near
 
-LEAST, MOST = (
+MIN, MAX = (
     50,
     4_000,
 )  # characters of an output: shorter ones are skipped (R87), longer ones truncated (R88)
-MOST_LINES = 10  # per category
-LONGEST_LINE = 1_000
+MAX_LINES = 10  # per category
+MAX_LINE_LENGTH = 1_000
 HEURISTIC = ":heuristic"  # suffix of the source of lines that weren't written by a model
 MODEL, RULES, NOBODY = "model", "heuristic", ""
 
@@ -97,9 +97,9 @@ def extract(
     returned.
     """
     text = clean(output)[0].strip()
-    if width(text) < LEAST:
+    if width(text) < MIN:
         return Extracted()
-    text = cut(text, MOST)
+    text = cut(text, MAX)
     told = {"step_name": step_name, "step_type": step_type}
     try:
         observed = _by_model(owner, text, told, source=source, topic=topic, meter=meter)
@@ -128,7 +128,7 @@ def _by_model(
 ) -> ExtractedObservations | None:
     """Return the model's answer, or None if no model is set up."""
     context = {
-        "most": MOST_LINES,
+        "most": MAX_LINES,
         "step_name": for_prompt(one_line(told["step_name"])) or "-",
         "step_type": for_prompt(one_line(told["step_type"])),
         "text": for_prompt(text),
@@ -173,11 +173,11 @@ def _checked(found: Sequence[tuple[str, str]], told: dict[str, str], by: str) ->
         text = one_line(without_citations(clean(said)[0]))
         line = Line(
             category,
-            cut(text, LONGEST_LINE),
+            cut(text, MAX_LINE_LENGTH),
             step_name=told["step_name"],
             step_type=told["step_type"],
         )
-        if not is_visible(text) or line.digest in seen or counts.get(category, 0) >= MOST_LINES:
+        if not is_visible(text) or line.digest in seen or counts.get(category, 0) >= MAX_LINES:
             continue
         if injection_reason(text):
             extracted.left_out += 1
@@ -226,7 +226,7 @@ _CUES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("insight", _INSIGHT),
     ("finding", _FINDING),
 )
-_LEAST_SENTENCE, _MOST_SENTENCE = 30, 400
+_MIN_SENTENCE, _MAX_SENTENCE = 30, 400
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
@@ -236,23 +236,23 @@ def _by_heuristics(text: str) -> list[tuple[str, str]]:
     Lessons are checked first, because most are also worded as facts. Questions and sentences that
     depend on the previous one are left out.
     """
-    found = []
+    results = []
     for sentence in sentences(text):
         said = one_line(sentence.text)
-        if not _LEAST_SENTENCE <= width(said) <= _MOST_SENTENCE or not _is_self_contained(said):
+        if not _MIN_SENTENCE <= width(said) <= _MAX_SENTENCE or not _is_self_contained(said):
             continue
         category = _category(said)
         if category:
-            found.append((category, said))
-    return found
+            results.append((category, said))
+    return results
 
 
-def _category(said: str) -> str:
+def _category(text: str) -> str:
     # The cue words are English. Chinese, Japanese and Korean text is treated as fact.
     for category, cue in _CUES:
-        if cue.search(said):
+        if cue.search(text):
             return category
-    return "finding" if _WIDE.search(said) else ""
+    return "finding" if _WIDE.search(text) else ""
 
 
 _LEANS = re.compile(
@@ -261,5 +261,5 @@ _LEANS = re.compile(
 )
 
 
-def _is_self_contained(said: str) -> bool:
-    return not said.rstrip("\"'”’)").endswith(("?", "？")) and not _LEANS.match(said)
+def _is_self_contained(text: str) -> bool:
+    return not text.rstrip("\"'”’)").endswith(("?", "？")) and not _LEANS.match(text)

@@ -30,8 +30,8 @@ from memory.services.search.bm25_sql import language_of
 NEAR = 85.0  # rapidfuzz ratio of the two texts' words, up to 100
 CANDIDATES = 10  # texts that each one is compared with
 TERMS = 8  # the rarest terms of a text, by which candidates are found
-LONGEST = 2_000  # characters compared; texts that share this beginning count as the same
-MOST_HOLDING = 100  # observations counted for one term in a batch
+MAX_LENGTH = 2_000  # characters compared; texts that share this beginning count as the same
+MAX_HOLDING = 100  # observations counted for one term in a batch
 _NUMBER = re.compile(r"\d+")
 
 
@@ -45,7 +45,7 @@ class _Compared:
 
     @classmethod
     def of(cls, text: str) -> _Compared:
-        words = sorted(match_key(text := text[:LONGEST]).split())
+        words = sorted(match_key(text := text[:MAX_LENGTH]).split())
         return cls(text, " ".join(words), tuple(sorted(_NUMBER.findall(" ".join(words)))))
 
     def nearness(self, other: _Compared) -> float:
@@ -73,13 +73,13 @@ def nearest(owner: Any, contents: Sequence[str], *, but: Any = None) -> list[Obs
     found = bm25.search_each(
         owner,
         Observation.record_type(),
-        [content[:LONGEST] for content in contents],
+        [content[:MAX_LENGTH] for content in contents],
         CANDIDATES + 1,
         most_terms=TERMS,
     )
     ids = [[pk for pk, _score in hits if pk != but][:CANDIDATES] for hits in found]
     wanted = {pk for some in ids for pk in some}
-    stored = Observation.objects.of(owner).active().in_bulk(wanted)
+    stored = Observation.objects.for_user(owner).active().in_bulk(wanted)
     compared = {pk: _Compared.of(one.content) for pk, one in stored.items()}
     return [
         _best(_Compared.of(content), [stored[pk] for pk in some if pk in stored], compared)
@@ -107,26 +107,28 @@ def _nearest_before(observations: Sequence[Observation], language: str) -> list[
     Each is compared only with the few that share its rarest terms, so the time doesn't grow with
     the square of their number.
     """
-    terms = [set(query_terms(one.content[:LONGEST], language)) for one in observations]
-    compared = {one.pk: _Compared.of(one.content) for one in observations}
+    terms = [
+        set(query_terms(observation.content[:MAX_LENGTH], language)) for observation in observations
+    ]
+    compared = {observation.pk: _Compared.of(observation.content) for observation in observations}
     times = Counter(term for some in terms for term in some)
     before: dict[str, list[int]] = defaultdict(list)  # a term, and its latest positions
-    found = []
+    results = []
     for place, (one, some) in enumerate(zip(observations, terms, strict=True)):
         shared = [term for term in some if times[term] > 1]
         rarest = sorted(shared, key=lambda term: (times[term], term))[:TERMS]
-        places = Counter(other for term in rarest for other in before[term][-MOST_HOLDING:])
+        places = Counter(other for term in rarest for other in before[term][-MAX_HOLDING:])
         candidates = [observations[other] for other, _count in places.most_common(CANDIDATES)]
-        found.append(_best(compared[one.pk], candidates, compared))
+        results.append(_best(compared[one.pk], candidates, compared))
         for term in shared:
             before[term].append(place)
-    return found
+    return results
 
 
 def _best(
     wanted: _Compared, candidates: Iterable[Observation], compared: Mapping[Any, _Compared]
 ) -> Observation | None:
-    rated = [(wanted.nearness(compared[one.pk]), one) for one in candidates]
+    rated = [(wanted.nearness(compared[candidate.pk]), candidate) for candidate in candidates]
     # Of equally similar ones, the oldest is kept, since it was stored first.
     rated.sort(key=lambda pair: (-pair[0], pair[1].created))
     return rated[0][1] if rated and rated[0][0] >= NEAR else None
@@ -292,7 +294,7 @@ def _existing(
     owner: Any, source: str, keys: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], Observation]:
     """Return what is stored from this source with these categories and digests."""
-    found = Observation.objects.of(owner).filter(
+    found = Observation.objects.for_user(owner).filter(
         source=source, digest__in=[digest for _category, digest in keys]
     )
     if not source.startswith(_REPEATED):
@@ -333,9 +335,9 @@ def _name_near(owner: Any, new: Sequence[Observation]) -> None:
 # --- checks before anything is stored ---
 
 
-LONGEST_SOURCE = 200  # characters
-MOST_LINES = 100  # texts stored by one request
-MOST_CHARACTERS = 200_000  # characters of these texts in total: about a second of work
+MAX_SOURCE_LENGTH = 200  # characters
+MAX_LINES = 100  # texts stored by one request
+MAX_CHARACTERS = 200_000  # characters of these texts in total: about a second of work
 EXPLICIT = "explicit"
 
 
@@ -392,13 +394,13 @@ def checked(lines: Sequence[Line]) -> list[Line]:
 def checked_size(lines: Sequence[Line]) -> None:
     """Raise InvalidValue if one request has too many lines or too much text."""
     characters = sum(len(line.content) for line in lines)
-    if len(lines) <= MOST_LINES and characters <= MOST_CHARACTERS:
+    if len(lines) <= MAX_LINES and characters <= MAX_CHARACTERS:
         return
     problem = _(
         "One request can store at most %(lines)d texts (currently %(have_lines)s) and %(most)s characters in total (currently %(have)s). Nothing was stored. Send the texts in parts."
     ) % {
-        "lines": MOST_LINES,
-        "most": grouped(MOST_CHARACTERS),
+        "lines": MAX_LINES,
+        "most": grouped(MAX_CHARACTERS),
         "have_lines": grouped(len(lines)),
         "have": grouped(characters),
     }
@@ -435,9 +437,9 @@ def _checked(line: Line, place: int) -> Line:
 def checked_source(source: str) -> str:
     """Return the source as stored, `explicit` by default. Raises InvalidValue."""
     source = one_line(clean(source)[0]) or EXPLICIT
-    if len(source) > LONGEST_SOURCE:
+    if len(source) > MAX_SOURCE_LENGTH:
         problem = _("A source can have at most %(most)d characters, but this one has %(have)d.") % {
-            "most": LONGEST_SOURCE,
+            "most": MAX_SOURCE_LENGTH,
             "have": len(source),
         }
         raise InvalidValue(problem, errors={"source": [problem]})

@@ -25,7 +25,7 @@ from memory.models.remembered import Lock
 from memory.services.notes import saving as notes
 from memory.services.records.kinds import kind_of
 
-MOST_TOLD = 3  # reasons in one message
+MAX_REASONS = 3  # reasons in one message
 STATE = ("pinned", "paused", "lock")  # of notes and observations; an edit can set them, too
 TYPED_WORDS = 4  # of a record without a name: the words to type before a purge
 
@@ -57,7 +57,7 @@ class BulkResult:
     @property
     def reasons(self) -> list[str]:
         """Return the first reasons why rows weren't changed, each once."""
-        return list(dict.fromkeys(self.problems))[:MOST_TOLD]
+        return list(dict.fromkeys(self.problems))[:MAX_REASONS]
 
     @property
     def why(self) -> str:
@@ -135,8 +135,8 @@ def _lock(record: Any, by: Actor, value: str) -> None:
     if hasattr(record, "set_lock"):
         record.set_lock(lock, by=by)
     else:
-        said = _("unlocked") if lock == Lock.OPEN else _("locked")
-        record.change(by=by, why=said, lock=lock)
+        message = _("unlocked") if lock == Lock.OPEN else _("locked")
+        record.change(by=by, why=message, lock=lock)
 
 
 def _accept(record: Any, by: Actor, _value: str) -> None:
@@ -203,10 +203,10 @@ def perform(name: str, record: Remembered, *, by: Actor, value: str = "") -> Rev
     """
     version = record.version
     retried(lambda: ACTS[name].do(record, by, value), savepoint=False)
-    made = Revision.objects.filter(
+    rows = Revision.objects.filter(
         record_type=record.record_type(), record_id=record.pk, version__gt=version
     )
-    return made.order_by("-id").first()
+    return rows.order_by("-id").first()
 
 
 def typed_name(record: Remembered) -> str:

@@ -23,7 +23,7 @@ from memory.services.records.kinds import kind_of
 
 PAGE = 25
 # A page of large texts with changes on every line would be megabytes, so longer diffs are cut.
-MOST_DIFFED, MOST_ROWS, MOST_COMPARED, MOST_FIRST = 200_000, 120, 2_000, 4_000
+MAX_DIFFED, MAX_ROWS, MAX_COMPARED, MAX_FIRST = 200_000, 120, 2_000, 4_000
 # The field with a record's text; for types not listed here it is `content`.
 SAYS = {"topicfact": "text", "scratchpadentry": "value", "librarydocument": "text"}
 # Fields that the history leaves out, since they follow from others.
@@ -66,8 +66,8 @@ class Change:
 
 
 def revisions_of(record: Remembered) -> Any:
-    found = Revision.objects.of(record.owner)
-    return found.filter(record_type=record.record_type(), record_id=record.pk).order_by("-id")
+    rows = Revision.objects.for_user(record.owner)
+    return rows.filter(record_type=record.record_type(), record_id=record.pk).order_by("-id")
 
 
 def history_of(record: Remembered, *, cursor: str = "", size: int = PAGE) -> Page:
@@ -75,14 +75,14 @@ def history_of(record: Remembered, *, cursor: str = "", size: int = PAGE) -> Pag
     page = page_of(revisions_of(record), by="created", falling=True, cursor=cursor, size=size)
     places = origins.of(record.owner, (revision.source for revision in page.rows))
     changes = [_change(record, revision, places) for revision in page.rows]
-    left = MOST_DIFFED
+    left = MAX_DIFFED
     for change in changes:
         if change.words is None:
             continue
         old, new = change.words
         left -= len(old) + len(new)
         rows = text_diff.folded(text_diff.plain_diff(old, new)) if left >= 0 else []
-        change.rows, change.is_cut = rows[:MOST_ROWS], left < 0 or len(rows) > MOST_ROWS
+        change.rows, change.is_cut = rows[:MAX_ROWS], left < 0 or len(rows) > MAX_ROWS
     return Page(changes, page.next_cursor)
 
 
@@ -106,7 +106,7 @@ def _change(record: Remembered, revision: Revision, places: Mapping[str, origins
     if not revision.before:
         change.said = [_("created")]
         first = str(revision.after.get(says, ""))
-        change.first_words, change.is_cut = first[:MOST_FIRST], len(first) > MOST_FIRST
+        change.first_words, change.is_cut = first[:MAX_FIRST], len(first) > MAX_FIRST
         return change
     changed = {n for n, value in revision.after.items() if revision.before.get(n) != value}
     if says in changed:
@@ -227,8 +227,8 @@ def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) 
     return {
         "older": older,
         "newer": newer,
-        "rows": rows[:MOST_COMPARED],
-        "rows_left": max(0, len(rows) - MOST_COMPARED),
+        "rows": rows[:MAX_COMPARED],
+        "rows_left": max(0, len(rows) - MAX_COMPARED),
         "said": said,
         "has_same_words": has_same_words,
         "is_alike": has_same_words and not said,
@@ -340,8 +340,8 @@ def _put_back(record: Remembered, state: dict[str, Any], by: Actor, why: str) ->
     """Set the fields to a revision's values, by the rules of the record's kind."""
     kind, label = kind_of(record.record_type()), str(record)
     if _NEVER_SET.intersection(state):
-        told = {"label": label}
-        raise InvalidValue(_("This change to “%(label)s” can’t be undone.") % told)
+        params = {"label": label}
+        raise InvalidValue(_("This change to “%(label)s” can’t be undone.") % params)
     values = {name: _python(record, name, value) for name, value in state.items()}
     try:
         with transaction.atomic():
@@ -369,7 +369,7 @@ def _python(record: Remembered, name: str, value: Any) -> Any:
     if isinstance(field, models.ForeignKey):
         rows: Any = field.related_model._default_manager.all()
         # A revision from an archive can name another owner's record.
-        mine = rows.of(record.owner) if hasattr(rows, "of") else rows
+        mine = rows.for_user(record.owner) if hasattr(rows, "for_user") else rows
         if not mine.filter(pk=value).exists():
             raise Gone(
                 _(

@@ -227,9 +227,9 @@ def _records_without_vector() -> Iterator[tuple[Any, ...]]:
         return
     for record_type, model in recalled_models().items():
         about = {"record_type": record_type, "object_id": OuterRef("pk")}
-        made = Embedding.objects.filter(**about, model=embedder.model)
+        rows = Embedding.objects.filter(**about, model=embedder.model)
         due = EmbeddingDue.objects.filter(**about)
-        missing = model.objects.filter(~Exists(made), ~Exists(due), trashed_at=None)
+        missing = model.objects.filter(~Exists(rows), ~Exists(due), trashed_at=None)
         for key in missing.order_by().values_list("pk", flat=True):
             yield record_type, key
 
@@ -259,7 +259,7 @@ UNION ALL SELECT 'section', record.id FROM memory_section record JOIN memory_mem
 _WRONG_SIZES = "SELECT id, path, size FROM memory_memoryfile WHERE size <> octet_length(content)"
 # Every kind of work that is a row until a worker takes it, usually within a minute.
 _WAITING = """
-SELECT 'bulk action', id::text, created FROM memory_bulkact WHERE state IN ('waiting', 'running')
+SELECT 'bulk action', id::text, created FROM memory_bulkaction WHERE state IN ('waiting', 'running')
    AND coalesce(lease_until, not_before) < now() - interval '30 min'
 UNION ALL SELECT way, id::text, created FROM memory_archive WHERE state IN ('waiting', 'running')
    AND coalesce(lease_until, not_before) < now() - interval '30 min'

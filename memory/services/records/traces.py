@@ -41,7 +41,7 @@ from memory.models import (
     Activity,
     ApiAnswer,
     Archive,
-    BulkAct,
+    BulkAction,
     FileDraft,
     FileEntry,
     MemoryFile,
@@ -67,16 +67,16 @@ from memory.models.actors import MAINTENANCE, Actor
 from memory.models.file_format import PurgedSection
 from memory.models.history import APPEND_ONLY
 
-MOST_PROBES, PROBE_WORDS, SHORTEST_PROBE = 24, 5, 8
-MOST_RARE, SHORTEST_RARE = 12, 4
-MOST_READ = 100_000  # characters of texts that are searched for rare words
-MOST_RUNS = (
+MAX_PROBES, PROBE_WORDS, MIN_PROBE_LENGTH = 24, 5, 8
+MAX_RARE, MIN_RARE_LENGTH = 12, 4
+MAX_READ = 100_000  # characters of texts that are searched for rare words
+MAX_RUNS = (
     200_000  # consecutive words that are compared with texts written where the record was read
 )
-SHORTEST_RUN = 3  # words; a line of at least so many is compared whole
-PROBE_SIGNS, SHORTEST_SIGNS = 8, 4  # the same in characters, for scripts without spaces
+MIN_RUN_WORDS = 3  # words; a line of at least so many is compared whole
+PROBE_SIGNS, MIN_SIGNS = 8, 4  # the same in characters, for scripts without spaces
 AT_ONCE = 20  # records of a longer action whose copies are searched for together
-MOST_LISTED = 10  # of each kind of what stays
+MAX_LISTED = 10  # of each kind of what stays
 REDACTED = "[…]"  # a stored text has no language, so it's a sign and not a word
 # Fields that say where a record is from or where it belongs, not what it says.
 _NOT_WORDS = frozenset(
@@ -89,7 +89,7 @@ _NOT_WORDS = frozenset(
 )  # fmt: skip
 _TOKEN = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
 _ANY_WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
-_WORD = re.compile(rf"\w{{{SHORTEST_RARE},}}")
+_WORD = re.compile(rf"\w{{{MIN_RARE_LENGTH},}}")
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class Traces:
             return True
         return any(
             tuple(words[first : first + length]) in self.runs
-            for length in range(SHORTEST_RUN, PROBE_SIGNS + 1)
+            for length in range(MIN_RUN_WORDS, PROBE_SIGNS + 1)
             for first in range(len(words) - length + 1)
         )
 
@@ -160,7 +160,7 @@ class Traces:
 Forget = Callable[[Traces], object]
 # Functions of other apps that delete copies, called after the records are deleted.
 PLACES: list[Forget] = []
-# What stays in other apps: labels and URLs of at most MOST_LISTED.
+# What stays in other apps: labels and URLs of at most MAX_LISTED.
 STAYING: list[Callable[[Traces], Iterable[tuple[str, str]]]] = []
 
 
@@ -231,7 +231,7 @@ def _forget_all(gone: Sequence[_DeletedRecords]) -> None:
         traces.places |= one.traces.places
         traces.runs |= one.traces.runs
         rare = _rare(one.texts, owner_id)
-        traces.rare += rare[:MOST_RARE]
+        traces.rare += rare[:MAX_RARE]
         traces.codes |= {word.casefold() for word in rare if _is_code(word)}
         one.drafts()
     _forget_here(traces)
@@ -301,7 +301,7 @@ def _probes(texts: Iterable[str]) -> list[str]:
             for form in dict.fromkeys((line.strip(), plain(line).strip())):
                 found |= dict.fromkeys(_pieces(form))
     every = list(found)
-    step = max(1, -(-len(every) // MOST_PROBES))
+    step = max(1, -(-len(every) // MAX_PROBES))
     return every[::step]
 
 
@@ -309,7 +309,7 @@ def _pieces(line: str) -> Iterator[str]:
     spans = [found.span() for found in _TOKEN.finditer(line)]
     size, shortest = _in_a_row([line[first:last] for first, last in spans])
     if len(spans) <= size:
-        if len(line) >= (SHORTEST_PROBE if size == PROBE_WORDS else shortest) and len(spans) > 1:
+        if len(line) >= (MIN_PROBE_LENGTH if size == PROBE_WORDS else shortest) and len(spans) > 1:
             yield line
         return
     for first in range(0, len(spans) - size + 1, size):
@@ -322,8 +322,8 @@ def _in_a_row(words: Sequence[str]) -> tuple[int, int]:
     In scripts without spaces, each character counts as a word.
     """
     if 2 * sum(map(is_unspaced, words)) > len(words):
-        return PROBE_SIGNS, SHORTEST_SIGNS
-    return PROBE_WORDS, SHORTEST_RUN
+        return PROBE_SIGNS, MIN_SIGNS
+    return PROBE_WORDS, MIN_RUN_WORDS
 
 
 def _runs(texts: Iterable[str]) -> set[tuple[str, ...]]:
@@ -336,7 +336,7 @@ def _runs(texts: Iterable[str]) -> set[tuple[str, ...]]:
             if len(words) >= shortest:
                 length = min(len(words), size)
                 found.update(zip(*(words[first:] for first in range(length)), strict=False))
-            if len(found) > MOST_RUNS:
+            if len(found) > MAX_RUNS:
                 return found
     return found
 
@@ -358,8 +358,8 @@ def _rare(texts: Iterable[str], owner_id: Any) -> list[str]:
     words: dict[str, str] = {}
     read = 0
     for text in texts:
-        for found in _WORD.finditer(text[: max(0, MOST_READ - read)]):
-            words.setdefault(found.group().casefold(), found.group())
+        for match in _WORD.finditer(text[: max(0, MAX_READ - read)]):
+            words.setdefault(match.group().casefold(), match.group())
         read += len(text)
     terms = {key: set(search_terms(word)) for key, word in words.items()}
     wanted = set().union(*terms.values()) if terms else set()
@@ -397,8 +397,8 @@ def _forget_here(traces: Traces) -> None:
     lines = Activity.objects.filter(mine, created__gte=traces.since).exclude(kind="purged")
     found = lines.annotate(said=as_text("detail")).filter(traces.find("said", "label"))
     _blank(Activity, found, label="", detail={})
-    acts = BulkAct.objects.filter(mine).annotate(said=as_text("arguments"))
-    _blank(BulkAct, acts.filter(traces.find("said", "query")), query="", arguments={})
+    acts = BulkAction.objects.filter(mine).annotate(said=as_text("arguments"))
+    _blank(BulkAction, acts.filter(traces.find("said", "query")), query="", arguments={})
     undos = Undo.objects.filter(mine).annotate(said=as_text("arguments"))
     undos.filter(traces.find("said")).delete()
     rated = Rating.objects.filter(mine)
@@ -570,7 +570,7 @@ def what_stays(record: Remembered) -> list[tuple[str, str]]:
     These are a person's own messages, and other records with the same content.
     """
     traces = traces_of([record])
-    traces.rare = _rare(_texts([record]), record.owner_id)[:MOST_RARE]
+    traces.rare = _rare(_texts([record]), record.owner_id)[:MAX_RARE]
     if isinstance(record, Topic):
         traces.rare += _only_in_topic(record)
     messages = Message.objects.filter(session__owner_id=record.owner_id, role="user")
@@ -578,7 +578,7 @@ def what_stays(record: Remembered) -> list[tuple[str, str]]:
     told = messages.filter(traces.find("content", ids=False)).values("session")
     found = [
         (_("Conversation “%(title)s”") % {"title": shorten(str(one), 80)}, one.get_absolute_url())
-        for one in Session.objects.filter(pk__in=told).order_by("-created")[:MOST_LISTED]
+        for one in Session.objects.filter(pk__in=told).order_by("-created")[:MAX_LISTED]
     ]
     for name, column in (("note", "content"), ("observation", "content"), ("topicfact", "text"),
                          ("memoryfile", "content"), ("librarydocument", "text"),
@@ -598,7 +598,7 @@ def what_stays(record: Remembered) -> list[tuple[str, str]]:
                 if one.trashed_at
                 else one.get_absolute_url(),
             )
-            for one in same.order_by("-created")[:MOST_LISTED]
+            for one in same.order_by("-created")[:MAX_LISTED]
         ]
     for staying in STAYING:
         found += staying(traces)
@@ -608,10 +608,10 @@ def what_stays(record: Remembered) -> list[tuple[str, str]]:
 def _only_in_topic(topic: Topic) -> list[str]:
     """Return words of the topic's title that only its own records have."""
     others = SearchEntry.objects.filter(space__owner_id=topic.owner_id).exclude(topic_id=topic.pk)
-    found = []
-    for word in _WORD.findall(topic.title)[:MOST_RARE]:
+    results = []
+    for word in _WORD.findall(topic.title)[:MAX_RARE]:
         terms = search_terms(word)
         holding = others.extra(where=["words @@ %s::tsquery"], params=[tsquery_of(terms)])
         if terms and not holding.exists():
-            found.append(word)
-    return found
+            results.append(word)
+    return results

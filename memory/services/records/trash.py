@@ -36,7 +36,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.db.errors import retried
 from beacon_site.db.keyset import Page, cursor_of, keyset
-from beacon_site.text.cleaning import choice_sent, one_line, plain, shorten, uuid_of, words_sent
+from beacon_site.text.cleaning import choice_param, one_line, plain, shorten, text_param, uuid_of
 from memory.models import (
     ContentItem,
     LibraryDocument,
@@ -58,7 +58,7 @@ from memory.services.records.kinds import kind_of
 
 PAGE = 50
 WHO = ("you", "others")
-LONGEST_SEARCH = 200
+MAX_SEARCH_LENGTH = 200
 # Fields searched in Trash: title and text.
 _NAMED = ("title", "name", "key", "path", "url")
 _ALONG = ("topicfact", "observation", "note")  # what can go to Trash with a run
@@ -110,15 +110,15 @@ class TrashRow:
 
 def is_narrowed(query: Query) -> bool:
     """Whether the page's filters can hide records."""
-    return bool(_type_sent(query) or words_sent(query) or _who_sent(query))
+    return bool(_type_sent(query) or text_param(query) or _who_sent(query))
 
 
 def _type_sent(query: Query) -> str:
-    return choice_sent(query, "type", record_models())
+    return choice_param(query, "type", record_models())
 
 
 def _who_sent(query: Query) -> str:
-    return choice_sent(query, "who", WHO)
+    return choice_param(query, "who", WHO)
 
 
 def found(user: User, query: Query) -> Kinds:
@@ -127,7 +127,7 @@ def found(user: User, query: Query) -> Kinds:
     for name, rows in trashed(user, _type_sent(query)):
         if name in _ALONG and not is_narrowed(query):
             rows = rows.exclude(pk__in=_trashed_with_another(user))
-        for word in words_sent(query, most=LONGEST_SEARCH).split():
+        for word in text_param(query, most=MAX_SEARCH_LENGTH).split():
             rows = rows.filter(_says(rows.model, word))
         yield name, _by_whom(rows, user, who) if who else rows
 
@@ -153,8 +153,8 @@ def selected(user: User, form: QueryDict) -> Kinds | None:
 def _trashed_with_another(user: User) -> QuerySet[Any]:
     """Return the IDs of records that went to Trash with another, and are restored with it."""
     told = Concat(Value(TrashedRows.source_of("")), Cast("record_id", CharField()))
-    sources = TrashedRows.objects.of(user).annotate(told=told).values("told")
-    moved = Revision.objects.of(user).filter(source__in=sources, after__has_key="trashed_at")
+    sources = TrashedRows.objects.for_user(user).annotate(told=told).values("told")
+    moved = Revision.objects.for_user(user).filter(source__in=sources, after__has_key="trashed_at")
     return moved.values("record_id")
 
 
@@ -197,7 +197,7 @@ def trashed(user: User, record_type: str = "", *, scopes: Sequence[str] | None =
     """
     for name, model in record_models().items():
         if record_type in ("", name):
-            rows: QuerySet[Any] = model.objects.of(user).in_trash().order_by()
+            rows: QuerySet[Any] = model.objects.for_user(user).in_trash().order_by()
             if scopes is not None:
                 rows = _readable(rows, scopes)
             yield name, rows.filter(path="") if model is LibraryDocument else rows
@@ -361,7 +361,7 @@ def _purge(rows: QuerySet[Any], pk: UUID, by: Actor) -> bool:
 
 # --- restoring many ---
 
-MOST = 1_000  # of one request
+MAX = 1_000  # of one request
 SECONDS = 15.0
 
 
@@ -373,19 +373,21 @@ def restore_chosen(user: User, kinds: Kinds) -> record_acts.BulkResult:
     ids = [
         (created, model_name, pk)
         for model_name, rows in kinds
-        for created, pk in rows.order_by("-created").values_list("created", "pk")[:MOST]
+        for created, pk in rows.order_by("-created").values_list("created", "pk")[:MAX]
     ]
     ids.sort(key=lambda one: one[0], reverse=True)
     done = record_acts.BulkResult()
 
     def restore(row: tuple[Any, str, UUID]) -> None:
         _created, record_type, pk = row
-        record = record_models()[record_type].objects.of(user).in_trash().filter(pk=pk).first()
+        record = (
+            record_models()[record_type].objects.for_user(user).in_trash().filter(pk=pk).first()
+        )
         if record is not None:
             _restore(user, record, done)
 
-    done.perform(ids[:MOST], restore, SECONDS)
-    done.left += max(0, len(ids) - MOST)
+    done.perform(ids[:MAX], restore, SECONDS)
+    done.left += max(0, len(ids) - MAX)
     return done
 
 
@@ -412,6 +414,6 @@ def renamed(name: str, record: Remembered) -> str:
 
 def undo_change(user: User, ids: Sequence[int]) -> record_acts.BulkResult:
     """Move to Trash again what these revisions restored, except what has changed since."""
-    revisions = Revision.objects.of(user).filter(pk__in=ids).order_by("-pk")
+    revisions = Revision.objects.for_user(user).filter(pk__in=ids).order_by("-pk")
     undo = partial(record_history.undo, by=user.actor)
     return record_acts.BulkResult().perform(revisions, undo)

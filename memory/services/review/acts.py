@@ -42,11 +42,11 @@ def undo_change(proposal: Proposal, *, by: Actor) -> None:
 
 def _changes(held: Proposal) -> list[Revision]:
     """Return the revisions that accepting it created, in order."""
-    found: list[Revision] = []
+    results: list[Revision] = []
     for record_type, key, version in held.results:
-        mine = Revision.objects.of(held.owner).filter(record_type=record_type, record_id=key)
-        found += mine.filter(version=version).order_by("id")[:1]
-    return found
+        mine = Revision.objects.for_user(held.owner).filter(record_type=record_type, record_id=key)
+        results += mine.filter(version=version).order_by("id")[:1]
+    return results
 
 
 def _superseding_undone(held: Proposal, last: Revision, by: Actor) -> bool:
@@ -131,7 +131,7 @@ def decide(
     if act == "accept":
         behind = outdated(owner, rows)
         together = [
-            one for one in rows if one.pk not in behind and not risks.needs_own_decision(one)
+            row for row in rows if row.pk not in behind and not risks.needs_own_decision(row)
         ]
         done.apart, rows = len(rows) - len(together), together
 
@@ -151,7 +151,7 @@ def restore_state(owner: User, at: datetime, *, by: Actor) -> BulkResult:
     The newest come first: of two changes to a file, only the newer can be undone by itself.
     """
     decided = (Proposal.State.REJECTED, Proposal.State.ACCEPTED)
-    rows: Any = Proposal.objects.of(owner).filter(
+    rows: Any = Proposal.objects.for_user(owner).filter(
         state__in=decided, decided_at=at, decided_by=str(by)
     )
 
@@ -183,7 +183,7 @@ def reject_from(owner: User, source: str, *, by: Actor, why: str) -> int:
 
 
 def rejected_for(owner: User, why: str) -> Any:
-    mine = Proposal.objects.of(owner)
+    mine = Proposal.objects.for_user(owner)
     return mine.filter(state=Proposal.State.REJECTED, decision_reason=why)
 
 

@@ -67,10 +67,10 @@ Perform = Callable[[Proposal, Mapping[str, Any], Actor, str], ApplyResult]
 
 def why_of(proposal: Proposal) -> str:
     """Return the reason of an accepted write for the history."""
-    told = {"who": proposal.actor, "why": proposal.reason}
+    params = {"who": proposal.actor, "why": proposal.reason}
     if proposal.reason:
-        return _("accepted from %(who)s: %(why)s") % told
-    return _("accepted from %(who)s") % told
+        return _("accepted from %(who)s: %(why)s") % params
+    return _("accepted from %(who)s") % params
 
 
 # --- memory files ---
@@ -109,16 +109,16 @@ def _based_on(proposal: Proposal, path: str) -> int:
 
     Raises InvalidValue if a person moved the file to Trash.
     """
-    rows = MemoryFile.objects.of(proposal.owner).at(path)
+    rows = MemoryFile.objects.for_user(proposal.owner).at(path)
     if not proposal.version_seen or rows.live().exists():
         return proposal.version_seen or 0
     if rows.in_trash().exists():
-        told = {"path": path}
+        params = {"path": path}
         raise InvalidValue(
             _(
                 "This proposal would change %(path)s, which is in Trash. Restore the file first, or reject the proposal."
             )
-            % told
+            % params
         )
     return 0
 
@@ -157,7 +157,7 @@ def _check_note(proposal: Proposal) -> None:
         usual = {"stability": usual_stability(kind), "ttl_days": None, "confidence": 1.0}
         checks.together({**usual, "evidence": [], "kind": kind, **fields})
     elif "kind" in proposal.before:
-        target = Note.objects.of(proposal.owner).filter(pk=proposal.target_id).first()
+        target = Note.objects.for_user(proposal.owner).filter(pk=proposal.target_id).first()
         if target is not None:
             stands = target.snapshot(*notes.FIELDS)
             checks.together({**stands, "kind": kind, **fields}, is_pinned=target.pinned)
@@ -234,7 +234,7 @@ def _merged_versions(after: Mapping[str, Any]) -> dict[UUID, int]:
         versions = {UUID(str(key)): int(version) for key, version in after["versions"].items()}
     except (KeyError, AttributeError, TypeError, ValueError):
         versions = {}
-    if len(versions) < merging.LEAST:
+    if len(versions) < merging.MIN:
         raise InvalidValue(_("A proposed merge must list at least two notes and their versions."))
     return versions
 
@@ -260,7 +260,7 @@ def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> ApplyRes
 
 def _trash(proposal: Proposal, by: Actor) -> ApplyResult:
     """Move the note to Trash. Raises InvalidValue if its text has changed."""
-    target = Note.objects.of(proposal.owner).live().filter(pk=proposal.target_id).first()
+    target = Note.objects.for_user(proposal.owner).live().filter(pk=proposal.target_id).first()
     if target is None or target.content != proposal.before.get("content"):
         raise InvalidValue(
             _(
@@ -273,7 +273,7 @@ def _trash(proposal: Proposal, by: Actor) -> ApplyResult:
 
 def _standing(proposal: Proposal) -> Note:
     """Return the current note in the chain of the one that the proposal would replace."""
-    target = Note.objects.of(proposal.owner).filter(pk=proposal.target_id).first()
+    target = Note.objects.for_user(proposal.owner).filter(pk=proposal.target_id).first()
     if target is None:
         raise InvalidValue(
             _(
@@ -293,7 +293,7 @@ def _standing(proposal: Proposal) -> Note:
 
 def _topic(owner: User, wanted: Mapping[str, Any]) -> Topic | None:
     key = wanted.get("topic_id")
-    return Topic.objects.of(owner).filter(pk=key).first() if key else None
+    return Topic.objects.for_user(owner).filter(pk=key).first() if key else None
 
 
 # --- observations ---------------------------------------------------------------------------------
@@ -333,7 +333,10 @@ def _remember(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, _seen: s
     for one in done.observations:
         if one.trust != Trust.OWNER and one.trashed_at is None:
             one.change(by=by, why=why_of(proposal), trust=Trust.OWNER)
-    first, *others = [*done.new, *(one for one in done.observations if one not in done.new)]
+    first, *others = [
+        *done.new,
+        *(observation for observation in done.observations if observation not in done.new),
+    ]
     return ApplyResult(first, others=tuple(others))
 
 

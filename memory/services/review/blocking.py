@@ -30,16 +30,16 @@ from memory.models import (
 )
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached
-from memory.models.proposals import LONGEST_NAME
+from memory.models.proposals import MAX_NAME_LENGTH
 from memory.services.review import proposals as review_services
 
 Kind = RefusedSource.Kind
-MOST = 500  # blocked sources per person, since each run and each agent's write loads them
-MOST_DOMAINS = 8  # of a run's pages, first those that contain the words
+MAX = 500  # blocked sources per person, since each run and each agent's write loads them
+MAX_DOMAINS = 8  # of a run's pages, first those that contain the words
 # Sources that have ended, or are a person's own: blocking them would block nothing, or the person.
 _NEVER = ("run", "session", "human", "explicit", "research", "reflector", "maintenance", "system")
 _AT_LEAST = 20  # minimum characters of a line to search for in pages
-MOST_LINES, MOST_PAGES = 5, 60  # lines to search for, and pages to search
+MAX_LINES, MAX_PAGES = 5, 60  # lines to search for, and pages to search
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class Choice:
 
     @property
     def words(self) -> str:
-        told = {"name": self.name}
+        params = {"name": self.name}
         if self.kind == Kind.AGENT:
-            return _("the agent “%(name)s”") % told
+            return _("the agent “%(name)s”") % params
         if self.kind == Kind.DOMAIN:
-            return _("all pages from %(name)s") % told
-        return _("the source “%(name)s”") % told
+            return _("all pages from %(name)s") % params
+        return _("the source “%(name)s”") % params
 
     @property
     def means(self) -> str:
@@ -93,20 +93,20 @@ class Choice:
 
 def choices_of(owner: User, about: Proposal | Remembered) -> list[Choice]:
     """Return what can be blocked for a proposal or record."""
-    found: list[Choice] = []
+    results: list[Choice] = []
     actor = about.actor if isinstance(about, Proposal) else about.source
     kind, _colon, name = actor.partition(":")
     if kind == "agent" and name:
-        found.append(Choice(Kind.AGENT, name, waiting=_waiting(owner, Kind.AGENT, name).count()))
+        results.append(Choice(Kind.AGENT, name, waiting=_waiting(owner, Kind.AGENT, name).count()))
     source = about.source.removesuffix(origins.HEURISTIC)
     if source and source.partition(":")[0] not in (*_NEVER, "agent"):
         waiting = _waiting(owner, Kind.SOURCE, source).count()
-        found.append(Choice(Kind.SOURCE, source, waiting=waiting))
+        results.append(Choice(Kind.SOURCE, source, waiting=waiting))
     domains = domains_of(owner, about)
-    found += [
+    results += [
         Choice(Kind.DOMAIN, one, pages=number) for one, number in _pages_of(owner, domains).items()
     ]
-    return found
+    return results
 
 
 def _pages_of(owner: User, domains: Sequence[str]) -> dict[str, int]:
@@ -119,7 +119,7 @@ def _pages_of(owner: User, domains: Sequence[str]) -> dict[str, int]:
         )
         for place, one in enumerate(domains)
     }
-    counted = Source.objects.of(owner).aggregate(**counts)
+    counted = Source.objects.for_user(owner).aggregate(**counts)
     return {one: counted[f"n{place}"] for place, one in enumerate(domains)}
 
 
@@ -130,14 +130,14 @@ def domains_of(owner: User, about: Any) -> list[str]:
         return _known([url])
     if not source.startswith("run:"):
         return []
-    pages = ContentItem.objects.of(owner).filter(
+    pages = ContentItem.objects.for_user(owner).filter(
         scope=source, type=ContentItem.Type.WEB_CONTENT
     ).exclude(url="")  # fmt: skip
     holding = Q(pk=None)
-    for line in _lines(about)[:MOST_LINES]:
+    for line in _lines(about)[:MAX_LINES]:
         holding |= Q(content__icontains=line)
     says = Case(When(holding, then=0), default=1, output_field=IntegerField())
-    return _known(pages.order_by(says, "created").values_list("url", flat=True)[:MOST_PAGES])
+    return _known(pages.order_by(says, "created").values_list("url", flat=True)[:MAX_PAGES])
 
 
 def _lines(about: Any) -> list[str]:
@@ -155,11 +155,11 @@ def _lines(about: Any) -> list[str]:
 
 def _known(urls: Iterable[str]) -> list[str]:
     found = dict.fromkeys(domain_of(url) for url in urls if url.startswith(("http:", "https:")))
-    return [one for one in found if one][:MOST_DOMAINS]
+    return [one for one in found if one][:MAX_DOMAINS]
 
 
 def _waiting(owner: User, kind: str, name: str) -> Any:
-    waiting = Proposal.objects.of(owner).waiting()
+    waiting = Proposal.objects.for_user(owner).waiting()
     if kind == Kind.AGENT:
         return waiting.filter(actor=f"agent:{name}")
     if kind == Kind.SOURCE:
@@ -173,22 +173,22 @@ def _waiting(owner: User, kind: str, name: str) -> Any:
 def refuse(owner: User, kind: str, name: str, *, by: Actor, why: str = "") -> RefusedSource:
     """Block the source and reject its pending proposals; blocking it twice adds nothing.
 
-    Raises InvalidValue if it can't be blocked, LimitReached beyond MOST.
+    Raises InvalidValue if it can't be blocked, LimitReached beyond MAX.
     """
     name, why = clean(name)[0].strip(), one_line(clean(why)[0])
     if not by.is_person:
         raise InvalidValue(_("Only a person can block a source."))
-    if kind not in Kind.values or not name or len(name) > LONGEST_NAME:
+    if kind not in Kind.values or not name or len(name) > MAX_NAME_LENGTH:
         raise InvalidValue(_("This source can’t be blocked. Choose one from the list."))
-    if RefusedSource.objects.of(owner).count() >= MOST:
+    if RefusedSource.objects.for_user(owner).count() >= MAX:
         problem = _("You’ve reached the limit of %(most)d blocked sources. Unblock one first.")
-        raise LimitReached(problem % {"most": MOST})
+        raise LimitReached(problem % {"most": MAX})
     with transaction.atomic():
         try:
             with transaction.atomic():
                 made = RefusedSource.objects.create(owner=owner, kind=kind, name=name, reason=why)
         except IntegrityError:
-            known: RefusedSource = RefusedSource.objects.of(owner).get(kind=kind, name=name)
+            known: RefusedSource = RefusedSource.objects.for_user(owner).get(kind=kind, name=name)
             return known
         for one in _waiting(owner, kind, name):
             one.owner = owner
@@ -205,7 +205,7 @@ def allow(refused: RefusedSource, *, by: Actor) -> int:
     """Unblock the source and reopen the proposals rejected with it; return how many."""
     owner = refused.owner
     with transaction.atomic():
-        rows = Proposal.objects.of(owner).filter(
+        rows = Proposal.objects.for_user(owner).filter(
             state=Proposal.State.REJECTED, decision_reason=_reason(refused)
         )
         for one in rows:

@@ -42,26 +42,26 @@ from memory.models.file_format import MOUNTED, statements_found
 from memory.services.files.saving import rows_held, save_file
 from memory.services.notes import merging
 from memory.services.notes import saving as notes
-from memory.services.observations.saving import CANDIDATES, LONGEST, edit_observation, is_near
+from memory.services.observations.saving import CANDIDATES, MAX_LENGTH, edit_observation, is_near
 from memory.services.records import history as record_history
 from memory.services.records.acts import BulkResult
 from memory.services.review import file_lines
 from memory.services.search import bm25
 
 SECONDS = 10.0  # per search; the latest records are compared first
-MOST_NOTES = 500  # the latest changed; older ones were compared when they were new
+MAX_NOTES = 500  # the latest changed; older ones were compared when they were new
 _FOUND: Any = Conflict.Kind.NEAR_DUPLICATE
 
 
 def find(owner: User, *, seconds: float = SECONDS) -> int:
     """Store the owner's new near-duplicates; return how many there are."""
     ends = time.monotonic() + seconds
-    before = Conflict.objects.of(owner).count()
+    before = Conflict.objects.for_user(owner).count()
     for left, right in _pairs(owner):
         if time.monotonic() > ends:
             break
         Conflict.objects.note(owner, _FOUND, left, right, reason=Conflict.Reason.SIMILAR)
-    return Conflict.objects.of(owner).count() - before
+    return Conflict.objects.for_user(owner).count() - before
 
 
 def owners_with_news(since: Any) -> list[Any]:
@@ -83,7 +83,7 @@ def _pairs(owner: User) -> Iterator[tuple[Any, Any]]:
 
 
 def _facts(owner: User) -> Iterator[tuple[Any, Any]]:
-    current = TopicFact.objects.of(owner).current().filter(topic__trashed_at=None)
+    current = TopicFact.objects.for_user(owner).current().filter(topic__trashed_at=None)
     by_topic: dict[Any, list[TopicFact]] = {}
     for fact in current.order_by("created", "pk"):
         by_topic.setdefault(fact.topic_id, []).append(fact)
@@ -93,10 +93,12 @@ def _facts(owner: User) -> Iterator[tuple[Any, Any]]:
 
 def _notes(owner: User) -> Iterator[tuple[Any, Any]]:
     """Yield similar notes of one kind, except summaries, which always resemble each other."""
-    active = Note.objects.of(owner).active().exclude(kind__in=Note.IDENTITY).filter(paused=False)
+    active = (
+        Note.objects.for_user(owner).active().exclude(kind__in=Note.IDENTITY).filter(paused=False)
+    )
     active = active.exclude(~Q(job=""), kind=Note.Kind.SUMMARY)
-    for note in active.order_by("-updated")[:MOST_NOTES]:
-        found = bm25.search(owner, Note.record_type(), note.content[:LONGEST], CANDIDATES + 1)
+    for note in active.order_by("-updated")[:MAX_NOTES]:
+        found = bm25.search(owner, Note.record_type(), note.content[:MAX_LENGTH], CANDIDATES + 1)
         ids = [pk for pk, _score in found if pk != note.pk]
         for other in active.filter(pk__in=ids, kind=note.kind):
             if is_near(note.content, other.content):
@@ -106,14 +108,17 @@ def _notes(owner: User) -> Iterator[tuple[Any, Any]]:
 def _observations(owner: User) -> Iterator[tuple[Any, Any]]:
     """Yield observations that refer to an older one; repeated findings of runs only confirm it."""
     named = (
-        Observation.objects.of(owner).live().filter(paused=False).exclude(near_duplicate_of=None)
+        Observation.objects.for_user(owner)
+        .live()
+        .filter(paused=False)
+        .exclude(near_duplicate_of=None)
     )
     named = named.filter(near_duplicate_of__trashed_at=None, near_duplicate_of__paused=False)
     again = Q(source__startswith="run:", near_duplicate_of__source__startswith="run:")
     again &= Q(topic=F("near_duplicate_of__topic")) | Q(topic=None)
-    known = Conflict.objects.of(owner).values("right_id")
+    known = Conflict.objects.for_user(owner).values("right_id")
     fresh = named.exclude(again, trust="external").exclude(pk__in=known)
-    for one in fresh.select_related("near_duplicate_of").order_by("-created")[:MOST_NOTES]:
+    for one in fresh.select_related("near_duplicate_of").order_by("-created")[:MAX_NOTES]:
         yield one.near_duplicate_of, one
 
 
@@ -161,17 +166,18 @@ def settle(
     if not by.is_person:
         raise InvalidValue(_("Only a person can resolve a conflict."))
     if how not in _WAYS:
-        told = {"how": how[:40], "known": ", ".join(_WAYS)}
+        params = {"how": how[:40], "known": ", ".join(_WAYS)}
         raise InvalidValue(
-            _("“%(how)s” isn’t a way to resolve a conflict. Choose one of: %(known)s.") % told
+            _("“%(how)s” isn’t a way to resolve a conflict. Choose one of: %(known)s.") % params
         )
     with transaction.atomic():
         sides = held_sides(conflict)
         row = held(conflict)
         if not row.is_open:
-            told = {"how": row.get_settled_how_display()}
+            params = {"how": row.get_settled_how_display()}
             raise AlreadyResolved(
-                _("This conflict has already been resolved (%(how)s). Nothing was changed.") % told
+                _("This conflict has already been resolved (%(how)s). Nothing was changed.")
+                % params
             )
         # REST lists all lines, and pages show those that are left.
         digests = [row.lines_digest]
@@ -208,7 +214,7 @@ def held_sides(row: Conflict) -> tuple[Any, Any] | None:
     facts = [key for name, key in wanted if name == "topicfact"]
     topics = TopicFact.objects.filter(owner=row.owner_id, pk__in=facts).values("topic_id")
     list(Topic.objects.filter(pk__in=topics).order_by("pk").select_for_update(of=("self",)))
-    files = MemoryFile.objects.of(row.owner).filter(pk__in=[key for _name, key in wanted])
+    files = MemoryFile.objects.for_user(row.owner).filter(pk__in=[key for _name, key in wanted])
     for path in sorted(files.values_list("path", flat=True)):
         rows_held(row.owner, path)
     found = {}
@@ -245,10 +251,12 @@ def _perform(
     # automatically.
     Conflict.objects.filter(pk=row.pk).update(settled_at=at, **fields)
     ids = _WAYS[how](_Resolution(row, sides, by, text, dated))
-    made = Revision.objects.of(row.owner).filter(record_id__in=ids, id__gt=last, actor=str(by))
+    rows = Revision.objects.for_user(row.owner).filter(
+        record_id__in=ids, id__gt=last, actor=str(by)
+    )
     row.results = [
         [record_type, str(key), version]
-        for record_type, key, version in made.order_by("id").values_list(
+        for record_type, key, version in rows.order_by("id").values_list(
             "record_type", "record_id", "version"
         )
     ]
@@ -256,12 +264,12 @@ def _perform(
         setattr(row, name, value)
     row.left_version, row.right_version = (_version_of(side) for side in sides)
     row.save(update_fields=["left_version", "right_version", "results"])
-    Activity.log(row.owner, by, "conflict-settled", subject=row, label=label_of(*sides), how=how)
+    Activity.log(row.owner, by, "conflict-resolved", subject=row, label=label_of(*sides), how=how)
 
 
 def _version_of(side: Any) -> int:
-    found: int = type(side).objects.values_list("version", flat=True).get(pk=side.pk)
-    return found
+    row: int = type(side).objects.values_list("version", flat=True).get(pk=side.pk)
+    return row
 
 
 # --- resolutions ----------------------------------------------------------------------------------
@@ -384,8 +392,8 @@ def _keep_both(act: _Resolution) -> list[Any]:
                 )
         elif act.dated and not isinstance(record, MemoryFile):
             day = date_format(timezone.localtime(record.created), "j F Y")
-            told = {"text": record.content.rstrip(), "day": day}
-            _rewrite(act, record, _("%(text)s (as of %(day)s)") % told)
+            params = {"text": record.content.rstrip(), "day": day}
+            _rewrite(act, record, _("%(text)s (as of %(day)s)") % params)
     return [record.pk for record in act.sides]
 
 
@@ -479,7 +487,7 @@ def resolve_missing_sides(owner: User | None = None) -> int:
     """Resolve all conflicts with a side that is gone: it expired, or its topic was deleted."""
     rows = Conflict.objects.open()
     if owner is not None:
-        rows = rows.of(owner)
+        rows = rows.for_user(owner)
     gone = rows.exclude(pk__in=Conflict.objects.standing().values("pk")).select_related("owner")
     return Conflict.resolve_automatically(gone[:1_000], by=MAINTENANCE)
 
@@ -489,7 +497,7 @@ def resolve_missing_sides(owner: User | None = None) -> int:
 
 def take_back_of(owner: User, at: datetime, *, by: Actor) -> BulkResult:
     """Reopen the conflicts that the person resolved together at that time; undo the changes."""
-    rows = Conflict.objects.of(owner).filter(settled_at=at, settled_by=str(by))
+    rows = Conflict.objects.for_user(owner).filter(settled_at=at, settled_by=str(by))
     rows = rows.exclude(settled_how=Conflict.How.GONE).order_by("-created", "-pk")
 
     def reopen(row: Conflict) -> None:
@@ -514,7 +522,7 @@ def undo_change(conflict: Conflict, *, by: Actor) -> None:
         _undo_all(row, by)
         for side in ("left", "right"):
             model = MODELS[getattr(row, f"{side}_type")]
-            rows = model.objects.of(row.owner).filter(pk=getattr(row, f"{side}_id"))
+            rows = model.objects.for_user(row.owner).filter(pk=getattr(row, f"{side}_id"))
             version = rows.values_list("version", flat=True).first()
             setattr(row, f"{side}_version", version or getattr(row, f"{side}_version"))
         row.open_again()
@@ -527,7 +535,7 @@ def _undo_all(row: Conflict, by: Actor) -> None:
     """Undo each change that the resolution made, last first."""
     changes: list[Revision] = []
     for record_type, key, version in row.results:
-        mine = Revision.objects.of(row.owner).filter(record_type=record_type, record_id=key)
+        mine = Revision.objects.for_user(row.owner).filter(record_type=record_type, record_id=key)
         changes += mine.filter(version=version).order_by("id")[:1]
     made = next((one for one in changes if not one.before), None)
     if made is not None:
@@ -546,12 +554,12 @@ def _undo_fact(change: Revision, by: Actor) -> None:
     """Restore a fact with its trust and author, and put it back on its topic's list."""
     fact = record_history.record_of(change, for_update=True)
     if not isinstance(fact, TopicFact) or fact.as_json(*change.after) != change.after:
-        told = {"label": change.label}
+        params = {"label": change.label}
         raise record_history.ChangedSince(
             _(
                 "“%(label)s” has changed since then, so this can’t be undone. Restore the version you want from its history."
             )
-            % told
+            % params
         )
     columns = {column.name: column for column in fact._meta.concrete_fields}
     fields = {name: columns[name].to_python(value) for name, value in change.before.items()}

@@ -41,12 +41,12 @@ from memory.services.search import bm25_sql
 from memory.services.search.kinds import KINDS
 
 TYPES = ("note", "observation", "fact", "section")  # the kinds of memory that are compared
-MOST_ASKED = 8  # statements of a text that are looked up
+MAX_LOOKUPS = 8  # statements of a text that are looked up
 NEAREST = 60  # records of each type that a statement is compared with
 NEAREST_OF_FILE = 12  # for a mounted file, all of whose statements are compared
-MOST_KNOWN = 50
+MAX_KNOWN = 50
 AT_ONCE = 200  # records of one write; after an import, upkeep compares the latest
-MOST_CHECKED = 500  # records that upkeep compares
+MAX_CHECKED = 500  # records that upkeep compares
 SECONDS = 10.0  # per search
 WAIT = 10.0  # seconds without messages after the broker didn't accept one
 _RUN = "run:"
@@ -76,8 +76,8 @@ class Known:
     def place(self) -> str:
         """Return where it's from: the line of a file, or the topic of a fact."""
         if isinstance(self.record, Section):
-            told = {"path": self.record.file.path, "line": self.line}
-            return _("%(path)s, line %(line)s") % told
+            params = {"path": self.record.file.path, "line": self.line}
+            return _("%(path)s, line %(line)s") % params
         topic = getattr(self.record, "topic", None)
         return str(topic.title) if topic is not None else ""
 
@@ -100,8 +100,8 @@ def also_known(owner: User, text: str, *, but: Any = None) -> list[Known]:
 
     `but` is the record that has the text. This takes a fixed number of queries.
     """
-    asked = texts.statements(text)[:MOST_ASKED]
-    found: list[Known] = []
+    asked = texts.statements(text)[:MAX_LOOKUPS]
+    results: list[Known] = []
     for name, record, _places in _records_near(owner, asked, NEAREST):
         if but is not None and (record.pk == but.pk or _file_of(record) == but):
             continue
@@ -110,8 +110,8 @@ def also_known(owner: User, text: str, *, but: Any = None) -> list[Known]:
             (one for mine in asked for one in texts.differences(of_record, mine)), None
         )
         if different is not None:
-            found.append(Known(record, name, *different))
-    return found[:MOST_KNOWN]
+            results.append(Known(record, name, *different))
+    return results[:MAX_KNOWN]
 
 
 def _records_near(
@@ -274,25 +274,25 @@ def _is_compared(record: Any) -> bool:
 
 def close_edited(owner_id: int, path: str) -> None:
     """Close the conflicts of a changed file if no pair of statements is left on both sides."""
-    open_pairs = Conflict.objects.of(owner_id).open().exclude(lines=[])
-    file = MemoryFile.objects.of(owner_id).live().at(path).first()
+    open_pairs = Conflict.objects.for_user(owner_id).open().exclude(lines=[])
+    file = MemoryFile.objects.for_user(owner_id).live().at(path).first()
     if file is None:
         return
     rows = list(open_pairs.about([file.pk]).select_related("owner"))
     sides = sides_of(rows)
     gone = [
-        one
-        for one in rows
-        if one.left_id in sides
-        and one.right_id in sides
-        and not file_lines.keep_found(one, (sides[one.left_id], sides[one.right_id]))
+        row
+        for row in rows
+        if row.left_id in sides
+        and row.right_id in sides
+        and not file_lines.keep_found(row, (sides[row.left_id], sides[row.right_id]))
     ]
     Conflict.resolve_automatically(gone, by=MAINTENANCE)
 
 
 def follow(records: Iterable[Any]) -> None:
     """Compare written records in a task after the commit. If the message is lost, upkeep does it."""
-    asked = [[_NAMES[type(one)], str(one.pk)] for one in records if _is_compared(one)]
+    asked = [[_NAMES[type(record)], str(record.pk)] for record in records if _is_compared(record)]
     if asked:
         transaction.on_commit(lambda: _send(asked[:AT_ONCE]))
 
@@ -336,24 +336,24 @@ def report_since(owner: User, since: datetime, *, seconds: float = SECONDS) -> i
 
 def _written_since(owner: User, since: datetime) -> Iterator[Any]:
     for model in (Note, Observation):
-        rows = model.objects.of(owner).filter(updated__gte=since, trashed_at=None)
+        rows = model.objects.for_user(owner).filter(updated__gte=since, trashed_at=None)
         rows = rows.exclude(source__startswith=_RUN).select_related("owner")
-        yield from rows.order_by("-updated")[:MOST_CHECKED]
-    sections = Section.objects.of(owner).filter(updated__gte=since, file__trashed_at=None)
+        yield from rows.order_by("-updated")[:MAX_CHECKED]
+    sections = Section.objects.for_user(owner).filter(updated__gte=since, file__trashed_at=None)
     sections = sections.filter(file__path__startswith=MOUNTED).select_related("owner", "file")
-    yield from sections.order_by("-updated")[:MOST_CHECKED]
+    yield from sections.order_by("-updated")[:MAX_CHECKED]
 
 
 def number_of_each(owner: User, pairs: Iterable[Conflict]) -> dict[tuple[Any, str], int]:
     """Return how many open contradictions the newer side of each of these conflicts has."""
     ids = [one.right_id for one in pairs]
-    rows = Conflict.objects.of(owner).standing().filter(right_id__in=ids)
+    rows = Conflict.objects.for_user(owner).standing().filter(right_id__in=ids)
     rows = rows.filter(kind=Conflict.Kind.CONTRADICTION).only("right_id", "lines").order_by()
-    return Counter(one.newer for one in rows)
+    return Counter(row.newer for row in rows)
 
 
 def others_of(conflict: Conflict) -> list[Conflict]:
     """Return the other open contradictions of the newer side, which one decision can resolve."""
-    rows = Conflict.objects.of(conflict.owner).standing().with_newer(conflict)
+    rows = Conflict.objects.for_user(conflict.owner).standing().with_newer(conflict)
     rows = rows.filter(kind=Conflict.Kind.CONTRADICTION)
-    return list(rows.exclude(pk=conflict.pk)[:MOST_KNOWN])
+    return list(rows.exclude(pk=conflict.pk)[:MAX_KNOWN])

@@ -22,7 +22,7 @@ from memory.models.file_format import (
     statements_of,
 )
 
-LEAST_WORDS = 3  # of a statement that can be repeated
+MIN_WORDS = 3  # of a statement that can be repeated
 _ITEM = re.compile(r"^(\s*)(?:[-*+•]|\d+[.)])\s+(?:\[[ xX]\]\s*)?")
 _MARKS = ("*", "_", "`", "~")
 _ENDS = (".", "!", "?", "。", "！", "？")
@@ -34,7 +34,7 @@ Scope = tuple[str, ...]
 
 def can_be_repeated(statement: str) -> bool:
     """Whether a statement says enough to be a duplicate of another one."""
-    return len(match_key(statement).split()) >= LEAST_WORDS
+    return len(match_key(statement).split()) >= MIN_WORDS
 
 
 def keep_found(conflict: Conflict, sides: Iterable[Any]) -> bool:
@@ -66,11 +66,11 @@ def rewritten(file: MemoryFile, digests: Iterable[str], words: str = "") -> str:
     for one in reversed(statements_found(file.content, digests)):
         now = _without(lines, one, " ".join(words.split()))
         if now is None:
-            told = {"said": shorten(one.text, 80), "path": file.path, "line": one.place + 1}
+            params = {"said": shorten(one.text, 80), "path": file.path, "line": one.place + 1}
             problem = _(
                 "“%(said)s” is part of a longer text (%(path)s, line %(line)s), so Beacon can’t change it automatically. Nothing was changed. Edit the file instead."
             )
-            raise InvalidValue(problem % told)
+            raise InvalidValue(problem % params)
         lines[one.place : one.place + 1] = now
     return "\n".join(lines)
 
@@ -122,7 +122,7 @@ def scopes_of(owner: User, files: Iterable[MemoryFile]) -> dict[object, Scope]:
     asked = list(files)
     names = {one.mounted_folder for one in asked if one.mounted_folder}
     folders = (
-        {one.name: one for one in MountedFolder.objects.of(owner).filter(name__in=names)}
+        {one.name: one for one in MountedFolder.objects.for_user(owner).filter(name__in=names)}
         if names
         else {}
     )

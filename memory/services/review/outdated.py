@@ -22,9 +22,9 @@ from memory.models import MemoryFile, Note, Proposal, Reflection, Revision, Topi
 from memory.models.origins import HEURISTIC
 from memory.services.review.risks import added_lines
 
-MOST_FACTS = 5_000  # checked for one page of proposals, the latest changed first
-MOST_ROWS = 24  # of a diff
-MOST_STEPS = 20  # from a fact through its replacements to the current one
+MAX_FACTS = 5_000  # checked for one page of proposals, the latest changed first
+MAX_ROWS = 24  # of a diff
+MAX_STEPS = 20  # from a fact through its replacements to the current one
 _REPLACED, _WRONG, _CORRECTED, _TARGET = "replaced", "wrong", "corrected", "target"
 
 
@@ -50,7 +50,7 @@ class Outdated:
     @property
     def rows(self) -> list[Row]:
         """Return the beginning of a diff of both texts."""
-        return folded(diff(self.old, self.new))[:MOST_ROWS]
+        return folded(diff(self.old, self.new))[:MAX_ROWS]
 
     @property
     def words(self) -> str:
@@ -61,12 +61,12 @@ class Outdated:
             return _("You marked this as wrong")
         if self.kind == _CORRECTED:
             return _("This fact was corrected")
-        told = {"seen": self.version_seen, "now": self.version}
+        params = {"seen": self.version_seen, "now": self.version}
         if self.version is None:
             return _("Changed since this was proposed")
         if self.version_seen is None:
             return _("The file was created after the proposal")
-        return _("Changed since this was proposed: version %(seen)d is now %(now)d") % told
+        return _("Changed since this was proposed: version %(seen)d is now %(now)d") % params
 
 
 def outdated(owner: User, proposals: Sequence[Proposal]) -> dict[UUID, list[Outdated]]:
@@ -108,9 +108,9 @@ def _facts(owner: User, proposals: Sequence[Proposal]) -> Iterable[tuple[UUID, O
     if not every:
         return
     gone = Q(state__in=[TopicFact.State.RETIRED, TopicFact.State.STRUCK]) | Q(version__gt=1)
-    facts = TopicFact.objects.of(owner).live().filter(gone, topic__in=every)
+    facts = TopicFact.objects.for_user(owner).live().filter(gone, topic__in=every)
     by_topic: dict[Any, list[TopicFact]] = defaultdict(list)
-    for fact in facts.order_by("-updated")[:MOST_FACTS]:
+    for fact in facts.order_by("-updated")[:MAX_FACTS]:
         by_topic[fact.topic_id].append(fact)
     quoted: list[tuple[Proposal, TopicFact]] = []
     earlier = _earlier_texts(by_topic.values())
@@ -128,12 +128,12 @@ def _facts(owner: User, proposals: Sequence[Proposal]) -> Iterable[tuple[UUID, O
 
 def _topics(owner: User, proposals: Sequence[Proposal]) -> dict[UUID, set[Any]]:
     """Return the topics of each proposal: from its run's facts, its reflection, or its own field."""
-    sources = {one.source.removesuffix(HEURISTIC) for one in proposals if one.source}
+    sources = {proposal.source.removesuffix(HEURISTIC) for proposal in proposals if proposal.source}
     of_source: dict[str, set[Any]] = defaultdict(set)
-    rows = TopicFact.objects.of(owner).filter(source__in=sources).order_by()
+    rows = TopicFact.objects.for_user(owner).filter(source__in=sources).order_by()
     for source, topic in rows.values_list("source", "topic").distinct():
         of_source[source].add(topic)
-    reflected = Reflection.objects.of(owner).filter(source__in=sources).exclude(topic=None)
+    reflected = Reflection.objects.for_user(owner).filter(source__in=sources).exclude(topic=None)
     for source, topic in reflected.values_list("source", "topic"):
         of_source[source].add(topic)
     found: dict[UUID, set[Any]] = {}
@@ -187,7 +187,7 @@ def _told(
             yield proposal.pk, Outdated(_WRONG, old=fact.text)
             continue
         newest, run = fact, fact.retired_run
-        for _step in range(MOST_STEPS):
+        for _step in range(MAX_STEPS):
             following = successors.get(newest.pk)
             if following is None:
                 break
@@ -199,7 +199,7 @@ def _told(
 def _current(owner: User, topics: set[Any]) -> set[tuple[Any, str]]:
     if not topics:
         return set()
-    rows = TopicFact.objects.of(owner).current().filter(topic__in=topics)
+    rows = TopicFact.objects.for_user(owner).current().filter(topic__in=topics)
     return set(rows.values_list("topic_id", "key"))
 
 
@@ -210,7 +210,7 @@ def _successors(owner: User, topics: set[Any]) -> dict[Any, TopicFact]:
     """
     if not topics:
         return {}
-    facts = list(TopicFact.objects.of(owner).live().filter(topic__in=topics))
+    facts = list(TopicFact.objects.for_user(owner).live().filter(topic__in=topics))
     by_run: dict[tuple[Any, int | None], list[TopicFact]] = defaultdict(list)
     for fact in facts:
         by_run[fact.topic_id, fact.first_run].append(fact)
@@ -244,7 +244,7 @@ def _files(owner: User, proposals: Sequence[Proposal]) -> Iterable[tuple[UUID, O
     }
     if not wanted:
         return
-    rows = MemoryFile.objects.of(owner).live().filter(path__in=set(wanted.values()))
+    rows = MemoryFile.objects.for_user(owner).live().filter(path__in=set(wanted.values()))
     files = {file.path: file for file in rows}
     accepted = _accepted_versions(owner, [file.pk for file in files.values()])
     for proposal in proposals:
@@ -266,7 +266,7 @@ def _files(owner: User, proposals: Sequence[Proposal]) -> Iterable[tuple[UUID, O
 
 def _accepted_versions(owner: User, ids: Sequence[UUID]) -> dict[UUID, set[int]]:
     found: dict[UUID, set[int]] = defaultdict(set)
-    rows = Proposal.objects.of(owner).filter(state=Proposal.State.ACCEPTED, result_id__in=ids)
+    rows = Proposal.objects.for_user(owner).filter(state=Proposal.State.ACCEPTED, result_id__in=ids)
     for results in rows.order_by().values_list("results", flat=True):
         for _type, key, version in results:
             found[UUID(key)].add(version)
@@ -281,7 +281,7 @@ def _notes(owner: User, proposals: Sequence[Proposal]) -> Iterable[tuple[UUID, O
     }
     if not wanted:
         return
-    rows = Note.objects.of(owner).filter(pk__in=set(wanted.values()))
+    rows = Note.objects.for_user(owner).filter(pk__in=set(wanted.values()))
     notes: Mapping[Any, Note] = {note.pk: note for note in rows.select_related("superseded_by")}
     for proposal in proposals:
         note = notes.get(wanted.get(proposal.pk))

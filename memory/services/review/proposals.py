@@ -1,6 +1,6 @@
 """Review of agents' writes: stored immediately, or held until a person decides.
 
-`why_held` says whether a write of a tool or the reflector is held.  `hold` stores it as a Proposal, which
+`hold_reason` says whether a write of a tool or the reflector is held.  `hold` stores it as a Proposal, which
 agents never read.  A person's `accept` applies it as their own write (`memory.services.review.apply`), and `reject`
 doesn't.  Undecided proposals expire after 30 days.
 """
@@ -35,15 +35,15 @@ from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked, MemoryRefused
 from memory.models.history import as_json
 from memory.models.proposals import PROPOSAL_LIFETIME
-from memory.services.notes.saving import LONGEST_SCOPE
+from memory.services.notes.saving import MAX_SCOPE_LENGTH
 from memory.services.review import risks
 from memory.services.review.apply import APPLY, CHECKS, MERGE, ApplyResult, lines_of
 from memory.services.review.risks import HoldReasons, Risk, Write, found_risks
 
-MOST_WAITING = 1_000  # of one owner
-MOST_WAITING_OF_ONE = 400  # of one agent, so that it can't use up the limit for all others
-MOST_BYTES = 1_048_576  # of one proposal: twice the largest file, with some room
-LONGEST_REASON = 2_000
+MAX_WAITING = 1_000  # of one owner
+MAX_WAITING_OF_ONE = 400  # of one agent, so that it can't use up the limit for all others
+MAX_BYTES = 1_048_576  # of one proposal: twice the largest file, with some room
+MAX_REASON_LENGTH = 2_000
 # The record type of each kind of write.
 RECORD_TYPES = {
     "file": "memoryfile",
@@ -67,7 +67,7 @@ def kind_of_note(*kinds: str) -> str:
     return "rule" if Note.Kind.RULE in kinds else "note"
 
 
-def why_held(write: Write) -> str:
+def hold_reason(write: Write) -> str:
     """Return why a write is held, or "" if it is stored immediately.
 
     A person's write is never held, and a quarantined one always is.  Raises SourceBlocked if the
@@ -101,7 +101,7 @@ def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
 
 def waiting(owner: User) -> Any:
     """Return the pending proposals, the most dangerous first, then the oldest."""
-    return Proposal.objects.of(owner).waiting()
+    return Proposal.objects.for_user(owner).waiting()
 
 
 def hold(
@@ -131,13 +131,13 @@ def hold(
     proposal = Proposal(
         owner=owner,
         actor=str(by),
-        source=one_line(clean(source)[0])[:LONGEST_SCOPE],
+        source=one_line(clean(source)[0])[:MAX_SCOPE_LENGTH],
         record_type=record_type,
         target_id=target_id,
         version_seen=version_seen,
         before=_stored(before),
         after=_stored(after),
-        reason=shorten(clean(why)[0], LONGEST_REASON),
+        reason=shorten(clean(why)[0], MAX_REASON_LENGTH),
         held_because=held,
     )
     CHECKS[record_type](proposal)
@@ -159,28 +159,28 @@ def hold(
 def _check_room(owner: User, actor: str) -> None:
     every = waiting(owner)
     have, own = every.count(), every.filter(actor=actor).count()
-    if have >= MOST_WAITING:
+    if have >= MAX_WAITING:
         problem = _(
             "%(have)s proposals are already pending, and the limit is %(most)s. Nothing was saved. Ask the user to open the Inbox."
         )
-        raise LimitReached(problem % {"have": grouped(have), "most": grouped(MOST_WAITING)})
-    if own >= MOST_WAITING_OF_ONE:
+        raise LimitReached(problem % {"have": grouped(have), "most": grouped(MAX_WAITING)})
+    if own >= MAX_WAITING_OF_ONE:
         problem = _(
             "%(have)s proposals from this agent are already pending, and the limit is %(most)s. Nothing was saved. Ask the user to open the Inbox."
         )
-        raise LimitReached(problem % {"have": grouped(own), "most": grouped(MOST_WAITING_OF_ONE)})
+        raise LimitReached(problem % {"have": grouped(own), "most": grouped(MAX_WAITING_OF_ONE)})
 
 
 def _stored(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields in a form that Postgres can store.  Raises LimitReached for too much text."""
     kept: dict[str, Any] = as_json(_cleaned(dict(fields)))
     size = sum(len(str(value).encode(errors="replace")) for value in kept.values())
-    if size > MOST_BYTES:
-        told = {"have": grouped(size), "most": grouped(MOST_BYTES)}
+    if size > MAX_BYTES:
+        params = {"have": grouped(size), "most": grouped(MAX_BYTES)}
         problem = _(
             "The proposal is %(have)s bytes, but the limit is %(most)s. Nothing was saved. Split it into smaller proposals."
         )
-        raise LimitReached(problem % told)
+        raise LimitReached(problem % params)
     return kept
 
 
@@ -240,15 +240,17 @@ def perform(held: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> 
     """
     if held.record_type not in APPLY:
         # `hold` and imports refuse unknown types, but another version of Beacon could have stored one.
-        said = _("This version of Beacon can’t store “%(kind)s”. Reject the proposal instead.")
-        raise MemoryRefused(said % {"kind": shorten(held.record_type, 40)})
+        message = _("This version of Beacon can’t store “%(kind)s”. Reject the proposal instead.")
+        raise MemoryRefused(message % {"kind": shorten(held.record_type, 40)})
     return APPLY[held.record_type](held, wanted, by, seen)
 
 
 def _written(held: Proposal, applied: ApplyResult, by: Actor, last: int) -> list[list[Any]]:
     """Return the revisions that accepting created: those of its records after `last`."""
     ids = [applied.record.pk, *(one.pk for one in applied.others)]
-    made = Revision.objects.of(held.owner).filter(record_id__in=ids, id__gt=last, actor=str(by))
+    made = Revision.objects.for_user(held.owner).filter(
+        record_id__in=ids, id__gt=last, actor=str(by)
+    )
     rows = made.order_by("id").values_list("record_type", "record_id", "version")
     return [[record_type, str(key), version] for record_type, key, version in rows]
 
@@ -259,7 +261,7 @@ def reject(proposal: Proposal, *, by: Actor, why: str = "", at: datetime | None 
     `at` is the time shared by proposals rejected together (default: now).
     """
     _only_people(by)
-    reason = shorten(clean(why)[0], LONGEST_REASON)
+    reason = shorten(clean(why)[0], MAX_REASON_LENGTH)
     with transaction.atomic():
         fields = {"decision_reason": reason, "decided_at": at or timezone.now()}
         held = _decide(_held(proposal), Proposal.State.REJECTED, by, **fields)
@@ -282,9 +284,10 @@ def held_in(proposal: Proposal, state: Proposal.State) -> Proposal:
     """Return the proposal's row, locked.  Raises AlreadyDecided if it has another state."""
     held = _locked(proposal)
     if held.state != state:
-        told = {"wanted": state.label, "state": held.get_state_display()}
+        params = {"wanted": state.label, "state": held.get_state_display()}
         raise AlreadyDecided(
-            _("Only a proposal that was %(wanted)s can be reopened. This one is %(state)s.") % told
+            _("Only a proposal that was %(wanted)s can be reopened. This one is %(state)s.")
+            % params
         )
     return held
 
@@ -297,7 +300,7 @@ def wait_again(held: Proposal, *, by: Actor) -> None:
     # It gets at least a day, since one decided long ago would expire immediately.
     held.expires_at = max(held.expires_at, timezone.now() + timedelta(days=1))
     held.save(update_fields=[*_DECISION, "expires_at"])
-    Activity.log(held.owner, by, "proposal-put-back", subject=held, label=held.label)
+    Activity.log(held.owner, by, "proposal-reopened", subject=held, label=held.label)
 
 
 _UNDECIDED: dict[str, Any] = {
@@ -322,9 +325,9 @@ def _held(proposal: Proposal) -> Proposal:
     """Return the proposal's row, locked.  Raises AlreadyDecided if it isn't pending."""
     row = _locked(proposal)
     if row.state != Proposal.State.WAITING:
-        told = {"state": row.get_state_display()}
+        params = {"state": row.get_state_display()}
         raise AlreadyDecided(
-            _("This proposal has already been %(state)s. Nothing was changed.") % told
+            _("This proposal has already been %(state)s. Nothing was changed.") % params
         )
     if not row.is_waiting:
         raise AlreadyDecided(_("This proposal expired after 30 days. Nothing was changed."))
@@ -354,10 +357,10 @@ def expire_due() -> int:
         )
         rows = Proposal.objects.filter(pk__in=ids)
         for owner, number in rows.order_by().values_list("owner").annotate(n=Count("pk")):
-            told = {"number": number, "days": PROPOSAL_LIFETIME.days}
+            params = {"number": number, "days": PROPOSAL_LIFETIME.days}
             Activity.log(
                 User.objects.get(pk=owner), MAINTENANCE, "proposals-expired",
-                label=_("proposals that expired after %(days)s days: %(number)s") % told,
+                label=_("proposals that expired after %(days)s days: %(number)s") % params,
             )  # fmt: skip
         rows.update(
             state=Proposal.State.EXPIRED, decided_by=str(MAINTENANCE), decided_at=timezone.now()
@@ -379,7 +382,7 @@ def check_not_blocked(owner: User, by: Actor, source: str = "") -> None:
     if by.kind != "agent":
         return
     told = Q(kind=Kind.AGENT, name=by.name) | Q(kind=Kind.SOURCE, name=source)
-    row = RefusedSource.objects.of(owner).filter(told).first()
+    row = RefusedSource.objects.for_user(owner).filter(told).first()
     if row is None:
         return
     RefusedSource.objects.filter(pk=row.pk).count_refusals()
@@ -393,13 +396,15 @@ def check_not_blocked(owner: User, by: Actor, source: str = "") -> None:
 
 def refused_domains(owner: User) -> list[str]:
     """Return the domains that no run reads."""
-    rows = RefusedSource.objects.of(owner).filter(kind=Kind.DOMAIN)
+    rows = RefusedSource.objects.for_user(owner).filter(kind=Kind.DOMAIN)
     return list(rows.values_list("name", flat=True))
 
 
 def count_pages(owner: User, domain: str, number: int) -> None:
     """Count the pages of a blocked domain that a run skipped."""
-    RefusedSource.objects.of(owner).filter(kind=Kind.DOMAIN, name=domain).count_refusals(number)
+    RefusedSource.objects.for_user(owner).filter(kind=Kind.DOMAIN, name=domain).count_refusals(
+        number
+    )
 
 
 # --- review rules: which writes of agents wait for the owner, by kind of write ---
@@ -434,22 +439,22 @@ def levels_of(owner: User) -> dict[str, str]:
 
 def own_levels(owner: User, writer: str = "") -> dict[str, str]:
     """Return the levels that the owner chose, for all writers or for one; others use the default."""
-    rows = ReviewLevel.objects.of(owner).filter(kind__in=LEVEL_NAMES, writer=writer)
+    rows = ReviewLevel.objects.for_user(owner).filter(kind__in=LEVEL_NAMES, writer=writer)
     return dict(rows.values_list("kind", "level"))
 
 
 def levels_of_writers(owner: User) -> list[ReviewLevel]:
     """Return the owner's rules for single writers."""
-    rows = ReviewLevel.objects.of(owner).filter(kind__in=LEVEL_NAMES).exclude(writer="")
+    rows = ReviewLevel.objects.for_user(owner).filter(kind__in=LEVEL_NAMES).exclude(writer="")
     return list(rows.order_by("writer", "kind"))
 
 
 def level_of(owner: User, kind: str, by: Actor) -> str:
     """Return the level for writes of this kind by `by`: the writer's own, the kind's, the default."""
-    rows = ReviewLevel.objects.of(owner).filter(
+    rows = ReviewLevel.objects.for_user(owner).filter(
         kind__in=[kind, DEFAULT_LEVEL], writer__in=["", str(by)]
     )
-    own: dict[tuple[str, str], str] = {(one.writer, one.kind): one.level for one in rows}
+    own: dict[tuple[str, str], str] = {(row.writer, row.kind): row.level for row in rows}
     for key in ((str(by), kind), ("", kind), ("", DEFAULT_LEVEL)):
         if key in own:
             return own[key]

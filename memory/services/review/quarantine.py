@@ -47,8 +47,8 @@ def reason_in(texts: Iterable[Any]) -> str:
     return _("This record is based on something in quarantine, or was imported as quarantined.")
 
 
-MOST = 1_000  # records per action
-MOST_SHOWN = 600  # characters of a text, around the suspicious words
+MAX = 1_000  # records per action
+MAX_SHOWN = 600  # characters of a text, around the suspicious words
 LOOKED_AT = 20_000  # characters of a page that the list searches for the reason
 SECONDS = 10.0  # per request; the rest stays in quarantine, and a message says so
 MODELS: dict[str, Any] = {
@@ -83,7 +83,7 @@ class QuarantinedRow(TypedDict):
 
 
 def _rows(owner: User, model: Any) -> Any:
-    rows = model.objects.of(owner).live().filter(trust=Trust.QUARANTINED).order_by()
+    rows = model.objects.for_user(owner).live().filter(trust=Trust.QUARANTINED).order_by()
     return rows.filter(superseded_by=None) if model is Note else rows
 
 
@@ -139,10 +139,10 @@ def _pieces(text: str) -> list[tuple[str, bool]]:
     """Return the text around the first suspicious words, in pieces that say whether they are."""
     spans = instruction_spans(text)
     first = spans[0][0] if spans else 0
-    begin = max(0, min(first - MOST_SHOWN // 3, len(text) - MOST_SHOWN))
+    begin = max(0, min(first - MAX_SHOWN // 3, len(text) - MAX_SHOWN))
     if begin:
         begin = text.find(" ", begin, first) + 1 or begin
-    end = min(len(text), begin + MOST_SHOWN)
+    end = min(len(text), begin + MAX_SHOWN)
     found, at = [("…", False)] if begin else [], begin
     for start, stop in spans:
         if start < end:
@@ -164,23 +164,23 @@ def _of_long(record: ContentItem, begins: str) -> str:
 def chosen(owner: User, wanted: Sequence[str]) -> list[Any]:
     """Return the quarantined records that a form names as `type:id`."""
     by_type: dict[str, list[uuid.UUID]] = {}
-    for one in wanted[:MOST]:
+    for one in wanted[:MAX]:
         name, _colon, key = one.partition(":")
         if pk := uuid_of(key):
             by_type.setdefault(name, []).append(pk)
-    found: list[Any] = []
+    results: list[Any] = []
     for name, keys in by_type.items():
         if name in MODELS:
-            found += _without_long(_rows(owner, MODELS[name]).filter(pk__in=keys))
-    return found
+            results += _without_long(_rows(owner, MODELS[name]).filter(pk__in=keys))
+    return results
 
 
 def everything(owner: User) -> list[Any]:
     """Return all quarantined records, up to the limit of one action."""
-    found: list[Any] = []
+    results: list[Any] = []
     for model in MODELS.values():
-        found += _without_long(_rows(owner, model))[: MOST - len(found)]
-    return found
+        results += _without_long(_rows(owner, model))[: MAX - len(results)]
+    return results
 
 
 def act(
@@ -215,11 +215,11 @@ def undo_change(owner: User, key: uuid.UUID, *, by: Actor, seconds: float = SECO
 
     This stops at the time limit of a request; a second call continues with the rest.
     """
-    changes = Revision.objects.of(owner).filter(source=f"{_SOURCE}{key}").order_by("-id")
+    changes = Revision.objects.for_user(owner).filter(source=f"{_SOURCE}{key}").order_by("-id")
     records: dict[Any, Any] = {}
     for name, model in MODELS.items():
         ids = [one.record_id for one in changes if one.record_type == name]
-        records |= _without_long(model.objects.of(owner)).in_bulk(ids)
+        records |= _without_long(model.objects.for_user(owner)).in_bulk(ids)
     same = [
         (change, record)
         for change in changes

@@ -115,7 +115,7 @@ class Risk:
 class HoldReasons(str):
     """Why a write is held, in words, with the codes behind them.
 
-    Callers pass it from `why_held` to `hold` as plain text.
+    Callers pass it from `hold_reason` to `hold` as plain text.
     """
 
     __slots__ = ("risks",)
@@ -145,8 +145,8 @@ def reasons_of(proposal: Proposal) -> list[str]:
 # --- finding risks ---
 
 IDENTITY_FILE = "facts/user.md"
-LEAST_QUOTED = 3  # letters and digits; fewer would be in every message
-MOST_SHOWN = 60  # characters of a line that a risk quotes
+MIN_QUOTED = 3  # letters and digits; fewer would be in every message
+MAX_SHOWN = 60  # characters of a line that a risk quotes
 
 QUOTED = re.compile(
     r"“([^”\n]+)”|\"([^\"\n]+)\"|«([^»\n]+)»|„([^“”\n]+)[“”]|「([^」\n]+)」|『([^』\n]+)』"
@@ -252,7 +252,7 @@ def _bare(text: str) -> list[str]:
 
 def _quoted(line: str) -> str:
     """Return a line of Markdown without its list marker and emphasis."""
-    return shorten(plain(line) or line, MOST_SHOWN)
+    return shorten(plain(line) or line, MAX_SHOWN)
 
 
 def _takes_out(write: Write) -> Risk | None:
@@ -380,7 +380,7 @@ def is_owners_word(owner: User, quote: str, messages: Iterable[str] = ()) -> boo
     person's archive, and not the list of files.
     """
     wanted = match_key(quote)
-    if len(wanted.replace(" ", "")) < LEAST_QUOTED:
+    if len(wanted.replace(" ", "")) < MIN_QUOTED:
         return False
     if any(_has_words(message, wanted) for message in messages):
         return True
@@ -413,7 +413,7 @@ _FROM_OUTSIDE = ("run", "topic", "import")
 def rate(proposal: Proposal, held: str, *, more: Iterable[Risk] = ()) -> None:
     """Set the proposal's danger and risk codes; the caller saves it.
 
-    What `why_held` returns has codes.  For a plain sentence, or an import, whose codes can't be
+    What `hold_reason` returns has codes.  For a plain sentence, or an import, whose codes can't be
     trusted, the danger is computed from the proposal itself.
     """
     found = list(held.risks) if isinstance(held, HoldReasons) else _worked_out(proposal, held)
@@ -472,10 +472,10 @@ def _target(proposal: Proposal) -> Remembered | None:
     model = record_models().get(proposal.record_type)
     if model is None or proposal.target_id is None:
         return None
-    found: Remembered | None = (
-        model.objects.of(proposal.owner).filter(pk=proposal.target_id).first()
+    row: Remembered | None = (
+        model.objects.for_user(proposal.owner).filter(pk=proposal.target_id).first()
     )
-    return found
+    return row
 
 
 def _trust(proposal: Proposal) -> str:
@@ -484,7 +484,7 @@ def _trust(proposal: Proposal) -> str:
     if kind in _FROM_OUTSIDE or proposal.actor == str(RESEARCH):
         return Trust.EXTERNAL
     if kind == "session" and is_uuid(key):
-        sessions = Session.objects.of(proposal.owner).filter(pk=key)
+        sessions = Session.objects.for_user(proposal.owner).filter(pk=key)
         return sessions.values_list("trust", flat=True).first() or Trust.AGENT
     return Trust.EXTERNAL if proposal.actor == str(REFLECTOR) else Trust.AGENT
 
@@ -499,8 +499,8 @@ def needs_own_decision(proposal: Proposal) -> bool:
 
 def worst_waiting(owner: User) -> Proposal | None:
     """Return the proposal to decide first: the oldest of the most dangerous."""
-    found: Proposal | None = Proposal.objects.of(owner).waiting().first()
-    return found
+    row: Proposal | None = Proposal.objects.for_user(owner).waiting().first()
+    return row
 
 
 def page(rows: QuerySet[Any], *, cursor: str, size: int) -> Page:
@@ -530,7 +530,7 @@ def _behind(rows: QuerySet[Any], cursor: str) -> QuerySet[Any]:
 
 # --- the owner's own words in a conversation ---
 
-LEAST = 3  # letters and digits; fewer would be in every message
+MIN = 3  # letters and digits; fewer would be in every message
 # “- Name: Alice”: the agent can choose one word, the rest is the owner's.
 _QUOTED_KEY = re.compile(r"\s*(?:[-*+]\s+)?\**[^\W\d_]{1,20}\**\s*[:：]\s*(?P<value>\S.*)")
 _TITLE = re.compile(r"#{1,6}\s+\S+\s*")
@@ -570,6 +570,6 @@ def _is_own(line: str, said: Sequence[str]) -> bool:
     parts.append(match_key(QUOTED.sub(" ", value)))
     parts = [part for part in parts if part]
     longest = max((len(part.replace(" ", "")) for part in parts), default=0)
-    return longest >= LEAST and all(
+    return longest >= MIN and all(
         any(f" {part} " in f" {message} " for message in said) for part in parts
     )

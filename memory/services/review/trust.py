@@ -66,9 +66,9 @@ def _is_noted(agent: Agent, trust: str, now: datetime) -> bool:
 # --- how a writer's proposals were decided ---
 
 
-LEAST_DECIDED = 20
-LEAST_TIME = timedelta(days=14)  # since the first decision
-LEAST_RIGHT = 0.95
+MIN_DECIDED = 20
+MIN_TIME = timedelta(days=14)  # since the first decision
+MIN_RIGHT = 0.95
 # Rules and the soul change how an agent acts, and what became wrong in a file can't be counted.
 SUGGESTED = ("note", "observation")
 
@@ -111,13 +111,13 @@ class TrackRecord:
         """Whether its writes could be saved without approval."""
         if self.kind not in SUGGESTED or self.level == ReviewLevel.Level.ACCEPT:
             return False
-        is_old = self.since is not None and self.since <= timezone.now() - LEAST_TIME
-        return is_old and self.decided >= LEAST_DECIDED and self.right >= LEAST_RIGHT * self.decided
+        is_old = self.since is not None and self.since <= timezone.now() - MIN_TIME
+        return is_old and self.decided >= MIN_DECIDED and self.right >= MIN_RIGHT * self.decided
 
     @property
     def suggestion(self) -> str:
         """Return the question that offers another review rule."""
-        told = {"name": self.name, "right": self.right, "decided": self.decided}
+        params = {"name": self.name, "right": self.right, "decided": self.decided}
         if self.kind == "observation":
             words = _(
                 "%(right)d of %(decided)d observations from %(name)s were correct. Save this agent’s future observations without approval?"
@@ -126,7 +126,7 @@ class TrackRecord:
             words = _(
                 "%(right)d of %(decided)d notes from %(name)s were correct. Save this agent’s future notes without approval?"
             )
-        return words % told
+        return words % params
 
 
 def track_records(
@@ -138,7 +138,7 @@ def track_records(
     """
     of_writer = {(one.writer, one.kind): one.level for one in own}
     is_accepted = Q(state=Proposal.State.ACCEPTED)
-    rows = Proposal.objects.of(owner).annotate(by=actor_kind()).exclude(by="human")
+    rows = Proposal.objects.for_user(owner).annotate(by=actor_kind()).exclude(by="human")
     rows = rows.filter(actor=writer) if writer else rows
     rows = rows.annotate(
         note_kind=Coalesce(KT("after__kind"), KT("before__kind"), output_field=TextField())

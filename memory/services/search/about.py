@@ -21,14 +21,14 @@ from beacon_site.text.names import MAYBE, NAME, Name, name_key, name_of
 from memory.models import NameAlias
 from memory.models.remembered import in_scopes
 from memory.services.search import names
-from memory.services.search.filters import Narrowing, among_of, narrowing_of, rows_of
+from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Question
 
-PAGE, MOST = 30, 100  # records of a page, and that can be asked for
+PAGE, MAX = 30, 100  # records of a page, and that can be asked for
 READ_FOR_MAP = 400  # the newest records whose names are compared
-MOST_NEAR = 12  # names on the map
-MOST_JUDGED = 80  # names beside it that can be one of those
+MAX_NEAR = 12  # names on the map
+MAX_JUDGED = 80  # names beside it that can be one of those
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def about(
         return found
     _count(found, parts, str(asked.zone))
     wanted = [part for part in parts if part.type in listed and found.counts.get(part.type)]
-    found.mentions, found.next = _page(wanted, asked, cursor, max(1, min(limit, MOST)))
+    found.mentions, found.next = _page(wanted, asked, cursor, max(1, min(limit, MAX)))
     if facts:
         known = [part for part in wanted if part.type == "fact"]
         found.facts, _more = _page(known, asked, "", facts)
@@ -116,7 +116,7 @@ def about(
     return found
 
 
-def _readable(all_names: list[str], name: str, reader: Reader, asked: Narrowing) -> list[str]:
+def _readable(all_names: list[str], name: str, reader: Reader, asked: SearchScope) -> list[str]:
     """Return the names without the aliases that occur only in records the agent can't read."""
     if len(all_names) < 2:
         return all_names
@@ -124,7 +124,7 @@ def _readable(all_names: list[str], name: str, reader: Reader, asked: Narrowing)
     return kept if name_key(name) in map(name_key, kept) else [name]
 
 
-def _is_readable(name: str, reader: Reader, asked: Narrowing) -> bool:
+def _is_readable(name: str, reader: Reader, asked: SearchScope) -> bool:
     parts = _parts(reader, asked, names.queries_of(reader.owner, [name]))
     if not parts:
         return False
@@ -134,7 +134,7 @@ def _is_readable(name: str, reader: Reader, asked: Narrowing) -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def _parts(reader: Reader, asked: Narrowing, queries: dict[str, str]) -> list[_Part]:
+def _parts(reader: Reader, asked: SearchScope, queries: dict[str, str]) -> list[_Part]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT id, record_type, language FROM memory_searchspace "
@@ -208,7 +208,7 @@ def _count(found: About, parts: Sequence[_Part], zone: str) -> None:
 
 
 def _page(
-    parts: Sequence[_Part], asked: Narrowing, cursor: str, limit: int
+    parts: Sequence[_Part], asked: SearchScope, cursor: str, limit: int
 ) -> tuple[list[Mention], str | None]:
     """Return one page of the records, the newest first, and the cursor of the next one."""
     if not parts:
@@ -262,7 +262,7 @@ def _look_beside(found: About, parts: Sequence[_Part], reader: Reader) -> None:
                 counts[key] += 1
                 if name.is_sure or key not in forms:
                     forms[key] = name
-    likely = [forms[key] for key, _number in counts.most_common(MOST_JUDGED)]
+    likely = [forms[key] for key, _number in counts.most_common(MAX_JUDGED)]
     # An agent learns no name that only other records contain.
     seen = {*counts, *own} if reader.is_agent else None
     known = _judged(reader.owner, likely, seen)
@@ -273,7 +273,7 @@ def _look_beside(found: About, parts: Sequence[_Part], reader: Reader) -> None:
         near.update(here)
     for target, label in known.values():
         labels.setdefault(target, label)
-    best = sorted(near, key=lambda key: (-near[key], key))[:MOST_NEAR]
+    best = sorted(near, key=lambda key: (-near[key], key))[:MAX_NEAR]
     found.beside = [(labels[key], key, near[key]) for key in best]
 
 
@@ -285,7 +285,7 @@ def _judged(
     Without `targets` (keys) any alias counts, otherwise those of the targets.
     """
     figures = names.judged(owner, likely)
-    rows = NameAlias.objects.of(owner).filter(key__in=list(figures))
+    rows = NameAlias.objects.for_user(owner).filter(key__in=list(figures))
     if targets is not None:
         rows = rows.filter(target_key__in=targets)
     aliases = {row.key: row for row in rows}

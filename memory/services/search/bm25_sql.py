@@ -31,7 +31,7 @@ from beacon_site.text.terms import (
     LABEL,
     LEVEL,
     LEVELS,
-    MOST_TIMES,
+    MAX_TIMES,
     level_of,
     stemmed_as,
     tsquery_of,
@@ -202,11 +202,11 @@ def _added(terms: Sequence[Term]) -> tuple[str, list[Any]]:
             "%s::float8 * (1 - c.norm / (c.norm + width_bucket("
             "ts_rank('{1,1,1,1}', c.words, %s::tsquery)::float8, %s::float8[])))"
         )
-        params += [term.weight, term.query, _steps(min(MOST_TIMES, max(1, term.figures.most)))]
+        params += [term.weight, term.query, _steps(min(MAX_TIMES, max(1, term.figures.most)))]
     return " + ".join(parts), params
 
 
-@lru_cache(maxsize=MOST_TIMES)
+@lru_cache(maxsize=MAX_TIMES)
 def _steps(most: int) -> list[float]:
     """Return the mid-points between the ranks of a term that occurs once, twice ... `most` times."""
     sums = list(accumulate(1 / (tf * tf) for tf in range(1, most + 1)))
@@ -225,7 +225,7 @@ def levels_of(
     word: str, weight: float, known: Mapping[str, TermFigures], norm_of: Callable[[int], float]
 ) -> tuple[Level, ...]:
     """Return the levels of a term in the space; `norm_of` gives the length norm."""
-    most = min(MOST_TIMES, known[word].most)
+    most = min(MAX_TIMES, known[word].most)
     steps = [(1, word), *((times, level_of(word, times)) for times in LEVELS)]
     levels: list[Level] = []
     bound = 0.0
@@ -368,7 +368,7 @@ class _Condition:
 
 # --- ranking -----------------------------------------------------------------------------------
 
-MOST_TERMS = 32  # per query, rarest first; more of them don't change the order
+MAX_TERMS = 32  # per query, rarest first; more of them don't change the order
 LABEL_WEIGHT = 0.5
 FEW = 100  # documents to score first, if the rarest terms have so many
 MANY = 1_000  # documents of one term; with more, only the likely best are scored first
@@ -494,10 +494,10 @@ def _most_times(lexeme: str, counts: Mapping[str, int]) -> int:
     if lexeme[0] in (LABEL, LEVEL):
         return 1
     if level_of(lexeme, LEVELS[0]) not in counts:  # wasn't asked for
-        return MOST_TIMES
+        return MAX_TIMES
     reached = [times for times in LEVELS if counts.get(level_of(lexeme, times))]
     higher = [times for times in LEVELS if not reached or times > reached[-1]]
-    return higher[0] - 1 if higher else MOST_TIMES
+    return higher[0] - 1 if higher else MAX_TIMES
 
 
 def language_of(owner: Any) -> str:
@@ -650,7 +650,7 @@ def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[Term]:
                     levels = levels_of(lexeme, weight, space.terms, norm_of)
                 terms.append(Term(lexeme, weight, figures, levels))
     terms.sort(key=lambda term: (term.figures.documents, term.lexeme))
-    return sorted(terms[:MOST_TERMS], key=lambda term: (-term.bound, term.lexeme))
+    return sorted(terms[:MAX_TERMS], key=lambda term: (-term.bound, term.lexeme))
 
 
 def relevance(score: float) -> float:

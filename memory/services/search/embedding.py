@@ -32,7 +32,7 @@ logger = structlog.get_logger(__name__)
 BATCH = 64
 HELD = timedelta(hours=1)  # until a sensitive record is checked again
 FIRST_WAIT = timedelta(minutes=1)
-LONGEST_WAIT = timedelta(hours=1)
+MAX_WAIT = timedelta(hours=1)
 # tries; after that, a text is embedded by itself, since one text can make its whole batch fail
 ALONE_AFTER = 2
 SECONDS = 600.0  # per task
@@ -252,7 +252,7 @@ def _failed(batch: Sequence[EmbeddingDue], embedder: Embedder, why: str) -> None
     """Delay the rows, longer after each failure, and report the first failure."""
     now = timezone.now()
     for row in batch:
-        wait = min(FIRST_WAIT * 2 ** min(row.tries - 1, 10), LONGEST_WAIT)
+        wait = min(FIRST_WAIT * 2 ** min(row.tries - 1, 10), MAX_WAIT)
         same = EmbeddingDue.objects.filter(pk=row.pk, created=row.created)
         same.update(not_before=now + wait)
     used = used_state()

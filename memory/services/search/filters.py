@@ -313,7 +313,7 @@ _OF_INDEX = _MARKS | {"type", "kind", "category", "topic", "after", "before"}
 
 
 @dataclass(slots=True)
-class Narrowing:
+class SearchScope:
     """One recall's question with all its filters and notices."""
 
     owner: Any
@@ -335,14 +335,14 @@ class Narrowing:
         return NOT_PAUSED in self.filters or not self.question.asks("is", "paused")
 
 
-def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> Narrowing:
+def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> SearchScope:
     """Combine a text's operators and the arguments of a recall.
 
     A Question is used unchanged. Raises InvalidValue for an unknown type.
     """
     question = parse(query) if isinstance(query, str) else query
     filters = [*question.filters, *_filters(how)]
-    asked = Narrowing(
+    asked = SearchScope(
         owner=owner,
         question=question,
         kinds=_kinds(filters, how.get("types", ())),
@@ -368,16 +368,16 @@ def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> N
 
 def _filters(how: Mapping[str, Any]) -> list[Filter]:
     """Return the arguments that have an equivalent operator, as filters."""
-    found = []
+    results = []
     for name, argument in (("category", "categories"), ("kind", "kinds")):
         if values := how.get(argument):
-            found.append(Filter(name, tuple(str(value) for value in values)))
+            results.append(Filter(name, tuple(str(value) for value in values)))
     topic = how.get("topic")
     if topic:
-        found.append(Filter("topic", (getattr(topic, "slug", "") or str(topic),)))
+        results.append(Filter("topic", (getattr(topic, "slug", "") or str(topic),)))
     if scope := how.get("scope"):
-        found.append(Filter("scope", (str(scope),)))
-    return found
+        results.append(Filter("scope", (str(scope),)))
+    return results
 
 
 def _kinds(filters: Sequence[Filter], types: Sequence[str]) -> list[RecallKind]:
@@ -407,12 +407,12 @@ def _topics(owner: Any, names: Sequence[str]) -> list[uuid.UUID | None]:
     for name in names:
         wanted |= named_topic(name)
     found: list[uuid.UUID | None] = list(
-        Topic.objects.of(owner).live().filter(wanted).values_list("pk", flat=True)
+        Topic.objects.for_user(owner).live().filter(wanted).values_list("pk", flat=True)
     )
     return [*found, None] if any(name.casefold() == "none" for name in names) else found
 
 
-def rows_of(kind: RecallKind, asked: Narrowing) -> QuerySet[Any]:
+def rows_of(kind: RecallKind, asked: SearchScope) -> QuerySet[Any]:
     """Return the records of a type that the recall can return."""
     rows = narrowed(
         kind.rows(asked.owner, asked.now), asked.filters, zone=asked.zone, now=asked.now
@@ -434,7 +434,7 @@ def rows_of(kind: RecallKind, asked: Narrowing) -> QuerySet[Any]:
     return rows
 
 
-def _states(kind: RecallKind, asked: Narrowing) -> tuple[str, ...]:
+def _states(kind: RecallKind, asked: SearchScope) -> tuple[str, ...]:
     """Return the states to include: the type's usual ones, unless `is:` names others."""
     named_ones = [
         value
@@ -459,7 +459,7 @@ class _Conditions:
         self.params += params
 
 
-def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> EntryFilter:
+def among_of(kind: RecallKind, asked: SearchScope, language: str = ENGLISH) -> EntryFilter:
     """Return which entries of a type's index can be hits."""
     conditions = _Conditions()
     _add_rules(kind, asked, conditions)
@@ -497,13 +497,13 @@ def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> Ent
     )
 
 
-def _is_narrow(asked: Narrowing) -> bool:
+def _is_narrow(asked: SearchScope) -> bool:
     """Whether the filters exclude many records. A negated filter usually excludes only a few."""
     has_filter = any(not one.negated and one.field != "type" for one in asked.filters)
     return has_filter or bool(asked.after or asked.before or asked.question.phrases)
 
 
-def _add_rules(kind: RecallKind, asked: Narrowing, conditions: _Conditions) -> None:
+def _add_rules(kind: RecallKind, asked: SearchScope, conditions: _Conditions) -> None:
     """Add the rules of every recall: nothing expired or paused, nor from a topic in Trash."""
     conditions.add("(e.until IS NULL OR e.until > %s)", asked.now)
     if asked.hides_paused and hasattr(kind.model, "paused"):
@@ -518,7 +518,7 @@ def _add_rules(kind: RecallKind, asked: Narrowing, conditions: _Conditions) -> N
         )
 
 
-def _add_filter(kind: RecallKind, asked: Narrowing, one: Filter, conditions: _Conditions) -> None:
+def _add_filter(kind: RecallKind, asked: SearchScope, one: Filter, conditions: _Conditions) -> None:
     """Add an operator that has a column in the index."""
     if one.field == kind.category_field:
         conditions.add("e.kind = ANY(%s)", list(one.values), negated=one.negated)

@@ -79,24 +79,24 @@ def register(kind: RecallKind) -> None:
 
 
 def _notes(owner: Any, now: datetime) -> QuerySet[Any]:
-    return Note.objects.of(owner).active(now).select_related("topic")
+    return Note.objects.for_user(owner).active(now).select_related("topic")
 
 
 def _superseded_notes(owner: Any) -> QuerySet[Any]:
-    return Note.objects.of(owner).live().exclude(superseded_by=None)
+    return Note.objects.for_user(owner).live().exclude(superseded_by=None)
 
 
 def _observations(owner: Any, now: datetime) -> QuerySet[Any]:
-    return Observation.objects.of(owner).active().select_related("topic")
+    return Observation.objects.for_user(owner).active().select_related("topic")
 
 
 def _facts(owner: Any, now: datetime) -> QuerySet[Any]:
-    facts = TopicFact.objects.of(owner).live().filter(topic__trashed_at=None)
+    facts = TopicFact.objects.for_user(owner).live().filter(topic__trashed_at=None)
     return facts.select_related("topic")
 
 
 def _sections(owner: Any, now: datetime) -> QuerySet[Any]:
-    sections = Section.objects.of(owner).live().filter(file__trashed_at=None)
+    sections = Section.objects.for_user(owner).live().filter(file__trashed_at=None)
     return sections.select_related("file")
 
 

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, is_visible, one_line
 from beacon_site.text.names import (
-    LONGEST_NAME,
+    MAX_NAME_LENGTH,
     MAYBE,
     NAME,
     Name,
@@ -34,7 +34,7 @@ from memory.models.errors import InvalidValue, LimitReached
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.kinds import KINDS
 
-MOST_LISTED = 500  # names of a list
+MAX_LISTED = 500  # names of a list
 CANDIDATES = 1_500  # the most frequent possible names, which are judged
 LARGE = 20_000  # records; with more, names that occur only once in a type are left out early
 FEWEST = 2  # records with a name in the list
@@ -90,16 +90,16 @@ class Known:
     aliases: list[str] = field(default_factory=list)
 
 
-def frequent(owner: Any, *, text: str = "", limit: int = MOST_LISTED) -> list[Known]:
+def frequent(owner: Any, *, text: str = "", limit: int = MAX_LISTED) -> list[Known]:
     """Return the most frequent names of the owner's records, merged ones as one.
 
     With `text`, only names that contain it. Four queries, whatever there is.
     """
     spaces = _spaces(owner)
-    found = _figures(spaces, _MOST_FREQUENT, _most_frequent(spaces))
+    found = _figures(spaces, _MAX_FREQUENT, _most_frequent(spaces))
     _count_words(spaces, found.values(), language_of(owner))
     names = [one for one in found.values() if one.is_name and one.records >= FEWEST]
-    aliases = {row.key: row for row in NameAlias.objects.of(owner)}
+    aliases = {row.key: row for row in NameAlias.objects.for_user(owner)}
     listed: dict[str, Known] = {}
     for one in without_parts(names, kept=aliases.keys()):
         alias = aliases.get(one.key)
@@ -124,7 +124,7 @@ def known_in(owner: Any, names: Sequence[Name]) -> list[Known]:
     Names that only this record has are included if they are sure.
     """
     found = judged(owner, names)
-    aliases = {row.key: row for row in NameAlias.objects.of(owner).filter(key__in=[*found])}
+    aliases = {row.key: row for row in NameAlias.objects.for_user(owner).filter(key__in=[*found])}
     listed: dict[str, Known] = {}
     for name in names:
         one = found.get(name.key)
@@ -159,7 +159,7 @@ def _spaces(owner: Any) -> list[int]:
 # The terms of the names that can be among the most frequent, sure and unsure ones. In a large memory,
 # most names are in one record only. They are left out before anything else, so a name that is in two
 # records of different types, or in different forms, can be missing.
-_MOST_FREQUENT = """lexeme = ANY(ARRAY(
+_MAX_FREQUENT = """lexeme = ANY(ARRAY(
     SELECT sign || form
       FROM (SELECT DISTINCT substr(lexeme, 2) AS form
               FROM (SELECT lexeme FROM memory_searchterm
@@ -200,7 +200,7 @@ def _words_of(form: str, language: str) -> tuple[str, ...]:
 
 def _count_words(spaces: Sequence[int], names: Iterable[Figures], language: str) -> None:
     """Add the numbers of records with the names' words in any spelling."""
-    terms = {one.key: _words_of(one.form, language) for one in names}
+    terms = {name.key: _words_of(name.form, language) for name in names}
     wanted = {term for some in terms.values() for term in some}
     with connection.cursor() as cursor:
         cursor.execute(
@@ -223,7 +223,9 @@ def without_parts(names: Sequence[Figures], kept: Collection[str]) -> list[Figur
                 if end - start < len(words):
                     part = " ".join(words[start:end])
                     longer[part] = max(longer[part], one.total)
-    return [one for one in names if one.key in kept or one.records > PART * longer.get(one.key, 0)]
+    return [
+        name for name in names if name.key in kept or name.records > PART * longer.get(name.key, 0)
+    ]
 
 
 # --- matching -------------------------------------------------------------------------------------
@@ -236,7 +238,7 @@ def names_of(owner: Any, name: str) -> list[str]:
     """
     name = checked(name)
     key = name_key(name)
-    rows = list(NameAlias.objects.of(owner))
+    rows = list(NameAlias.objects.for_user(owner))
     own = next((row for row in rows if row.key == key), None)
     target_key, target = (own.target_key, own.target) if own else (key, name)
     others = [row for row in rows if row.target_key == target_key]
@@ -273,9 +275,11 @@ def checked(name: str) -> str:
     name = one_line(clean(name)[0])
     if not is_visible(name) or not any(char.isalnum() for char in name_key(name)):
         raise InvalidValue(_("Enter a name."))
-    if len(name) > LONGEST_NAME or len(name_key(name)) > LONGEST_NAME:
-        told = {"have": len(name), "most": LONGEST_NAME}
-        raise InvalidValue(_("The name has %(have)d characters, but the limit is %(most)d.") % told)
+    if len(name) > MAX_NAME_LENGTH or len(name_key(name)) > MAX_NAME_LENGTH:
+        params = {"have": len(name), "most": MAX_NAME_LENGTH}
+        raise InvalidValue(
+            _("The name has %(have)d characters, but the limit is %(most)d.") % params
+        )
     return name
 
 
@@ -287,7 +291,7 @@ def merge(owner: Any, name: str, into: str, *, by: Actor) -> tuple[str, State, S
     name, into = checked(name), checked(into)
     with transaction.atomic():
         _lock(owner)
-        rows = {row.key: row for row in NameAlias.objects.of(owner)}
+        rows = {row.key: row for row in NameAlias.objects.for_user(owner)}
         target = rows.get(name_key(into))
         target_key, form = (target.target_key, target.target) if target else (name_key(into), into)
         source = rows.get(name_key(name))
@@ -297,10 +301,10 @@ def merge(owner: Any, name: str, into: str, *, by: Actor) -> tuple[str, State, S
         if source_key == target_key:
             raise InvalidValue(_("These names are already merged."))
         moved = [row for row in rows.values() if row.target_key == source_key]
-        if len(rows) + 1 > NameAlias.MOST:
+        if len(rows) + 1 > NameAlias.MAX:
             raise LimitReached(
                 _("You’ve reached the limit of %(most)d merged names. Separate one first.")
-                % {"most": NameAlias.MOST}
+                % {"most": NameAlias.MAX}
             )
         was = {row.key: [row.name, row.target] for row in moved} | {source_key: None}
         now = {row.key: [row.name, form] for row in moved} | {source_key: [source_form, form]}
@@ -314,7 +318,7 @@ def split(owner: Any, name: str, *, by: Actor) -> tuple[State, State]:
     key = name_key(name)
     with transaction.atomic():
         _lock(owner)
-        row = NameAlias.objects.of(owner).filter(key=key).first()
+        row = NameAlias.objects.for_user(owner).filter(key=key).first()
         if row is None:
             raise InvalidValue(_("This name isn’t merged with another one."))
         was = {key: [row.name, row.target]}
@@ -327,7 +331,7 @@ def put_back(owner: Any, was: State, now: State, *, by: Actor) -> None:
     """Undo a merge or a split.  Raises InvalidValue if the names have changed since."""
     with transaction.atomic():
         _lock(owner)
-        rows = {row.key: [row.name, row.target] for row in NameAlias.objects.of(owner)}
+        rows = {row.key: [row.name, row.target] for row in NameAlias.objects.for_user(owner)}
         if any(rows.get(key) != (list(one) if one else None) for key, one in now.items()):
             raise InvalidValue(
                 _("These names have changed since then, so your change couldn’t be undone.")
@@ -344,7 +348,7 @@ def _lock(owner: Any) -> None:
 
 def _put(owner: Any, state: State) -> None:
     gone = [key for key, one in state.items() if one is None]
-    NameAlias.objects.of(owner).filter(key__in=gone).delete()
+    NameAlias.objects.for_user(owner).filter(key__in=gone).delete()
     for key, one in state.items():
         if one is not None:
             name, target = one

@@ -35,11 +35,11 @@ OPERATORS: dict[str, tuple[str, ...]] = {
 _TIMES = frozenset({"after", "before"})
 _SAME = {"not": "is", "tags": "tag", "from": "source", "since": "after", "until": "before"}
 
-MOST_TEXT = 10_000  # characters of one question; a longer one is cut, with a notice
-MOST_FILTERS = 50
-MOST_VALUES = 200  # of all operators together
-MOST_APART = 100  # phrases and excluded words, since each is a separate lookup
-MOST_PROBLEMS = 10  # shown at most; a text that isn't a query can have thousands
+MAX_TEXT = 10_000  # characters of one question; a longer one is cut, with a notice
+MAX_FILTERS = 50
+MAX_VALUES = 200  # of all operators together
+MAX_APART = 100  # phrases and excluded words, since each is a separate lookup
+MAX_PROBLEMS = 10  # shown at most; a text that isn't a query can have thousands
 
 _QUOTED = r"\"[^\"]*\""
 _VALUE = rf"(?:{_QUOTED}|[^\s,\"]+)"
@@ -109,13 +109,13 @@ class _Reader:
         self.filters: list[Filter] = []
         self.problems: list[str] = []
 
-    def take(self, found: re.Match[str]) -> None:
-        if found["name"]:
-            self._operator(found)
-        elif found["phrase"]:
-            self._phrase(found["phrase"].strip('"'), negated=bool(found["not"]))
+    def take(self, match: re.Match[str]) -> None:
+        if match["name"]:
+            self._operator(match)
+        elif match["phrase"]:
+            self._phrase(match["phrase"].strip('"'), negated=bool(match["not"]))
         else:
-            self._word(found["word"])
+            self._word(match["word"])
 
     def _word(self, word: str) -> None:
         if len(word) > 1 and word[0] == "-" and word[1].isalnum():
@@ -131,39 +131,39 @@ class _Reader:
 
     def _apart(self, kept: list[str], text: str) -> None:
         """Add a phrase or an excluded word. Beyond the limit they are ignored, with a notice."""
-        if len(kept) < MOST_APART:
+        if len(kept) < MAX_APART:
             kept.append(text)
             return
         self.problems.append(
             _("Only the first %(most)d phrases and excluded words (-word) were used.")
-            % {"most": MOST_APART}
+            % {"most": MAX_APART}
         )
 
-    def _operator(self, found: re.Match[str]) -> None:
-        name = found["name"].casefold()
-        negated = bool(found["minus"]) != (name == "not")
+    def _operator(self, match: re.Match[str]) -> None:
+        name = match["name"].casefold()
+        negated = bool(match["minus"]) != (name == "not")
         name = _SAME.get(name, name)
         if name not in OPERATORS:
-            self._unknown(found)
+            self._unknown(match)
             return
-        values = _values(found["values"])
+        values = _values(match["values"])
         kept = [value for value in values if not self._problem_with(name, value)]
-        room = MOST_VALUES - sum(len(one.values) for one in self.filters)
-        if kept and (len(self.filters) == MOST_FILTERS or len(kept) > room):
-            told = {"most": MOST_FILTERS, "values": MOST_VALUES}
+        room = MAX_VALUES - sum(len(one.values) for one in self.filters)
+        if kept and (len(self.filters) == MAX_FILTERS or len(kept) > room):
+            params = {"most": MAX_FILTERS, "values": MAX_VALUES}
             words = _("Only the first %(most)d operators and %(values)d values were used.")
-            self.problems.append(words % told)
-        if kept[:room] and len(self.filters) < MOST_FILTERS:
+            self.problems.append(words % params)
+        if kept[:room] and len(self.filters) < MAX_FILTERS:
             kept = [_normal(name, value) for value in kept[:room]]
             self.filters.append(Filter(name, tuple(dict.fromkeys(kept)), negated))
 
-    def _unknown(self, found: re.Match[str]) -> None:
+    def _unknown(self, match: re.Match[str]) -> None:
         """Treat an unknown operator as words. URLs and times only look like operators."""
-        self.words.append(found.group())
-        if found["values"][0].isalpha() or found["values"][0] == '"':
+        self.words.append(match.group())
+        if match["values"][0].isalpha() or match["values"][0] == '"':
             self.problems.append(
                 _("“%(name)s:” isn’t an operator, so it was treated as text. Operators: %(known)s.")
-                % {"name": shorten(found["name"], 30), "known": _listed(OPERATORS)}
+                % {"name": shorten(match["name"], 30), "known": _listed(OPERATORS)}
             )
 
     def _problem_with(self, name: str, value: str) -> bool:
@@ -196,14 +196,14 @@ def parse(text: str) -> Question:
     """
     text = one_line(clean(text)[0])
     reader = _Reader()
-    if len(text) > MOST_TEXT:
+    if len(text) > MAX_TEXT:
         reader.problems.append(
             _("The query has %(have)d characters. Only the first %(most)d were used.")
-            % {"have": len(text), "most": MOST_TEXT}
+            % {"have": len(text), "most": MAX_TEXT}
         )
-        text = text[:MOST_TEXT]
-    for found in TOKEN.finditer(text):
-        reader.take(found)
+        text = text[:MAX_TEXT]
+    for match in TOKEN.finditer(text):
+        reader.take(match)
     if text.count('"') % 2:
         reader.problems.append(
             _("A closing quotation mark is missing, so the text was treated as separate words.")
@@ -221,14 +221,14 @@ def parse(text: str) -> Question:
 def _told(problems: Iterable[str]) -> tuple[str, ...]:
     """Return each problem once; if there are many, the first ones and the number of the rest."""
     told = list(dict.fromkeys(problems))
-    more = len(told) - MOST_PROBLEMS
+    more = len(told) - MAX_PROBLEMS
     if more > 0:
         words = ngettext(
             "%(n)d other part of the search wasn’t understood.",
             "%(n)d other parts of the search weren’t understood.",
             more,
         )
-        told[MOST_PROBLEMS:] = [words % {"n": more}]
+        told[MAX_PROBLEMS:] = [words % {"n": more}]
     return tuple(told)
 
 

@@ -23,9 +23,9 @@ from memory.models import Activity, Message, Rating, Session, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked
 from memory.models.ratings import (
-    LONGEST_QUESTION,
-    LONGEST_REASON,
-    MOST_RATINGS,
+    MAX_QUESTION_LENGTH,
+    MAX_RATINGS,
+    MAX_REASON_LENGTH,
     answers_of,
     can_be_rated,
     key_of,
@@ -57,18 +57,19 @@ def rate(
     key = key_of_text(words, language)
     if not can_be_rated(words) or not key:
         problem = _("Enter a question of 1 to %(most)d characters, not counting operators.")
-        problem %= {"most": LONGEST_QUESTION}
+        problem %= {"most": MAX_QUESTION_LENGTH}
         raise InvalidValue(problem, errors={"question": [problem]})
     record_type, record_id, position = named(record)
     with transaction.atomic():
         User.objects.select_for_update(no_key=True).get(pk=owner.pk)
-        mine = Rating.objects.of(owner)
+        mine = Rating.objects.for_user(owner)
         held = mine.filter(key=key, record_id=record_id, position=position).first()
         _check_may_replace(held, by)
-        if held is None and mine.count() >= MOST_RATINGS:
-            told = {"most": grouped(MOST_RATINGS)}
+        if held is None and mine.count() >= MAX_RATINGS:
+            params = {"most": grouped(MAX_RATINGS)}
             raise LimitReached(
-                _("You’ve reached the limit of %(most)s ratings. Clear some of them first.") % told
+                _("You’ve reached the limit of %(most)s ratings. Clear some of them first.")
+                % params
             )
         rating = held or Rating(
             owner=owner, key=key, record_type=record_type, record_id=record_id, position=position
@@ -88,10 +89,10 @@ def _checked(question: str, value: str, reason: str) -> tuple[str, str]:
         problem = _("Choose one of: %(known)s.") % {"known": ", ".join(Rating.Value.values)}
         raise InvalidValue(problem, errors={"value": [problem]})
     reason = one_line(clean(reason)[0])
-    if len(reason) > LONGEST_REASON:
-        told = {"most": LONGEST_REASON, "have": len(reason)}
+    if len(reason) > MAX_REASON_LENGTH:
+        params = {"most": MAX_REASON_LENGTH, "have": len(reason)}
         problem = (
-            _("A reason can have at most %(most)d characters, but this one has %(have)d.") % told
+            _("A reason can have at most %(most)d characters, but this one has %(have)d.") % params
         )
         raise InvalidValue(problem, errors={"reason": [problem]})
     return parse(question).words, reason
@@ -117,7 +118,7 @@ def clear(rating: Rating, *, by: Actor) -> None:
     """Delete a rating. Raises Locked if an agent would delete another's."""
     if not by.is_person and rating.actor != str(by):
         raise Locked(_("Only the user or the agent that gave this rating can clear it."))
-    deleted, _counts = Rating.objects.of(rating.owner).filter(pk=rating.pk).delete()
+    deleted, _counts = Rating.objects.for_user(rating.owner).filter(pk=rating.pk).delete()
     if deleted:
         _log(rating, rated_record(rating), "rating-cleared", by)
 
@@ -201,12 +202,14 @@ def records_of(owner: User, rated: Sequence[Rating]) -> dict[UUID, Any]:
 def rating_of(owner: User, question: str, record: Any) -> Rating | None:
     _type, key, position = named(record)
     words = key_of_text(parse(question).words, language_of(owner))
-    return Rating.objects.of(owner).filter(key=words, record_id=key, position=position).first()
+    return (
+        Rating.objects.for_user(owner).filter(key=words, record_id=key, position=position).first()
+    )
 
 
 def of_answers(session: Session) -> dict[int, Rating]:
     """Return the ratings of a session's answers by position, the latest of each."""
-    rows = Rating.objects.of(session.owner).filter(record_type=ANSWER, record_id=session.pk)
+    rows = Rating.objects.for_user(session.owner).filter(record_type=ANSWER, record_id=session.pk)
     return {one.position: one for one in rows.order_by("created")}
 
 
@@ -226,7 +229,9 @@ def tidy() -> int:
         deleted += gone.delete()[0]
     for owner in User.objects.filter(pk__in=Rating.objects.values("owner").distinct()):
         language = language_of(owner)
-        for rating in Rating.objects.of(owner).exclude(language=language).order_by("-created"):
+        for rating in (
+            Rating.objects.for_user(owner).exclude(language=language).order_by("-created")
+        ):
             deleted += _translate(rating, language)
     return deleted
 

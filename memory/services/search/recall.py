@@ -25,13 +25,13 @@ from memory.models.errors import InvalidValue
 from memory.models.history import Use
 from memory.services.search import bm25_sql, vectors
 from memory.services.search.bm25_sql import Job, Ranked, Space, relevance
-from memory.services.search.filters import Narrowing, among_of, narrowing_of, rows_of
+from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS, RecallKind
 from memory.services.search.query import Question
 
 MODES = ("auto", "lexical", "exact")
-MOST_HITS = 200
-LONGEST_LATER = 300  # characters of a later finding that are shown beside a passage
+MAX_HITS = 200
+MAX_LATER_LENGTH = 300  # characters of a later finding that are shown beside a passage
 DEPTH = 100  # hits of each lane that are combined; 30 gave a worse ranking
 MEANING_OF_LONG = 0.5  # weight of the meaning for records of LONG terms or more
 # a turn of a few words has a poor vector, but usually contains the query's words
@@ -106,8 +106,8 @@ class RecallHit:
         """Return a passage of the record, followed by what a later run found, if anything."""
         if not self.found_later:
             return passage
-        told = {"passage": passage, "later": shorten(self.found_later, LONGEST_LATER)}
-        return _("%(passage)s (a later run found a change: %(later)s)") % told
+        params = {"passage": passage, "later": shorten(self.found_later, MAX_LATER_LENGTH)}
+        return _("%(passage)s (a later run found a change: %(later)s)") % params
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class Candidate:
 
 
 def successors_of(
-    asked: Narrowing, kind: RecallKind, space: Space | None, ids: Sequence[uuid.UUID]
+    asked: SearchScope, kind: RecallKind, space: Space | None, ids: Sequence[uuid.UUID]
 ) -> dict[uuid.UUID, uuid.UUID | None]:
     """Return the replacements of superseded records; None if the filters exclude the replacement."""
     found = kind.successors(ids) if kind.successors is not None and space and ids else {}
@@ -207,7 +207,7 @@ class Answer:
     `near` are the nearest vectors, and `spaces` were searched by words.
     """
 
-    asked: Narrowing
+    asked: SearchScope
     notices: list[str]
     near: list[vectors.Neighbor] | None = None
     candidates: dict[RecordKey, Candidate] = field(default_factory=dict)
@@ -272,7 +272,7 @@ def recall_each(
     past = as_of.current()
     how["now"] = how.get("now") or as_of.now()
     narrowed = [narrowing_of(owner, query, how) for query in queries]
-    limit = max(0, min(how.get("limit", 10), MOST_HITS))
+    limit = max(0, min(how.get("limit", 10), MAX_HITS))
     answers = [Answer(asked, [*asked.question.problems, *asked.notices]) for asked in narrowed]
     if past and mode == "auto":
         mode = "lexical"  # vectors are those of today's texts
@@ -290,7 +290,7 @@ def recall_each(
 def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
     """Run all lanes for these questions; return the distinct stems of their words."""
     text = answers[0].asked.question.words
-    if any(one.asked.question.words != text for one in answers):
+    if any(answer.asked.question.words != text for answer in answers):
         raise ValueError("only queries with the same words can be searched together")
     words = query_terms(text, bm25_sql.language_of(answers[0].asked.owner))
     if not any(character.isalnum() for character in text):
@@ -321,7 +321,9 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
     if mode != "exact" and as_of.current() is None and any(one.has_ratings for one in spaces):
         asked = answers[0].asked
         language = bm25_sql.language_of(asked.owner)
-        rated = Rating.objects.of(asked.owner).by_record(asked.question.words, words, language)
+        rated = Rating.objects.for_user(asked.owner).by_record(
+            asked.question.words, words, language
+        )
         for one in answers:
             one.rated = rated
     jobs: list[Job] = []
@@ -345,7 +347,7 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
 
 
 def _jobs(
-    asked: Narrowing,
+    asked: SearchScope,
     spaces: Sequence[Space],
     words: list[str],
     formula: bm25_sql.Formula,
@@ -376,7 +378,7 @@ def _jobs(
     return jobs + superseded
 
 
-def _spaces(narrowed: Sequence[Narrowing], words: list[str]) -> list[Space]:
+def _spaces(narrowed: Sequence[SearchScope], words: list[str]) -> list[Space]:
     """Return the spaces with the terms' figures, in a second query for other languages."""
     owner, text = narrowed[0].owner, narrowed[0].question.words
     types = list(dict.fromkeys(kind.type for asked in narrowed for kind in asked.kinds))
@@ -392,7 +394,7 @@ def _spaces(narrowed: Sequence[Narrowing], words: list[str]) -> list[Space]:
     return spaces
 
 
-def _terms_of(asked: Narrowing, space: Space) -> list[str]:
+def _terms_of(asked: SearchScope, space: Space) -> list[str]:
     return query_terms(asked.question.words, space.language)
 
 
@@ -418,7 +420,7 @@ def _rank_replacements(
 def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
     """Find the nearest vectors; None and a notice if there is no vector search."""
     asked = answers[0].asked
-    looks = (_look(one.asked) for one in answers)  # built only if vectors are compared
+    looks = (_look(answer.asked) for answer in answers)  # built only if vectors are compared
     depth = max(limit, DEPTH)
     try:
         found = vectors.nearest_each(asked.owner, asked.question.words, looks, depth)
@@ -430,7 +432,7 @@ def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
         one.near = near
 
 
-def _look(asked: Narrowing) -> vectors.VectorQuery:
+def _look(asked: SearchScope) -> vectors.VectorQuery:
     """Return the records that are compared with the question."""
     allowed = {kind.type: rows_of(kind, asked) for kind in asked.kinds}
     if asked.question.phrases or asked.question.without:

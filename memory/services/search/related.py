@@ -21,7 +21,7 @@ from beacon_site.text.terms import ENGLISH, everyday_terms, query_spans, query_t
 from memory.models import MemoryFile, Section
 from memory.services.search import bm25_sql, vectors
 from memory.services.search.bm25_sql import Job, Ranked, Space
-from memory.services.search.filters import Narrowing, among_of, narrowing_of, rows_of
+from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Question
 from memory.services.search.recall import (
@@ -32,10 +32,10 @@ from memory.services.search.recall import (
     words_value,
 )
 
-USUAL, MOST = 6, 50  # related records that a page shows, and that can be asked for
+USUAL, MAX = 6, 50  # related records that a page shows, and that can be asked for
 CLOSE = 0.35  # the cosine of two texts on a similar subject; unrelated texts have about 0
-MOST_READ = 20_000  # characters of the record
-MOST_WORDS = 12  # the rarest words that are looked up
+MAX_READ = 20_000  # characters of the record
+MAX_WORDS = 12  # the rarest words that are looked up
 FEW = 8  # records that can share a word in a small memory before it counts as frequent
 RARE, DISTINCT = 0.05, 0.005  # shares of all records with a rare word, and with one that is enough
 FEW_ENOUGH = 3  # the same for a word that is enough
@@ -119,8 +119,8 @@ def related_to(
     `is_agent`, what no agent gets is left out as in an agent's recall. It takes at most four queries
     plus three for each type.
     """
-    limit = max(0, min(limit, MOST))
-    text = _ADDRESS.sub(" ", text_of(record)[:MOST_READ])
+    limit = max(0, min(limit, MAX))
+    text = _ADDRESS.sub(" ", text_of(record)[:MAX_READ])
     if not limit or not text.strip():
         return []
     filters = FOR_AGENTS if is_agent else ()
@@ -160,7 +160,7 @@ def _file_of(record: Any) -> Any:
     return record.file_id if isinstance(record, Section) else None
 
 
-def _near(record: Any, asked: Narrowing, limit: int, found: _Found) -> None:
+def _near(record: Any, asked: SearchScope, limit: int, found: _Found) -> None:
     """Add the records with the nearest vectors."""
     if isinstance(record, MemoryFile):  # only its sections have vectors
         return
@@ -175,7 +175,7 @@ def _near(record: Any, asked: Narrowing, limit: int, found: _Found) -> None:
             found.distances[one.type, one.id] = one.distance
 
 
-def _alike(text: str, asked: Narrowing, limit: int, found: _Found) -> dict[str, str]:
+def _alike(text: str, asked: SearchScope, limit: int, found: _Found) -> dict[str, str]:
     """Add the records that share rare words; return the words by their terms."""
     owner_language = bm25_sql.language_of(asked.owner)
     types = [kind.type for kind in asked.kinds]
@@ -221,10 +221,10 @@ def _rare(spaces: Iterable[Space], terms: Iterable[str]) -> dict[str, int]:
     most = max(FEW, math.floor(documents * RARE))
     # One digit or letter says nothing about what a text is about.
     kept = [(n, term) for term, n in counts.items() if 0 < n <= most and len(term) > 1]
-    return {term: n for n, term in sorted(kept)[:MOST_WORDS]}
+    return {term: n for n, term in sorted(kept)[:MAX_WORDS]}
 
 
-def _job(space: Space, terms: list[str], asked: Narrowing, limit: int) -> Job:
+def _job(space: Space, terms: list[str], asked: SearchScope, limit: int) -> Job:
     among = among_of(KINDS[space.record_type], asked, space.language)
     return Job(space, terms, bm25_sql.EXACT, limit + SPARE, among)
 
@@ -234,7 +234,7 @@ def _is_alike(one: Ranked, enough: set[str]) -> bool:
     return len(one.matched) > 1 or any(term in enough for term in one.matched)
 
 
-def _loaded(asked: Narrowing, best: Sequence[RecordKey], limit: int) -> dict[RecordKey, Any]:
+def _loaded(asked: SearchScope, best: Sequence[RecordKey], limit: int) -> dict[RecordKey, Any]:
     """Load the best candidates that recall can return; one query per type."""
     ids: dict[str, list[uuid.UUID]] = {}
     for name, key in best[: limit + 2 * SPARE]:

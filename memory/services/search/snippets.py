@@ -18,7 +18,7 @@ from beacon_site.text.cleaning import flat
 from beacon_site.text.terms import (
     ENGLISH,
     FOREIGN_STOP_WORDS,
-    LONGEST_TERM,
+    MAX_TERM_LENGTH,
     Term,
     is_unspaced,
     query_spans,
@@ -26,7 +26,7 @@ from beacon_site.text.terms import (
 )
 
 NEAR = 600  # characters of one passage, for `nearness`
-LONGEST_LOOKED_AT = 200_000  # characters of a text that are searched for the passage
+MAX_SEARCHED_LENGTH = 200_000  # characters of a text that are searched for the passage
 # The end of an emphasis that began before the passage. Only after punctuation, since A* is a word.
 _CLOSES = re.compile(r"\A([^*]*[).,:;!?”])\*{1,2}(?=\s|\Z)")
 
@@ -38,7 +38,7 @@ def passage(text: str, query: str, length: int = 300, language: str = ENGLISH) -
     the query occurs in the text, it is the beginning. Words are stemmed for `language`, as in
     recall.
     """
-    text = text[:LONGEST_LOOKED_AT]
+    text = text[:MAX_SEARCHED_LENGTH]
     hits = list(islice(_hits(text, query, language), 2_000))
     start = max(0, _best_start(hits, length) - length // 6) if len(text) > length else 0
     end = min(len(text), start + length)
@@ -72,7 +72,7 @@ def nearness(title: str, text: str, query: str, language: str = ENGLISH) -> floa
     wanted = set(query_terms(query, language))
     if not wanted:
         return 1.0
-    text = text[:LONGEST_LOOKED_AT]
+    text = text[:MAX_SEARCHED_LENGTH]
     whole = f"{title}\n{text}"
     wanted = wanted - _foreign_fillers(query, language) or wanted
     counted = wanted - _absent_names(query, whole, language)
@@ -124,7 +124,7 @@ def answering(texts: Sequence[str], query: str, language: str = ENGLISH) -> list
     “PostgreSQL 14”. Words that no text has don't count.
     """
     terms = query_terms(query, language)
-    in_texts = [query_terms(text[:LONGEST_LOOKED_AT], language) for text in texts]
+    in_texts = [query_terms(text[:MAX_SEARCHED_LENGTH], language) for text in texts]
     in_pairs = {pair for some in in_texts for pair in pairwise(some)}
     found_in = Counter(term for some in in_texts for term in set(some))
     weights = {
@@ -182,7 +182,7 @@ def _hits(text: str, query: str, language: str = ENGLISH) -> Iterator[Term]:
         start = place.start()
         if start < at:
             continue
-        term = next(query_spans(text[start : start + 2 * LONGEST_TERM], language), None)
+        term = next(query_spans(text[start : start + 2 * MAX_TERM_LENGTH], language), None)
         if term is not None and term.start == 0 and term.text in wanted:
             yield Term(term.text, start, start + term.end)
             # Pairs of characters (scripts without spaces) can overlap; words can't.

@@ -27,7 +27,7 @@ from redis.exceptions import RedisError
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.embedded.places import BY_HAND
 from beacon_site.net.errors import ProviderError, ended_within
-from beacon_site.providers.llm.base import MOST_DIMENSIONS, Embedder
+from beacon_site.providers.llm.base import MAX_DIMENSIONS, Embedder
 from beacon_site.text.cleaning import clean
 from memory.models.search_index import Embedding, Recalled
 from memory.services.llm import connections
@@ -143,7 +143,7 @@ def index_if_large(size: int | None) -> None:
 
 def table_of(size: int) -> str:
     """Return the name of the table for this number of dimensions."""
-    if not 0 < size <= MOST_DIMENSIONS:
+    if not 0 < size <= MAX_DIMENSIONS:
         raise ValueError(f"no vector has {size} dimensions")
     return f"embedding_{int(size)}"
 
@@ -228,7 +228,7 @@ def _exists(name: str) -> bool:
 
 # --- searching by meaning ---
 
-LONGEST_QUESTION = 2_000  # characters of a question that are embedded
+MAX_QUESTION_LENGTH = 2_000  # characters of a question that are embedded
 REMEMBERED = 24 * 3600  # seconds for which a question's vector is cached
 # Texts that are further apart are unrelated. In the models that we tried, unrelated texts had
 # cosines of about 0, give or take a few hundredths.
@@ -238,7 +238,7 @@ PATIENCE = connections.ASKING_SECONDS + 1
 # For a page or an agent, if the local model isn't loaded yet, which takes seconds. Tasks have time.
 STARTING_PATIENCE = 0.2
 # superseded records of a type that are compared, the most recently replaced first
-MOST_REPLACED = 5_000
+MAX_REPLACED = 5_000
 GIVEN_UP = 30  # seconds until a failed embedder is asked again
 
 
@@ -283,7 +283,7 @@ def nearest_each(
     embedder = connections.embedder(for_question=True)
     if embedder is None:
         raise Unavailable(connections.why_no_embedder())
-    asked = " ".join(clean(text)[0].split())[:LONGEST_QUESTION]
+    asked = " ".join(clean(text)[0].split())[:MAX_QUESTION_LENGTH]
     if not asked or limit < 1:
         return [[] for _look in looks]
     if not extension_version():
@@ -348,13 +348,13 @@ def _vector_of(text: str, embedder: Embedder) -> list[float]:
                     "Results match words only, because the local embedder is starting. Search again in a few seconds to use semantic search."
                 )
             ) from exc
-        told = _(
+        message = _(
             "Results match words only, because the embedder didn’t respond within %(seconds)d seconds."
         )
-        raise Unavailable(told % {"seconds": PATIENCE}) from exc
+        raise Unavailable(message % {"seconds": PATIENCE}) from exc
     except ProviderError as exc:
-        told = _("Results match words only, because the embedder isn’t responding: %(why)s")
-        reason = told % {"why": exc}
+        message = _("Results match words only, because the embedder isn’t responding: %(why)s")
+        reason = message % {"why": exc}
         _remember(failing, reason, GIVEN_UP)
         raise Unavailable(reason) from exc
     _remember(key, vector, REMEMBERED)
@@ -448,18 +448,18 @@ def _of_look(
 ) -> list[Neighbor]:
     """Return the nearest records for one look, across its types with vectors."""
     known = recalled_models()
-    found: list[Neighbor] = []
+    results: list[Neighbor] = []
     for record_type in dict.fromkeys(look.types):
         if record_type not in statements:
             continue
         rows = look.allowed.get(record_type, known[record_type]._default_manager.all())
         rows = standing(rows, compared.owner)
-        found += compared.ask(record_type, rows, limit, statements[record_type])
+        results += compared.ask(record_type, rows, limit, statements[record_type])
         if record_type in look.replaced:
             # A separate query without the index: with few matching rows an index scan is slow.
             last = look.replaced[record_type].filter(owner=compared.owner).order_by("-updated")
-            found += compared.ask_for(record_type, last[:MOST_REPLACED], limit)
-    return sorted(found, key=lambda near: (near.distance, str(near.id)))
+            results += compared.ask_for(record_type, last[:MAX_REPLACED], limit)
+    return sorted(results, key=lambda near: (near.distance, str(near.id)))
 
 
 _NEAR = "SELECT object_id, distance FROM near ORDER BY distance, object_id"

@@ -33,9 +33,9 @@ from memory.services.topic_memory import KEY, FoundFact, ReturnedUrl
 from research.services.runs.execution import starting
 
 SOURCE = "import:redis"
-MOST_BYTES = 4 * 1024 * 1024  # per key
-MOST_URL = 2_048  # characters
-MOST_SUMMARY = 10_000  # characters
+MAX_BYTES = 4 * 1024 * 1024  # per key
+MAX_URL = 2_048  # characters
+MAX_SUMMARY = 10_000  # characters
 TAKEN, LEFT, REFUSED = "taken", "left", "refused"
 
 
@@ -88,7 +88,7 @@ def _taken(server: redis.Redis, raw: bytes, key: str, owner: User, *, dry_run: b
             number=memory.runCount,
             source=SOURCE,
             facts=facts,
-            summary=shorten(clean(memory.reportSummary)[0].strip(), MOST_SUMMARY),
+            summary=shorten(clean(memory.reportSummary)[0].strip(), MAX_SUMMARY),
             returned=[ReturnedUrl(url) for url in urls],
             at=last or timezone.now(),
             expires_at=timezone.now() + _lives_for(server, raw),
@@ -106,9 +106,9 @@ def _memory_in(server: redis.Redis, raw: bytes) -> AgentMemory:
     if kind != "string":
         raise _Refused(_("The value is a %(kind)s, not a string.") % {"kind": kind})
     size = int(server.strlen(raw))
-    if size > MOST_BYTES:
-        told = {"have": grouped(size), "most": grouped(MOST_BYTES)}
-        raise _Refused(_("The value is %(have)s bytes, but the limit is %(most)s.") % told)
+    if size > MAX_BYTES:
+        params = {"have": grouped(size), "most": grouped(MAX_BYTES)}
+        raise _Refused(_("The value is %(have)s bytes, but the limit is %(most)s.") % params)
     held: Any = server.get(raw)
     if held is None:
         raise _Refused(_("The key no longer exists, so it couldn’t be read."))
@@ -133,8 +133,8 @@ def _moment(text: str | None) -> datetime | None:
         return None
     moment = moment_of(text)
     if moment is None:
-        told = {"text": shorten(clean(text)[0], 60)}
-        raise _Refused(_("lastRunAt: “%(text)s” isn’t a valid time.") % told)
+        params = {"text": shorten(clean(text)[0], 60)}
+        raise _Refused(_("lastRunAt: “%(text)s” isn’t a valid time.") % params)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return min(moment, timezone.now())
 
@@ -142,11 +142,11 @@ def _moment(text: str | None) -> datetime | None:
 def _facts(texts: list[str]) -> tuple[list[FoundFact], list[str]]:
     """Return the imported facts, and descriptions of what was left out."""
     said = [plain(clean(text)[0]) for text in texts]
-    fit = [text for text in said if len(text) <= TopicFact.MOST_LENGTH]
+    fit = [text for text in said if len(text) <= TopicFact.MAX_LENGTH]
     long = len(said) - len(fit)
-    fit = [text for text in fit if width(text) >= TopicFact.LEAST_WIDTH]
+    fit = [text for text in fit if width(text) >= TopicFact.MIN_WIDTH]
     short = len(said) - long - len(fit)
-    more = max(0, len(fit) - TopicFact.MOST_CURRENT)
+    more = max(0, len(fit) - TopicFact.MAX_CURRENT)
     words = [
         (
             long,
@@ -174,16 +174,16 @@ def _facts(texts: list[str]) -> tuple[list[FoundFact], list[str]]:
         ),
     ]
     limits = {
-        "most": TopicFact.MOST_LENGTH,
-        "least": TopicFact.LEAST_WIDTH,
-        "limit": TopicFact.MOST_CURRENT,
+        "most": TopicFact.MAX_LENGTH,
+        "least": TopicFact.MIN_WIDTH,
+        "limit": TopicFact.MAX_CURRENT,
     }
     left_out = [text % {"n": n, **limits} for n, text in words if n]
-    return [FoundFact(text) for text in fit[: TopicFact.MOST_CURRENT]], left_out
+    return [FoundFact(text) for text in fit[: TopicFact.MAX_CURRENT]], left_out
 
 
 def _is_address(url: str) -> bool:
-    is_web = url.startswith(("http://", "https://")) and len(url) <= MOST_URL
+    is_web = url.startswith(("http://", "https://")) and len(url) <= MAX_URL
     return is_web and clean(url)[0] == url and not any(char.isspace() for char in url)
 
 
@@ -210,13 +210,13 @@ def _lives_for(server: redis.Redis, raw: bytes) -> timedelta:
 
 
 def _in_words(title: str, memory: AgentMemory, facts: int, urls: int, left_out: list[str]) -> str:
-    told = {
+    params = {
         "topic": shorten(title, 80),
         "facts": facts,
         "urls": min(urls, settings.BEACON_SEEN_URLS),
         "runs": memory.runCount,
     }
-    words = _("“%(topic)s” (facts: %(facts)d, seen URLs: %(urls)d, runs: %(runs)d)") % told
+    words = _("“%(topic)s” (facts: %(facts)d, seen URLs: %(urls)d, runs: %(runs)d)") % params
     if left_out:
         words += "; " + _("skipped: %(what)s") % {"what": ", ".join(left_out)}
     return words

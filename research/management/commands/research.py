@@ -23,7 +23,7 @@ from research.models import Report, Run, RunAlreadyActive
 from research.services.budgets.budget import DEFAULTS
 from research.services.runs import page as run_page
 from research.services.runs.execution import pipeline, starting
-from research.services.runs.execution.starting import NotNow
+from research.services.runs.execution.starting import RunNotAllowed
 
 POLL_SECONDS = 0.5
 WAITS_FOR_A_PERSON = 3  # the exit code if --wait ends because a plan must be reviewed first
@@ -68,7 +68,7 @@ class Command(MigratedCommand):
                 raise CommandError(str(exc)) from exc
             self.stderr.write(_("%(what)s Waiting for that run.") % {"what": exc})
             run = exc.run
-        except NotNow as exc:
+        except RunNotAllowed as exc:
             raise CommandError(str(exc)) from exc
         for words in starting.limits_in_words(user):
             self.stderr.write(words)
@@ -136,7 +136,7 @@ class Command(MigratedCommand):
 
 def _waiting_label(run: Run) -> str:
     page = reverse("research:run", args=[run.topic.slug, run.pk])
-    told = _("%(what)s Review the plan at %(address)s. Beacon then writes the report.")
+    message = _("%(what)s Review the plan at %(address)s. Beacon then writes the report.")
     with timezone.override(zone_of(run.topic.owner.time_zone)):
         what = run_page.plan_in_words(run)
-    return told % {"what": what, "address": f"{settings.BEACON_URL}{page}"}
+    return message % {"what": what, "address": f"{settings.BEACON_URL}{page}"}

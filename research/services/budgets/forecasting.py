@@ -27,7 +27,7 @@ from research.models import Run, Step, TopicSettings
 from research.models.topics import settings_now
 from research.services.budgets.budget import budget_for
 
-MOST_LOOKED_AT = 10  # the latest runs of a topic
+MAX_EXAMINED = 10  # the latest runs of a topic
 ENOUGH_TO_TRIM = 5  # with this many runs, the lowest and highest are ignored
 Range = tuple[int, int]
 Depth = TopicSettings.Depth
@@ -212,7 +212,7 @@ def _recent_usage(user: User, topic_ids: Iterable[Any]) -> Past:
     All topics are queried only if some topic has no runs of its own.
     """
     wanted = list(topic_ids)
-    runs = Run.objects.of(user).saved().exclude(trigger=Run.Trigger.RECHECK)
+    runs = Run.objects.for_user(user).saved().exclude(trigger=Run.Trigger.RECHECK)
     runs = runs.filter(stop_reason="", started_at__isnull=False, finished_at__isnull=False)
     own = _latest(runs.filter(topic__in=wanted), "topic_id", "depth") if wanted else []
     with_own = {row["topic_id"] for row in own}
@@ -230,7 +230,7 @@ def _latest(runs: Any, *by: str) -> list[dict[str, Any]]:
     """Return the latest runs of each group."""
     place = Window(RowNumber(), partition_by=[F(name) for name in by], order_by=F("pk").desc())
     fields = ("pk", "topic_id", "depth", "started_at", "finished_at", "waited_seconds")
-    latest = runs.annotate(place=place).filter(place__lte=MOST_LOOKED_AT).order_by("-pk")
+    latest = runs.annotate(place=place).filter(place__lte=MAX_EXAMINED).order_by("-pk")
     return list(latest.values(*fields))
 
 

@@ -34,7 +34,7 @@ def _to_be_done(step: Any) -> str:
     return _("it’s still pending in the other Beacon instance") if waits else ""
 
 
-_MOST_SOURCES = 10_000  # the highest source number accepted
+_MAX_SOURCES = 10_000  # the highest source number accepted
 
 
 def _unsound(report: Any) -> str:
@@ -42,7 +42,7 @@ def _unsound(report: Any) -> str:
     numbers = set()
     for source in report.sources:
         number = source.get("n") if isinstance(source, dict) else None
-        if type(number) is not int or not 0 < number <= _MOST_SOURCES:
+        if type(number) is not int or not 0 < number <= _MAX_SOURCES:
             return _("one of its sources has no number")
         numbers.add(number)
         if not all(isinstance(source.get(name), str) for name in ("title", "link", "domain")):
@@ -67,38 +67,38 @@ def _is_quote(quote: Any) -> bool:
     return is_found is None or isinstance(is_found, bool)
 
 
-def _clear_lease(run: Any, _taking_in: Any) -> None:
+def _clear_lease(run: Any, _import_context: Any) -> None:
     """Clear the lease of an imported run, so no worker thinks it holds the run."""
     run.lease_until = run.nudged_at = run.waiting_since = None
 
 
-def _rest(schedule: Any, taking_in: Any) -> None:
+def _rest(schedule: Any, import_context: Any) -> None:
     """Pause imported schedules that come from someone else's archive."""
-    if not taking_in.is_own:
+    if not import_context.is_own:
         schedule.paused = True
 
 
-def _check_nothing(settings: Any, taking_in: Any) -> None:
+def _check_nothing(settings: Any, import_context: Any) -> None:
     """Turn off monthly rechecks that come from someone else's archive."""
-    if not taking_in.is_own:
+    if not import_context.is_own:
         settings.recheck = False
 
 
-def _end(link: Any, _taking_in: Any) -> None:
+def _end(link: Any, _import_context: Any) -> None:
     """Revoke imported links. The person creates new ones."""
     link.ended_at = link.ended_at or timezone.now()
 
 
-def _switch_off(channel: Any, _taking_in: Any) -> None:
+def _switch_off(channel: Any, _import_context: Any) -> None:
     channel.enabled = False
 
 
-def _no_digest(chosen: Any, _taking_in: Any) -> None:
+def _no_digest(chosen: Any, _import_context: Any) -> None:
     """Turn off imported digests. The person chooses a time on this Beacon."""
     chosen.often = models.DigestSettings.Often.NEVER
 
 
-def _look_ahead(_taking_in: Any, schedules: list[Any]) -> None:
+def _look_ahead(_import_context: Any, schedules: list[Any]) -> None:
     for schedule in schedules:
         scheduling.look_ahead(schedule.topic)
 
@@ -228,8 +228,8 @@ LEFT_OUT = {
 
 
 def _reports(owner: User) -> Iterator[tuple[str, Iterable[str]]]:
-    found = models.Report.objects.of(owner).live().exclude(run__number=None)
-    reports = found.filter(run__topic__trashed_at=None).select_related("run__topic")
+    rows = models.Report.objects.for_user(owner).live().exclude(run__number=None)
+    reports = rows.filter(run__topic__trashed_at=None).select_related("run__topic")
     for report in reports.order_by("created", "pk").iterator(chunk_size=50):
         name = f"readable/reports/{report.run.topic.slug}/run-{report.run.number}.md"
         yield name, [report.as_markdown()]

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import shorten
 from memory.models import ContentItem, Observation, Sensitivity, TopicFact, User, as_of
-from memory.models.accounts import LAST_ACTS
+from memory.models.accounts import ON_ACCOUNT_DELETE
 from memory.services.content import items as content_services
 from memory.services.search import kinds
 from research.models import DeltaItem, Hit, Report, Run, ToolCall
@@ -28,15 +28,15 @@ from research.services.runs.reporting import report_text
 
 def end_runs(person: User) -> None:
     """Cancel unfinished runs. A worker that is executing one loses its claim."""
-    runs = Run.objects.of(person).unfinished()
+    runs = Run.objects.for_user(person).unfinished()
     runs.update(cancel_requested_at=Now(), **end_in(Run.Status.CANCELLED))
 
 
 def register_account_deletion() -> None:
     """Register these to run before anything else is deleted. Called when the app is ready."""
     for act in (forget_owner, end_runs):
-        if act not in LAST_ACTS:
-            LAST_ACTS.insert(0, act)
+        if act not in ON_ACCOUNT_DELETE:
+            ON_ACCOUNT_DELETE.insert(0, act)
 
 
 # --- content items that a report needs ---
@@ -50,7 +50,7 @@ def cited() -> QuerySet[Any, Any]:
 
 # --- where an item was used ---
 
-MOST = 20
+MAX = 20
 
 
 def used_in(item: ContentItem) -> Iterator[content_services.Usage]:
@@ -60,19 +60,19 @@ def used_in(item: ContentItem) -> Iterator[content_services.Usage]:
     """
     mine = {"content_item": item, "run__topic__owner": item.owner}
     hits = Hit.objects.filter(**mine).select_related("run", "run__topic")
-    for hit in hits.order_by("-run_id")[:MOST]:
-        told = {"run": hit.run, "topic": _topic(hit.run), "n": hit.cited_as}
+    for hit in hits.order_by("-run_id")[:MAX]:
+        params = {"run": hit.run, "topic": _topic(hit.run), "n": hit.cited_as}
         words = _("read by %(run)s of “%(topic)s”")
         url = _page(hit.run)
         if hit.cited_as:
             words = _("cited as [%(n)s] in the report for %(run)s of “%(topic)s”")
             url = url and f"{url}#source-{hit.cited_as}"
-        yield words % told, url, hit.run.started_at or hit.run.created
+        yield words % params, url, hit.run.started_at or hit.run.created
     calls = ToolCall.objects.filter(**mine).select_related("run", "run__topic")
-    for call in calls.order_by("-pk")[:MOST]:
-        told = {"tool": call.tool, "run": call.run, "topic": _topic(call.run)}
+    for call in calls.order_by("-pk")[:MAX]:
+        params = {"tool": call.tool, "run": call.run, "topic": _topic(call.run)}
         words = _("result of %(tool)s in %(run)s of “%(topic)s”")
-        yield words % told, _page(call.run), call.created
+        yield words % params, _page(call.run), call.created
 
 
 def _topic(run: Run) -> str:
@@ -152,7 +152,7 @@ def register_dates() -> None:
 
 
 def _reports(owner: Any, now: datetime) -> QuerySet[Any]:
-    saved = Report.objects.of(owner).live().exclude(run__number=None)
+    saved = Report.objects.for_user(owner).live().exclude(run__number=None)
     return saved.filter(run__topic__trashed_at=None).select_related("run__topic")
 
 
@@ -167,7 +167,11 @@ def _overtaken(observations: list[Observation]) -> dict[uuid.UUID, str]:
     it can be replaced too, so each step takes one query. Text that a person has since marked as
     wrong or sensitive is left out.
     """
-    told = {(one.topic_id, one.content): one.pk for one in observations if one.topic_id}
+    told = {
+        (observation.topic_id, observation.content): observation.pk
+        for observation in observations
+        if observation.topic_id
+    }
     changes: _Changes = {}
     while asked := {_last_of(changes, said) for said in told} - set(changes):
         changes |= _changes_of(asked)

@@ -24,11 +24,11 @@ from memory.models import Sensitivity, Topic, Trust
 from memory.services.search.filters import named_topic
 from research.models import Report, Run, RunAlreadyActive
 from research.services.runs.execution import starting
-from research.services.runs.execution.starting import NotNow
+from research.services.runs.execution.starting import RunNotAllowed
 
-LONGEST_WAIT = 50  # in seconds; programs give up on a call after a minute
+MAX_WAIT = 50  # in seconds; programs give up on a call after a minute
 POLL_SECONDS = 0.5
-LONGEST_REPORT = 60_000  # characters of a report returned at once
+MAX_REPORT_LENGTH = 60_000  # characters of a report returned at once
 # A waiting call occupies a thread and a connection, so further calls return at once.
 _WAITING = threading.BoundedSemaphore(3)
 
@@ -52,7 +52,7 @@ class TopicArguments(Arguments):
     wait_seconds: int = Field(
         0,
         ge=0,
-        le=LONGEST_WAIT,
+        le=MAX_WAIT,
         description="Seconds to wait for the report. If it isn't ready by then, call get_report later.",
     )
 
@@ -73,8 +73,8 @@ class ReportArguments(Arguments):
 # --- research_topic ---
 
 
-def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
-    title = one_line(clean(asked.topic)[0])
+def _research(context: ToolContext, args: TopicArguments) -> ToolResult:
+    title = one_line(clean(args.topic)[0])
     topic = _topic(context, title)
     if topic is not None and not context.may_read(topic):
         return refused("refused", _("Agents can’t research this. Ask the user to do it."))
@@ -88,20 +88,20 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
         )
         return refused("refused", text % {"topic": shorten(title, 80)})
     try:
-        topic = topic or _new_topic(context, title, asked.objective)
+        topic = topic or _new_topic(context, title, args.objective)
         run = starting.start_run(
             topic,
             trigger=Run.Trigger.AGENT,
             by=context.by,
-            depth=asked.depth,
+            depth=args.depth,
             may_search_library=not context.only_topics,
         )
     except RunAlreadyActive as exc:
         return _in_the_way(exc)
-    except NotNow as exc:
+    except RunNotAllowed as exc:
         more = {"retry_after": exc.retry_after} if exc.retry_after else {}
         return refused("limit" if exc.retry_after else "refused", str(exc), **more)
-    if asked.wait_seconds and _waited_for(run, asked.wait_seconds):
+    if args.wait_seconds and _waited_for(run, args.wait_seconds):
         return _told(context, run)
     return ToolResult(_started(run), data=_run_data(run))
 
@@ -109,7 +109,7 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
 def _topic(context: ToolContext, name: str) -> Topic | None:
     """Return the owner's topic with this title or slug, if the caller's token is for it."""
     found = Topic.objects.titled(context.owner, name) or (
-        Topic.objects.of(context.owner).live().filter(named_topic(name.rstrip("*"))).first()
+        Topic.objects.for_user(context.owner).live().filter(named_topic(name.rstrip("*"))).first()
     )
     is_other = found is not None and context.only_topics and found.pk not in context.only_topics
     return None if is_other else found
@@ -144,8 +144,8 @@ def _new_topic(context: ToolContext, title: str, objective: str) -> Topic:
 def _in_the_way(exc: RunAlreadyActive) -> ToolResult:
     if exc.run is None:
         return refused("conflict", str(exc))
-    told = _("%(what)s To check its progress, call get_report with run %(run)d.")
-    text = told % {"what": exc, "run": exc.run.pk}
+    message = _("%(what)s To check its progress, call get_report with run %(run)d.")
+    text = message % {"what": exc, "run": exc.run.pk}
     return ToolResult(text, data=_run_data(exc.run))
 
 
@@ -200,27 +200,30 @@ def _run_data(run: Run) -> dict[str, Any]:
 # --- get_report ---
 
 
-def _report(context: ToolContext, asked: ReportArguments) -> ToolResult:
+def _report(context: ToolContext, args: ReportArguments) -> ToolResult:
     runs = (
-        Run.objects.of(context.owner).kept().filter(topic__trashed_at=None).select_related("topic")
+        Run.objects.for_user(context.owner)
+        .kept()
+        .filter(topic__trashed_at=None)
+        .select_related("topic")
     )
     hidden = Q(topic__sensitivity=Sensitivity.SENSITIVE) | Q(topic__trust=Trust.QUARANTINED)
     runs = runs.exclude(hidden)
     if context.only_topics:
         runs = runs.filter(topic__in=context.only_topics)
-    if asked.run is not None:
-        runs = runs.filter(pk=asked.run)
-    if asked.topic:
-        topic = _topic(context, one_line(clean(asked.topic)[0]))
+    if args.run is not None:
+        runs = runs.filter(pk=args.run)
+    if args.topic:
+        topic = _topic(context, one_line(clean(args.topic)[0]))
         if topic is None or not context.may_read(topic):
             text = _("Topic “%(topic)s” doesn’t exist. Call research_topic to create it.")
-            return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
+            return refused("not_found", text % {"topic": shorten(args.topic, 80)})
         runs = runs.filter(topic=topic)
-    if asked.number is not None:
-        if not asked.topic and asked.run is None:
+    if args.number is not None:
+        if not args.topic and args.run is None:
             return refused("bad_arguments", _("A report number requires a topic. Pass both."))
-        runs = runs.filter(number=asked.number)
-    run = _wanted(runs, any_of_topic=asked.run is None)
+        runs = runs.filter(number=args.number)
+    run = _wanted(runs, any_of_topic=args.run is None)
     if run is None:
         return refused("not_found", _("This run doesn’t exist. Call research_topic to start one."))
     return _told(context, run)
@@ -236,7 +239,7 @@ def _wanted(runs: QuerySet[Any], *, any_of_topic: bool) -> Run | None:
 
 def _told(context: ToolContext, run: Run) -> ToolResult:
     """Return the report of a run, or the run's progress."""
-    report = Report.objects.of(context.owner).live().filter(run=run).first()
+    report = Report.objects.for_user(context.owner).live().filter(run=run).first()
     data = _run_data(run)
     if report is None:
         if run.is_unfinished:
@@ -244,17 +247,17 @@ def _told(context: ToolContext, run: Run) -> ToolResult:
         if run.error:
             context.shown(trust=Trust.EXTERNAL)  # reports can quote pages
         text = _("There is no report yet. The status of run %(run)d is “%(status)s”. %(why)s")
-        told = {"run": run.pk, "status": run.get_status_display(), "why": run.error}
-        return refused("not_found", (text % told).strip(), **data)
+        params = {"run": run.pk, "status": run.get_status_display(), "why": run.error}
+        return refused("not_found", (text % params).strip(), **data)
     if not context.may_read(report):
         return refused("sensitive", _("Only people can see that report."))
     report.run = run
     context.read([report])
     whole = report.as_markdown()
-    text = whole[:LONGEST_REPORT]
-    if len(whole) > LONGEST_REPORT:
-        told = {"most": grouped(LONGEST_REPORT), "have": grouped(len(whole))}
-        text += "\n" + _("… (the first %(most)s of %(have)s characters)") % told
+    text = whole[:MAX_REPORT_LENGTH]
+    if len(whole) > MAX_REPORT_LENGTH:
+        params = {"most": grouped(MAX_REPORT_LENGTH), "have": grouped(len(whole))}
+        text += "\n" + _("… (the first %(most)s of %(have)s characters)") % params
     if report.trust not in (Trust.OWNER, Trust.AGENT):
         text = as_data(text)
     known = {"title": report.title, "warnings": run.warnings, "sources": len(report.sources)}

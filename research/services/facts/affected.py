@@ -32,9 +32,9 @@ from research.claims.affects import affects, names_of, same_thing
 from research.models import AffectedLine, DeltaItem, Run
 from research.services.runs.reporting.report_text import sentence_key
 
-MOST_RECORDS = 300  # the newest that name something in the changes
-MOST_OF_A_RUN = 20
-MOST_OF_A_CHANGE = 3
+MAX_RECORDS = 300  # the newest that name something in the changes
+MAX_PER_RUN = 20
+MAX_PER_CHANGE = 3
 _KINDS = (Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE, Note.Kind.USER)
 _OWN = (Trust.OWNER, Trust.AGENT)
 _MARK = re.compile(r"^\s*(?:[-*+]|\d+[.)]|#+|>)\s+")
@@ -76,8 +76,8 @@ def note(run: Run, topic: Topic) -> int:
             best.append((score, item, record, key))
     made: list[AffectedLine] = []
     of_item: Counter[int] = Counter()
-    for score, item, record, key in sorted(best, key=lambda one: -one[0])[:MOST_OF_A_RUN]:
-        if of_item[item.pk] < MOST_OF_A_CHANGE:
+    for score, item, record, key in sorted(best, key=lambda one: -one[0])[:MAX_PER_RUN]:
+        if of_item[item.pk] < MAX_PER_CHANGE:
             of_item[item.pk] += 1
             made.append(
                 AffectedLine(
@@ -105,12 +105,14 @@ def _lines(
     )
     stems = sorted({term for word in words for term in search_terms(word)})
     entries = entries.extra(where=["words @@ %s::tsquery"], params=[tsquery_of(stems)])
-    ids = list(entries.order_by("-created").values_list("record_id", flat=True)[:MOST_RECORDS])
+    ids = list(entries.order_by("-created").values_list("record_id", flat=True)[:MAX_RECORDS])
     if not ids:
         return
     # What runs wrote isn't the person's own, and repeats the topic's facts.
-    notes = Note.objects.of(owner).active().filter(pk__in=ids, kind__in=_KINDS, trust__in=_OWN)
-    sections = Section.objects.of(owner).filter(pk__in=ids, trust__in=_OWN)
+    notes = (
+        Note.objects.for_user(owner).active().filter(pk__in=ids, kind__in=_KINDS, trust__in=_OWN)
+    )
+    sections = Section.objects.for_user(owner).filter(pk__in=ids, trust__in=_OWN)
     records: list[Note | Section] = [
         *notes.exclude(source__startswith="run:"),
         *sections.filter(file__trashed_at=None).exclude(file__source__startswith="run:"),
@@ -150,7 +152,7 @@ def shown(rows: Sequence[AffectedLine], *, is_private: bool = True) -> list[Affe
             notes, sections = notes.for_agents(), sections.for_agents()
         records |= {one.pk: one for one in notes}
         records |= {one.pk: one for one in sections.select_related("file")}
-    found = []
+    results = []
     for row in rows:
         record = records.get(row.record_id)
         if record is None or record.owner_id != row.owner_id:
@@ -158,8 +160,8 @@ def shown(rows: Sequence[AffectedLine], *, is_private: bool = True) -> list[Affe
         text = dict(lines_of(record.content)).get(row.line_key, "")
         if text:
             row.record, row.text = record, text
-            found.append(row)
-    return found
+            results.append(row)
+    return results
 
 
 def of_items(items: Iterable[int], *, is_private: bool = True) -> dict[int, list[AffectedLine]]:
@@ -175,7 +177,9 @@ def of_unread(user: User) -> dict[Any, list[AffectedLine]]:
     """Return the lines that unread changes affect, by topic, the surest first.  Three queries."""
     unread = Q(item__run__report__read_at=None, item__run__report__trashed_at=None)
     rows = (
-        AffectedLine.objects.of(user).standing().filter(unread, item__run__topic__trashed_at=None)
+        AffectedLine.objects.for_user(user)
+        .standing()
+        .filter(unread, item__run__topic__trashed_at=None)
     )
     by_topic: dict[Any, list[AffectedLine]] = defaultdict(list)
     for one in shown(
@@ -205,7 +209,9 @@ def restore(found: AffectedLine) -> bool:
 
 def prepare_purge(records: Sequence[Remembered], _by: Actor) -> Callable[[], None]:
     """Return what deletes the lines of records that are gone. Their keys are hashes of short texts."""
-    owners = {one.owner_id for one in records if isinstance(one, Note | MemoryFile | FileEntry)}
+    owners = {
+        record.owner_id for record in records if isinstance(record, Note | MemoryFile | FileEntry)
+    }
 
     def forget() -> None:
         if owners:

@@ -117,7 +117,7 @@ def restore_fact(fact: TopicFact, *, by: Actor) -> None:
                 raise InvalidValue(_("The topic already has this fact."))
             if fact.is_kept:
                 TopicFact.check_room(current)
-            if len(current) >= TopicFact.MOST_CURRENT:
+            if len(current) >= TopicFact.MAX_CURRENT:
                 replaceable = [other for other in current if not other.is_kept]
                 replaceable[-1].retire(
                     by=by,
@@ -129,9 +129,9 @@ def restore_fact(fact: TopicFact, *, by: Actor) -> None:
 
 # --- sentences ---
 
-MOST_WORDS = 1000  # in each of the two texts
-MOST_SENTENCES = 40  # that a run is instructed not to repeat
-MOST_FACTS = 20  # of a topic that are compared with a sentence
+MAX_WORDS = 1000  # in each of the two texts
+MAX_SENTENCES = 40  # that a run is instructed not to repeat
+MAX_FACTS = 20  # of a topic that are compared with a sentence
 
 
 SeenFact = tuple[TopicFact, int]  # a fact, and the version that the person saw
@@ -145,8 +145,8 @@ def facts_of(report: Report, sentence: ReportSentence) -> list[TopicFact]:
     said = TopicFact.objects.filter(topic=report.run.topic_id).live()
     said = said.exclude(state=TopicFact.State.STRUCK)
     key = match_key(sentence.text)
-    same = list(said.filter(key=key).order_by("state", "position")[:MOST_FACTS])
-    rest = list(said.current().exclude(key=key)[:MOST_FACTS])
+    same = list(said.filter(key=key).order_by("state", "position")[:MAX_FACTS])
+    rest = list(said.current().exclude(key=key)[:MAX_FACTS])
     alike = [fact for fact in rest if _says(fact, sentence)]
     return same + alike
 
@@ -204,9 +204,9 @@ def checked_words(wrong: str, right: str) -> tuple[str, str]:
     if not is_visible(wrong) and not is_visible(right):
         errors["wrong"] = [_("Describe what’s wrong, so later runs can learn from it.")]
     for name, text in (("wrong", wrong), ("right", right)):
-        if len(text) > MOST_WORDS:
+        if len(text) > MAX_WORDS:
             words = _("Use at most %(most)d characters (currently %(count)d).")
-            errors[name] = [words % {"most": MOST_WORDS, "count": len(text)}]
+            errors[name] = [words % {"most": MAX_WORDS, "count": len(text)}]
     if errors:
         raise InvalidValue(" ".join(one for many in errors.values() for one in many), errors=errors)
     return wrong, right
@@ -355,7 +355,7 @@ def corrected_sentences(topic: Topic) -> dict[str, bool]:
     )
     rows = Correction.objects.filter(topic=topic).standing().annotate(is_secret=secret)
     told: dict[str, bool] = {}
-    for sentence, is_secret in rows.values_list("sentence", "is_secret")[:MOST_SENTENCES]:
+    for sentence, is_secret in rows.values_list("sentence", "is_secret")[:MAX_SENTENCES]:
         told[sentence] = is_secret or told.get(sentence, False)
     return told
 
@@ -381,7 +381,7 @@ def undo_change(correction: Correction, *, by: Actor) -> bool:
         if lesson is not None and lesson.trashed_at is None:
             lesson.trash(by=by, why=_("the correction was undone"))
         mine.update(taken_back_at=timezone.now())
-        _log(correction, correction.report, by, "correction-taken-back")
+        _log(correction, correction.report, by, "correction-undone")
     return True
 
 

@@ -115,7 +115,7 @@ def word_diff(before: str, after: str) -> list[Piece]:
 
 # --- where a fact comes from, and what depends on it ---
 
-MOST_SHOWN = 20  # of each kind
+MAX_SHOWN = 20  # of each kind
 
 
 @dataclass
@@ -149,12 +149,12 @@ class Trail:
     def answers(self) -> list[TopicFact]:
         """Return the answers to the same question, the oldest first, with this one."""
         answers = TopicFact.objects.filter(topic=self.fact.topic_id, chain=self.fact.chain).live()
-        return list(answers.order_by("created", "pk")[:MOST_SHOWN])
+        return list(answers.order_by("created", "pk")[:MAX_SHOWN])
 
     @cached_property
     def uses(self) -> list[tuple[origins.Origin, datetime]]:
         """Return the latest prompts and answers that used it, and when."""
-        latest = list(self._uses.order_by("-used_at", "-id")[:MOST_SHOWN])
+        latest = list(self._uses.order_by("-used_at", "-id")[:MAX_SHOWN])
         places = origins.of(self.fact.owner, {use.place for use in latest})
         return [(places[use.place], use.used_at) for use in latest if use.place in places]
 
@@ -162,16 +162,16 @@ class Trail:
     def reports(self) -> list[DeltaItem]:
         """Return where reports mention it, the latest first."""
         found = self._items.select_related("run").order_by("-run__number", "position")
-        return list(found[:MOST_SHOWN])
+        return list(found[:MAX_SHOWN])
 
     @cached_property
     def observations(self) -> list[Observation]:
-        return list(self._observations.order_by("-created")[:MOST_SHOWN])
+        return list(self._observations.order_by("-created")[:MAX_SHOWN])
 
     @cached_property
     def proposals(self) -> list[Proposal]:
         """Return the waiting proposals with its words, as they would be stored."""
-        return list(self._proposals[:MOST_SHOWN])
+        return list(self._proposals[:MAX_SHOWN])
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -199,7 +199,7 @@ class Trail:
 
     @property
     def _uses(self) -> Any:
-        return Use.objects.of(self.fact.owner).filter(record_id=self.fact.pk)
+        return Use.objects.for_user(self.fact.owner).filter(record_id=self.fact.pk)
 
     @property
     def _items(self) -> Any:
@@ -208,12 +208,12 @@ class Trail:
 
     @property
     def _observations(self) -> Any:
-        same = Observation.objects.of(self.fact.owner).active()
+        same = Observation.objects.for_user(self.fact.owner).active()
         return same.filter(topic=self.fact.topic_id, content=self.fact.text)
 
     @property
     def _proposals(self) -> Any:
-        waiting = Proposal.objects.of(self.fact.owner).waiting()
+        waiting = Proposal.objects.for_user(self.fact.owner).waiting()
         return waiting.filter(after__icontains=self.fact.text[:200])
 
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from beacon_site.text.canonical_urls import canonical_url
 from memory.models import Topic, TopicFact
 from memory.services import topic_memory
-from memory.services.topic_memory import LEAST_DAYS
+from memory.services.topic_memory import MIN_DAYS
 from research.models import DeltaItem, Hit, Schedule, TopicSettings
 from research.models.topics import everywhere, in_effect
 from research.services.schedules import scheduling
@@ -70,17 +70,17 @@ def days_of(settings: TopicSettings, schedule: Schedule | None) -> int:
     if settings.stale_days:
         return settings.stale_days
     if schedule is None:
-        return LEAST_DAYS
+        return MIN_DAYS
     gap = scheduling.longest_gap(schedule, timezone.now())
-    return max(LEAST_DAYS, GAPS * -(-gap // timedelta(days=1)))
+    return max(MIN_DAYS, GAPS * -(-gap // timedelta(days=1)))
 
 
 def days_by_topic(topic_ids: Iterable[Any]) -> dict[Any, int]:
     """Return after how many days facts are stale, by topic, in one query."""
-    found = TopicSettings.objects.filter(topic__in=list(set(topic_ids)))
+    rows = TopicSettings.objects.filter(topic__in=list(set(topic_ids)))
     return {
         settings.pk: days_of(settings, getattr(settings.topic, "schedule", None))
-        for settings in found.select_related("topic__schedule")
+        for settings in rows.select_related("topic__schedule")
     }
 
 
@@ -95,8 +95,8 @@ def stale_facts(topic: Topic, days: int) -> QuerySet[Any]:
     """Return the topic's current facts that are older than this many days, oldest check first."""
     before = timezone.now() - timedelta(days=days)
     unchecked = Q(confirmed_at__lte=before) | Q(confirmed_at=None, created__lte=before)
-    found = TopicFact.objects.filter(topic=topic).current().filter(unchecked)
-    return found.order_by(Coalesce(F("confirmed_at"), F("created")), "position")
+    rows = TopicFact.objects.filter(topic=topic).current().filter(unchecked)
+    return rows.order_by(Coalesce(F("confirmed_at"), F("created")), "position")
 
 
 def register() -> None:

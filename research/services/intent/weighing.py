@@ -37,9 +37,9 @@ from research.services.runs.reporting import merged_deltas as delta_text
 from research.services.runs.reporting.delta import Change
 from research.services.topics.settings import editing as topic_editing
 
-MOST_ITEMS = 60  # per model call; more calls follow one after the other
-MOST_EXAMPLES = 20  # the latest examples
-LONGEST_WHY = 300
+MAX_ITEMS = 60  # per model call; more calls follow one after the other
+MAX_EXAMPLES = 20  # the latest examples
+MAX_WHY_LENGTH = 300
 TOKENS_AN_ITEM = 60
 
 
@@ -77,8 +77,8 @@ def weigh(
     verdicts: list[Verdict] = []
     warnings: list[str] = []
     try:
-        for start in range(0, len(items), MOST_ITEMS):
-            some = items[start : start + MOST_ITEMS]
+        for start in range(0, len(items), MAX_ITEMS):
+            some = items[start : start + MAX_ITEMS]
             found, warning = _by_model(intent, also, some, about, asking)
             verdicts += found
             warnings += [warning] if warning else []
@@ -151,7 +151,7 @@ def _gives_orders(item: Item) -> bool:
 
 
 def _why(one: Judgement) -> str:
-    why = shorten(one_line(clean(one.why)[0]), LONGEST_WHY)
+    why = shorten(one_line(clean(one.why)[0]), MAX_WHY_LENGTH)
     return why or _("the model gave no reason")
 
 
@@ -161,7 +161,7 @@ def _messages(
     context = {
         "topic": for_prompt(one_line(about)),
         "intent": for_prompt(intent),
-        "also": [for_prompt(shorten(one_line(text), 400)) for text in also[-MOST_EXAMPLES:]],
+        "also": [for_prompt(shorten(one_line(text), 400)) for text in also[-MAX_EXAMPLES:]],
         "items": [
             (
                 number,
@@ -184,7 +184,7 @@ def _messages(
 # section is rewritten.
 
 
-MOST_ALSO = 50  # per topic; the judge sees the latest (MOST_EXAMPLES)
+MAX_ALSO = 50  # per topic; the judge sees the latest (MAX_EXAMPLES)
 _OF_INTENT = (DeltaItem.Judge.MODEL, DeltaItem.Judge.RULE)
 
 
@@ -199,11 +199,11 @@ def notify_about_similar(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
         if item is None or not item.is_unasked or item.judged_by not in _OF_INTENT:
             raise InvalidValue(_("This change isn’t currently filtered out."))
         also = topic_editing.settings_of(topic).tell_also
-        if len(also) >= MOST_ALSO:
+        if len(also) >= MAX_ALSO:
             problem = _(
                 "You’ve reached the limit of %(most)d examples. Remove some in the topic’s settings, or describe what you want under “Notify me about”."
             )
-            raise LimitReached(problem % {"most": MOST_ALSO})
+            raise LimitReached(problem % {"most": MAX_ALSO})
         wanted = list(dict.fromkeys([*also, item.sentence]))
         topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
         item.withheld, item.judged_by = "", DeltaItem.Judge.PERSON
@@ -218,8 +218,8 @@ def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaIte
     """Undo `notify_about_similar`. `judge` had filtered the item out before. Raises InvalidValue."""
     with transaction.atomic():
         topic = Topic.objects.select_for_update().get(pk=run.topic_id)
-        told = DeltaItem.objects.filter(run=run, pk=item_id, judged_by=DeltaItem.Judge.PERSON)
-        item: DeltaItem | None = told.first()
+        rows = DeltaItem.objects.filter(run=run, pk=item_id, judged_by=DeltaItem.Judge.PERSON)
+        item: DeltaItem | None = rows.first()
         if item is None or judge not in _OF_INTENT:
             raise InvalidValue(
                 _(
@@ -252,7 +252,7 @@ def _rewrite_delta_section(run: Run, by: Actor, why: str) -> None:
 # --- trying an intent ---
 
 RUNS = 5
-MOST = 120  # the latest changes
+MAX = 120  # the latest changes
 
 
 def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> dict[str, Any]:
@@ -268,7 +268,7 @@ def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> dict[
     for one in runs.values():
         one["run"].topic = topic
     listed = DeltaItem.objects.filter(run__in=runs, status__in=DeltaItem.LISTED).supported()
-    items = list(listed.order_by("-run__number", "position")[:MOST])
+    items = list(listed.order_by("-run__number", "position")[:MAX])
     verdicts, warning, judge = weigh(
         intent,
         also,
@@ -499,7 +499,7 @@ _SENTENCE = re.compile(r"[.;!?。；！？]+(?=\s|$)|\n+")
 _PART = re.compile(r",|，|、|/|\b(?:and|or|und|oder|et|ou|y|o)\b", re.IGNORECASE)
 _CAPITAL = re.compile(r"[^\W\d_][\w.'&+-]*")
 _ONLY_MARK, _NOT_MARK = "\x01", "\x02"
-LEAST_ALIKE = 0.5  # with this share of an example's words, a sentence is similar to it
+MIN_ALIKE = 0.5  # with this share of an example's words, a sentence is similar to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -640,7 +640,7 @@ def _is_similar_news(said: frozenset[str], sentence: str, example: str, about: s
     """Whether a sentence is similar to the example, by its kind of news or its words."""
     common = set(terms(about))
     theirs = _said(example) - common
-    if theirs and len(theirs & said) >= LEAST_ALIKE * len(theirs):
+    if theirs and len(theirs & said) >= MIN_ALIKE * len(theirs):
         return True
     kinds = [kind for kind in KINDS if kind.matches_sentence(example)]
     shared = [kind for kind in kinds if kind.matches_sentence(sentence)]

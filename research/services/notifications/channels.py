@@ -22,12 +22,12 @@ from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from research.models import Channel, Delivery, TopicNotices
-from research.models.notifications import LONGEST_NAME
+from research.models.notifications import MAX_NAME_LENGTH
 from research.services.notifications import sending
 
 Kind = Channel.Kind
-MOST_CHANNELS = 20  # per person
-MOST_TESTS = 20  # per person and hour
+MAX_CHANNELS = 20  # per person
+MAX_TESTS = 20  # per person and hour
 TOLD = ("reports", "failures", "digest", "comments", "enabled")
 
 
@@ -81,7 +81,7 @@ def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **told: A
     """Create a channel and return it. Raises InvalidValue without storing anything."""
     address = check_address(kind, address, by=owner)
     channel = Channel(owner=owner, kind=kind, address=shown(kind, address), **_told(told))
-    channel.name = one_line(name) or channel.address[:LONGEST_NAME]
+    channel.name = one_line(name) or channel.address[:MAX_NAME_LENGTH]
     if kind == Kind.WEBHOOK:
         channel.keep_secret(url=address, key=webhooks.new_key())
     elif kind == Kind.APPRISE:
@@ -93,13 +93,13 @@ def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **told: A
     with transaction.atomic():
         _check_room(owner)
         channel.save(force_insert=True)
-        Activity.log(owner, by, "channel-made", subject=channel)
+        Activity.log(owner, by, "channel-created", subject=channel)
     return channel
 
 
 def _check_new(owner: User, url: str) -> None:
     """Raise InvalidValue if this browser is already one of the person's channels."""
-    for other in Channel.objects.of(owner).kept().filter(kind=Kind.BROWSER):
+    for other in Channel.objects.for_user(owner).kept().filter(kind=Kind.BROWSER):
         if other.opened().get("url") == url:
             words = _("This browser already gets notifications through the channel “%(name)s”.")
             raise InvalidValue(words % {"name": other.name})
@@ -109,9 +109,9 @@ def _check_room(owner: User) -> None:
     """Raise InvalidValue if the person already has as many channels as allowed.  Needs a transaction."""
     # The lock keeps two tabs from exceeding the limit together.
     User.objects.select_for_update().get(pk=owner.pk)
-    if Channel.objects.of(owner).kept().count() >= MOST_CHANNELS:
+    if Channel.objects.for_user(owner).kept().count() >= MAX_CHANNELS:
         words = _("You’ve reached the limit of %(most)d channels. Remove one first.")
-        raise InvalidValue(words % {"most": MOST_CHANNELS})
+        raise InvalidValue(words % {"most": MAX_CHANNELS})
 
 
 def _told(told: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def change(channel: Channel, *, name: str, address: str = "", by: Actor, **told:
     if address:
         address = check_address(channel.kind, address, by=channel.owner)
         fields["address"] = shown(channel.kind, address)
-    fields["name"] = one_line(name) or fields.get("address", channel.address)[:LONGEST_NAME]
+    fields["name"] = one_line(name) or fields.get("address", channel.address)[:MAX_NAME_LENGTH]
     with transaction.atomic():
         # Locked, because another tab may be creating a new key.
         held = Channel.objects.select_for_update().get(pk=channel.pk)
@@ -186,14 +186,16 @@ def restore_state(channel: Channel, *, by: Actor) -> bool:
 def test(channel: Channel, *, by: Actor) -> Delivery:
     """Send a test and return its result. Raises InvalidValue after too many in an hour."""
     hour = timezone.now() - timedelta(hours=1)
-    tests = Delivery.objects.of(channel.owner).filter(kind=Delivery.Kind.TEST, created__gt=hour)
-    if tests.count() >= MOST_TESTS:
+    tests = Delivery.objects.for_user(channel.owner).filter(
+        kind=Delivery.Kind.TEST, created__gt=hour
+    )
+    if tests.count() >= MAX_TESTS:
         words = ngettext(
             "You can send at most %(most)d test per hour.",
             "You can send at most %(most)d tests per hour.",
-            MOST_TESTS,
+            MAX_TESTS,
         )
-        raise InvalidValue(words % {"most": MOST_TESTS})
+        raise InvalidValue(words % {"most": MAX_TESTS})
     return sending.test(channel)
 
 
@@ -241,5 +243,5 @@ def end_for(channel: Channel, topic: Topic | None, field: str = "digest") -> Non
 
 def of_token(key: str) -> Channel | None:
     """Return the channel for an id from a signed URL."""
-    found = Channel.objects.select_related("owner").kept().filter(pk=uuid_of(key))
-    return found.first()
+    rows = Channel.objects.select_related("owner").kept().filter(pk=uuid_of(key))
+    return rows.first()

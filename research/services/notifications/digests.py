@@ -65,7 +65,7 @@ ENDED = (Run.Status.SUCCEEDED, Run.Status.PARTIAL, Run.Status.FAILED)
 
 def settings_of(user: User) -> DigestSettings:
     """Return when the person gets a digest. An unsaved row means never."""
-    return DigestSettings.objects.of(user).first() or DigestSettings(owner=user)
+    return DigestSettings.objects.for_user(user).first() or DigestSettings(owner=user)
 
 
 def next_at(chosen: DigestSettings, after: datetime) -> datetime | None:
@@ -152,9 +152,9 @@ def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
     next digest.
     """
     owner = chosen.owner
-    if Digest.objects.of(owner).filter(slot=slot).exists():
+    if Digest.objects.for_user(owner).filter(slot=slot).exists():
         return None  # imported settings: the next digest covers what has ended since
-    last = Digest.objects.of(owner).first()
+    last = Digest.objects.for_user(owner).first()
     now = timezone.now()
     since = last.created if last else now - _FIRST.get(Often(chosen.often), timedelta(days=7))
     runs = list(_runs(owner, since - _SLACK if last else since).select_related("report"))
@@ -171,14 +171,14 @@ def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
         [DigestEntry(digest=digest, run=run) for run in runs], ignore_conflicts=True
     )
     Delivery.objects.create_for_digest(digest.owner, digest)
-    Activity.log(owner, SYSTEM, "digest-made", subject=digest, runs=len(runs))
+    Activity.log(owner, SYSTEM, "digest-created", subject=digest, runs=len(runs))
     logger.info("digest created", digest=str(digest.pk), runs=len(runs))
     return digest
 
 
 def _runs(owner: User, since: datetime) -> Any:
     """Return the runs that ended since then and aren't in a digest yet, of included topics."""
-    ended = Run.objects.of(owner).kept().filter(status__in=ENDED, finished_at__gt=since)
+    ended = Run.objects.for_user(owner).kept().filter(status__in=ENDED, finished_at__gt=since)
     found = ended.filter(digest_entry=None, topic__trashed_at=None)
     return found.exclude(topic__notices__in_digest=False).order_by("finished_at", "pk")
 
@@ -326,12 +326,12 @@ def content(digest: Digest) -> Content:
 
     If a topic ran several times since the last digest, each fact appears once, in its current form.
     """
-    found = (
-        Run.objects.of(digest.owner)
+    rows = (
+        Run.objects.for_user(digest.owner)
         .kept()
         .filter(digest_entry__digest=digest, topic__trashed_at=None)
     )
-    told = content_of(found)
+    told = content_of(rows)
     told.shared = _shared(digest)
     return told
 
@@ -377,7 +377,7 @@ def _shared(digest: Digest) -> list[TopicPart]:
     reports = _unread_of(digest.owner, digest.created).values("run")
     runs = Run.objects.filter(pk__in=reports).select_related("topic", "report")
     newest_first = Window(RowNumber(), partition_by="topic", order_by="-number")
-    runs = runs.alias(place=newest_first).filter(place__lte=since_read.MOST_RUNS)
+    runs = runs.alias(place=newest_first).filter(place__lte=since_read.MAX_RUNS)
     # A member can be away for years of daily reports.
     runs = runs.defer("report__body", "report__delta", "report__checks")
     parts: dict[Any, TopicPart] = {}

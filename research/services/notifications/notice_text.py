@@ -19,7 +19,7 @@ from research.services.notifications import digests
 from research.services.reports import exporting
 
 _SIGNER = signing.Signer(salt="beacon.unsubscribe", sep=".")
-LONGEST_SUBJECT = 150
+MAX_SUBJECT_LENGTH = 150
 DIGEST, COMMENTS = "digest", "comments"  # fields of a channel that an email can turn off
 NO_FOOT = {"text": "", "url": ""}
 
@@ -68,12 +68,12 @@ def compose(delivery: Delivery) -> Message:
 def headline(report: Report, run: Run, changes: int) -> str:
     """Return a one-line summary of a report: “Batteries: 3 changes (Run #4)”."""
     if not report.delta:
-        said = _("first report")
+        message = _("first report")
     elif changes:
-        said = ngettext("%(n)d change", "%(n)d changes", changes) % {"n": changes}
+        message = ngettext("%(n)d change", "%(n)d changes", changes) % {"n": changes}
     else:
-        said = _("nothing new")
-    return _("%(title)s: %(said)s (%(run)s)") % {"title": report.title, "said": said, "run": run}
+        message = _("nothing new")
+    return _("%(title)s: %(said)s (%(run)s)") % {"title": report.title, "said": message, "run": run}
 
 
 def _report(delivery: Delivery, run: Run) -> Message:
@@ -134,7 +134,7 @@ def _comment(delivery: Delivery, run: Run) -> Message:
     """Announce a comment, without its text for the same reason."""
     comment = delivery.comment
     name = comment.name if comment is not None else ""
-    told = {"name": name, "title": run.topic.title, "run": run}
+    params = {"name": name, "title": run.topic.title, "run": run}
     url = digests.run_url(run)
     if run.topic.owner_id != delivery.owner_id:
         url = _shared_url(run)
@@ -144,8 +144,8 @@ def _comment(delivery: Delivery, run: Run) -> Message:
         "run": {"number": run.number, "url": url},
         "author": name,
     }
-    subject = _("%(title)s: %(name)s commented (%(run)s)") % told
-    text = _("%(name)s commented on a report for “%(title)s” (%(run)s).") % told
+    subject = _("%(title)s: %(name)s commented (%(run)s)") % params
+    text = _("%(name)s commented on a report for “%(title)s” (%(run)s).") % params
     foot = _foot(delivery, COMMENTS)
     return _plain(delivery, subject, text, url, "report.commented", data, foot)
 
@@ -264,7 +264,7 @@ def _plain(
 
 def _subject(text: str) -> str:
     """Return a subject in one line, whatever the topic's name contains."""
-    return shorten(one_line(text), LONGEST_SUBJECT)
+    return shorten(one_line(text), MAX_SUBJECT_LENGTH)
 
 
 # --- footer ---

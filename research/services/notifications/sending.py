@@ -42,7 +42,7 @@ from research.services.runs import trash as run_trash
 logger = structlog.get_logger(__name__)
 
 OFF_AFTER = 3  # failed deliveries in a row after which the channel is switched off
-MOST_KEPT = 100_000  # characters of the sent request
+MAX_KEPT = 100_000  # characters of the sent request
 KEPT_DAYS = 90  # deliveries are kept this long, removed channels a third of it
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 State, Kind = Delivery.State, Delivery.Kind
@@ -94,7 +94,7 @@ def again(delivery: Delivery, *, seen: int = 0) -> bool:
     over = Delivery.objects.filter(pk=delivery.pk).exclude(state__in=[State.WAITING, State.SENDING])
     if seen:
         over = over.filter(round=seen)
-    fields = Delivery.waiting_again() | {"round": F("round") + 1, "tries": 0, "crashes": 0}
+    fields = Delivery.requeue_fields() | {"round": F("round") + 1, "tries": 0, "crashes": 0}
     done = over.update(handed_at=None, ended_at=None, error="", **fields)
     if done:
         delivery.wake_after_commit()
@@ -222,7 +222,7 @@ def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
         return _post(delivery, message)
     if channel.kind == Channel.Kind.BROWSER:
         return _push(delivery, message)
-    delivery.put(request=message.text[:MOST_KEPT])
+    delivery.put(request=message.text[:MAX_KEPT])
     if channel.kind == Channel.Kind.APPRISE:
         _hand_over(delivery)
         url = channel.opened()["url"]
@@ -339,11 +339,11 @@ def _note(
     )
 
 
-def _sent(delivery: Delivery, said: str) -> None:
+def _sent(delivery: Delivery, text: str) -> None:
     with transaction.atomic():
         if not delivery.end(State.SENT, error="", ended_at=Now()):
             return
-        delivery.channel.note_outcome(ok=True, said=said, failed_in_row=0, off_because="")
+        delivery.channel.note_outcome(ok=True, said=text, failed_in_row=0, off_because="")
         delivery.log("delivered")
     logger.info("delivered", delivery=str(delivery.pk), kind=delivery.kind)
 
@@ -378,7 +378,7 @@ def _switch_off_failing(delivery: Delivery, why: str, *, at_once: bool) -> None:
     channel = delivery.channel
     Activity.log(channel.owner, SYSTEM, "channel-off", subject=channel, warning=True, why=why)
     names = {"name": channel.name, "why": why}
-    others = Channel.objects.of(channel.owner).working().filter(failures=True)
+    others = Channel.objects.for_user(channel.owner).working().filter(failures=True)
     Delivery.objects.create_for_message(
         others,
         f"channel-off:{delivery.pk}:{delivery.round}",
@@ -404,7 +404,7 @@ def forget_topic(topic: Topic) -> None:
 
 def forget_owner(person: User) -> None:
     """Clear stored digest texts of members that name a topic of this account, before it is deleted."""
-    topics = {str(pk) for pk in Topic.objects.of(person).values_list("pk", flat=True)}
+    topics = {str(pk) for pk in Topic.objects.for_user(person).values_list("pk", flat=True)}
     sent = Delivery.objects.filter(kind=Kind.DIGEST).exclude(owner=person).exclude(request="")
     rows = sent.values_list("pk", "request").iterator() if topics else ()
     _forget(pk__in=[pk for pk, text in rows if topics.intersection(_UUID.findall(text))])

@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text import diff as text_diff
-from beacon_site.text.cleaning import choice_sent, match_key, plain
+from beacon_site.text.cleaning import choice_param, match_key, plain
 from beacon_site.text.diff import Piece, words
 from memory.models import Topic, TopicFact
 from research.models import DeltaItem, Report, Run, TopicSettings
@@ -350,10 +350,10 @@ def compare_sources(topic: Topic, old: Report, new: Report) -> dict[str, Any]:
 def _cited(old: Report, new: Report) -> list[dict[str, Any]]:
     """Return each source with its citation numbers in the two reports (0: not cited)."""
     sides = [{_key(stored): stored for stored in report.sources} for report in (old, new)]
-    found = []
+    results = []
     for key in dict.fromkeys([*sides[0], *sides[1]]):
         stored = sides[1].get(key) or sides[0][key]
-        found.append(
+        results.append(
             {
                 "title": stored.get("title") or stored.get("link", ""),
                 "domain": stored.get("domain", ""),
@@ -363,7 +363,7 @@ def _cited(old: Report, new: Report) -> list[dict[str, Any]]:
                 "new": sides[1].get(key, {}).get("n", 0),
             }
         )
-    return found
+    return results
 
 
 def _key(stored: dict[str, Any]) -> str:
@@ -426,7 +426,7 @@ VIEWS = {
     "lines": gettext_lazy("Text"),
     "sources": gettext_lazy("Sources and settings"),
 }
-MOST_ROWS = 500  # lines of a diff on one page
+MAX_ROWS = 500  # lines of a diff on one page
 # Every report numbers its own sources, so citation marks can differ where nothing else does.
 _MARKS = re.compile(r"[ \t]*\[\d{1,3}\](?!\()")
 _BULLET = re.compile(r"\s*[-*+]\s")
@@ -495,7 +495,7 @@ def chosen(choices: Sequence[SavedRun], query: Query) -> Pair:
     older, newer = (_named(pair, query.get(name, "").strip()[:20]) for name in ("from", "to"))
     if newer is None and older is None:
         newer, older = choices[-1], choices[-2]
-        read = [one for one in choices if one.is_read]
+        read = [choice for choice in choices if choice.is_read]
         if read and not newer.is_read and not pair.problems:
             older, pair.since_read = read[-1], True
     elif newer is None:
@@ -512,7 +512,7 @@ def _named(pair: Pair, text: str) -> SavedRun | None:
     if not text:
         return None
     bare = text.removeprefix("#")
-    found = next((one for one in pair.choices if str(one.number) == bare), None)
+    found = next((choice for choice in pair.choices if str(choice.number) == bare), None)
     if found is None:
         spread = {"first": pair.choices[0].number, "last": pair.choices[-1].number}
         if bare.isdecimal():
@@ -533,7 +533,7 @@ def context(topic: Topic, query: Query) -> dict[str, Any]:
     """Return the page's context in one query, plus one to three for its view."""
     choices = choices_of(topic)
     pair = chosen(choices, query)
-    view = choice_sent(query, "view", VIEWS, "facts")
+    view = choice_param(query, "view", VIEWS, "facts")
     is_whole = query.get("show") == "all"
     shown: dict[str, Any] = {
         "topic": topic,
@@ -572,15 +572,15 @@ def _texts(old: Report, new: Report, *, is_whole: bool) -> dict[str, Any]:
     changes = sum(row.kind != "same" for row in rows)
     shown = rows if is_whole else text_diff.folded(rows)
     return {
-        "rows": shown[:MOST_ROWS],
+        "rows": shown[:MAX_ROWS],
         "headings": {
             _as_read(line)
             for report in (old, new)
             for line in report.body.splitlines()
             if line.startswith("#")
         },
-        "columns": text_diff.sided(shown[:MOST_ROWS]),
-        "rows_left": max(0, len(shown) - MOST_ROWS),
+        "columns": text_diff.sided(shown[:MAX_ROWS]),
+        "rows_left": max(0, len(shown) - MAX_ROWS),
         "change_count": changes,
         "is_alike": not changes,
         "is_empty": not rows,
@@ -607,9 +607,9 @@ def address(topic: Topic, two: tuple[SavedRun, SavedRun], query: Query, **other:
     named = {
         "from": str(two[0].number),
         "to": str(two[1].number),
-        "view": choice_sent(query, "view", VIEWS, "facts"),
-        "layout": choice_sent(query, "layout", ["side"]),
-        "show": choice_sent(query, "show", ["all"]),
+        "view": choice_param(query, "view", VIEWS, "facts"),
+        "layout": choice_param(query, "layout", ["side"]),
+        "show": choice_param(query, "show", ["all"]),
     }
     named = {name: value for name, value in (named | other).items() if value}
     return reverse("research:compare", args=[topic.slug]) + "?" + urlencode(named)
@@ -628,7 +628,7 @@ def _addresses(
             {
                 "label": label,
                 "url": address(topic, two, query, view=view),
-                "is_current": view == choice_sent(query, "view", VIEWS, "facts"),
+                "is_current": view == choice_param(query, "view", VIEWS, "facts"),
             }
             for view, label in VIEWS.items()
         ],

@@ -313,10 +313,10 @@ def unbroken(text: str) -> SafeString:
         return escape(text)
     parts: list[str] = []
     end = 0
-    for found in _HYPHENATED.finditer(text):
-        parts += [text[end : found.start()]]
-        parts += [format_html('<span class="nowrap">{}</span>', found[0])]
-        end = found.end()
+    for match in _HYPHENATED.finditer(text):
+        parts += [text[end : match.start()]]
+        parts += [format_html('<span class="nowrap">{}</span>', match[0])]
+        end = match.end()
     return format_html_join("", "{}", ((part,) for part in [*parts, text[end:]]))
 
 
@@ -389,22 +389,24 @@ def _passages(old: list[str], new: list[str]) -> list[tuple[str, str, str]]:
 
     "16.4, 15.8" and "18.1, 17.7" are read as two lists, not as four numbers.
     """
-    found: list[tuple[str, str, str]] = []
+    results: list[tuple[str, str, str]] = []
     matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():
         gone, come = "".join(old[a:b]), "".join(new[c:d])
         is_gap = kind == "equal" and not any(char.isalnum() for char in gone)
-        if is_gap and found and found[-1][0] != "equal":
-            found.append(("gap", gone, come))
+        if is_gap and results and results[-1][0] != "equal":
+            results.append(("gap", gone, come))
         elif kind == "equal":
-            found.append(("equal", gone, come))
-        elif len(found) > 1 and found[-1][0] == "gap" and found[-2][0] == "different":
-            _gap, between, _same = found.pop()
-            _kind, gone_before, come_before = found.pop()
-            found.append(("different", gone_before + between + gone, come_before + between + come))
+            results.append(("equal", gone, come))
+        elif len(results) > 1 and results[-1][0] == "gap" and results[-2][0] == "different":
+            _gap, between, _same = results.pop()
+            _kind, gone_before, come_before = results.pop()
+            results.append(
+                ("different", gone_before + between + gone, come_before + between + come)
+            )
         else:
-            found.append(("different", gone, come))
-    return [("equal" if kind == "gap" else kind, gone, come) for kind, gone, come in found]
+            results.append(("different", gone, come))
+    return [("equal" if kind == "gap" else kind, gone, come) for kind, gone, come in results]
 
 
 def _words(pieces: Iterable[str]) -> list[str]:
@@ -429,9 +431,9 @@ def _joined(parts: list[SafeString], nothing: str) -> SafeString:
 # read -> a diff of both.
 
 
-MOST_ROWS = 200  # lines shown of one part's diff
-MOST_CHARACTERS = 30_000  # of these lines
-LONGEST_PIECE = 2_000  # characters that changed, or stayed, without a break
+MAX_ROWS = 200  # lines shown of one part's diff
+MAX_CHARACTERS = 30_000  # of these lines
+MAX_PIECE_LENGTH = 2_000  # characters that changed, or stayed, without a break
 
 FIRST, SAME, CHANGED, UNREAD = "first", "same", "changed", "unread"
 
@@ -513,11 +515,11 @@ def _in_lines(text: str) -> str:
 def _limited(rows: list[Row]) -> list[Row]:
     """Return the first rows with their pieces cut, so that a page or an answer stays small."""
     kept: list[Row] = []
-    room = MOST_CHARACTERS
-    for row in rows[:MOST_ROWS]:
+    room = MAX_CHARACTERS
+    for row in rows[:MAX_ROWS]:
         if room <= 0:
             break
-        pieces = [replace(one, text=shorten(one.text, LONGEST_PIECE)) for one in row.pieces]
+        pieces = [replace(one, text=shorten(one.text, MAX_PIECE_LENGTH)) for one in row.pieces]
         room -= sum(len(one.text) for one in pieces)
         kept.append(replace(row, pieces=tuple(pieces)))
     return kept

@@ -175,25 +175,27 @@ def _document(module: str, run: Run) -> bytes:
         return base64.b64decode(child(module).ask(wanted)["file"])
     except ChildNotStarted as exc:
         logger.exception("export not created", run=run.pk, format=module, reason="not started")
-        said = _(
+        message = _(
             "Beacon couldn’t start the process that creates these files. The report is unchanged. Export it as HTML or Markdown, or ask your admin to check the log."
         )
-        raise CannotExport(said) from exc
+        raise CannotExport(message) from exc
     except ProviderUnavailable as exc:
         logger.warning("export not created", run=run.pk, format=module, reason="busy")
-        said = _("Other exports are in progress. This report is unchanged. Try again in a minute.")
-        raise CannotExport(said) from exc
+        message = _(
+            "Other exports are in progress. This report is unchanged. Try again in a minute."
+        )
+        raise CannotExport(message) from exc
     except ChildFailed as exc:
         logger.warning("export not created", run=run.pk, format=module, reason=exc.reason)
         if exc.reason == "crashed":
-            said = _(
+            message = _(
                 "This report can’t be exported in this format. Export it as HTML or Markdown instead."
             )
         else:
-            said = _(
+            message = _(
                 "Beacon stopped creating this file because it took too much time or memory. The report is unchanged. Export it as HTML or Markdown instead."
             )
-        raise CannotExport(said) from exc
+        raise CannotExport(message) from exc
 
 
 # --- Exporting ---
@@ -258,7 +260,7 @@ def as_csv(run: Run) -> str:
 def as_json(run: Run) -> str:
     """Return everything about the run as JSON: the stored rows, with names in snake_case."""
     report = run.report
-    calls = ModelCall.objects.of(run.topic.owner).filter(source=run.source)
+    calls = ModelCall.objects.for_user(run.topic.owner).filter(source=run.source)
     stored = {
         "beacon": site.BEACON_VERSION,
         "topic": {"title": run.topic.title, "slug": run.topic.slug},

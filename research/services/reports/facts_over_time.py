@@ -29,10 +29,10 @@ from memory.models import Topic, TopicFact
 from research.services.facts.history import FactHistory, SavedRun, Turn, histories_of
 
 PAGE = 40  # questions
-LONGEST_NAME = 60
-MOST_PARTS = 2  # that differ from the other answers
-LEAST_SHARED = 0.5  # share of an answer's words that the others must have to show only what differs
-MOST_TICKS = 8
+MAX_NAME_LENGTH = 60
+MAX_PARTS = 2  # that differ from the other answers
+MIN_SHARED = 0.5  # share of an answer's words that the others must have to show only what differs
+MAX_TICKS = 8
 _TOKEN = re.compile(r"\w+(?:[.,:/-]\w+)*|\S")
 # What a single sentence is about: what is before its verb or colon.
 _SUBJECT = re.compile(
@@ -72,13 +72,13 @@ class Block:
     @property
     def name(self) -> str:
         """Return the accessible name: the text, and since and until when it was known."""
-        told = {"text": self.text, "began": self.began, "ended": self.ended}
+        params = {"text": self.text, "began": self.began, "ended": self.ended}
         if not self.ended:
-            return _("%(text)s. Since %(began)s.") % told
+            return _("%(text)s. Since %(began)s.") % params
         if self.kind in (TopicFact.RetiredAs.OUTRANKED, TopicFact.RetiredAs.GONE):
-            told["how"] = str(TopicFact.RetiredAs(self.kind).label)
-            return _("%(text)s. From %(began)s until %(ended)s, then %(how)s.") % told
-        return _("%(text)s. From %(began)s until %(ended)s.") % told
+            params["how"] = str(TopicFact.RetiredAs(self.kind).label)
+            return _("%(text)s. From %(began)s until %(ended)s, then %(how)s.") % params
+        return _("%(text)s. From %(began)s until %(ended)s.") % params
 
 
 Cell = tuple[int, Block | None]  # how many columns a block, or the time without one, takes
@@ -132,7 +132,7 @@ class OverTime:
     def ticks(self) -> list[tuple[str, SavedRun]]:
         """Return evenly chosen runs to label, with the first and the last, and where in percent."""
         count = len(self.runs)
-        places = sorted({round(n * (count - 1) / (MOST_TICKS - 1)) for n in range(MOST_TICKS)})
+        places = sorted({round(n * (count - 1) / (MAX_TICKS - 1)) for n in range(MAX_TICKS)})
         return [(f"{100 * (place + 0.5) / count:.2f}", self.runs[place]) for place in places]
 
     @property
@@ -218,7 +218,7 @@ def over_time(
 
 def _tell_apart(questions: Sequence[Question]) -> None:
     """Name questions that share a name after their newest answers, unless a person named them."""
-    shared = Counter(one.name.casefold() for one in questions)
+    shared = Counter(question.name.casefold() for question in questions)
     for one in questions:
         if shared[one.name.casefold()] > 1 and not one.is_named:
             one.name = _fitting(one.newest.text)
@@ -305,8 +305,8 @@ def _when(place: float, numbers: Sequence[int], runs: Sequence[SavedRun]) -> str
     if not before:
         return _("before the first run")
     run = runs[before - 1]
-    told = {"number": run.number, "day": day_of(run.at)}
-    return (_("after Run #%(number)d") if place % 1 else _("Run #%(number)d, %(day)s")) % told
+    params = {"number": run.number, "day": day_of(run.at)}
+    return (_("after Run #%(number)d") if place % 1 else _("Run #%(number)d, %(day)s")) % params
 
 
 def _lines(blocks: Sequence[Block], columns: int) -> list[list[Cell]]:
@@ -383,11 +383,11 @@ def _runs(text: str, shared: Sequence[str]) -> list[list[str]]:
 
 
 def _fitting(text: str) -> str:
-    if width_of(text) <= LONGEST_NAME:
+    if width_of(text) <= MAX_NAME_LENGTH:
         return text
     if width_of(text) == len(text):
-        return shorten(text, LONGEST_NAME)
-    return f"{cut(text, LONGEST_NAME - 1)}…"
+        return shorten(text, MAX_NAME_LENGTH)
+    return f"{cut(text, MAX_NAME_LENGTH - 1)}…"
 
 
 def _label(text: str, shared: Sequence[str], name: str) -> str:
@@ -401,7 +401,7 @@ def _label(text: str, shared: Sequence[str], name: str) -> str:
         return rest or text
     found = list(_TOKEN.finditer(text))
     words = [one[0].casefold() for one in found]
-    if len(shared) < LEAST_SHARED * len(words):
+    if len(shared) < MIN_SHARED * len(words):
         return rest or text
     matcher = difflib.SequenceMatcher(None, [w.casefold() for w in shared], words, autojunk=False)
     parts: list[tuple[int, int]] = []
@@ -416,7 +416,7 @@ def _label(text: str, shared: Sequence[str], name: str) -> str:
                 parts.append((at, match.b))
         at = match.b + match.size
     told = [text[found[first].start() : found[last - 1].end()] for first, last in parts]
-    if len(told) > MOST_PARTS:
+    if len(told) > MAX_PARTS:
         return rest or text
     with_value = [part for part in told if values.typed_values(part)]
     best = max(with_value or (told if len(told) == 1 else [text]), key=len).strip(" ,;.:")

@@ -51,7 +51,7 @@ from research.services.runs.reporting.sentences import (
 )
 from research.services.runs.search import searching
 
-LEAST_HEADINGS = 5  # with fewer headings, there is no table of contents
+MIN_HEADINGS = 5  # with fewer headings, there is no table of contents
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 _MARK = "\ue0f0"  # of private use, so it's in no word
 _SOURCES_HERE = re.compile(rf"<p[^>]*>{_MARK}</p>\n?")
@@ -284,10 +284,10 @@ def body_of(report: Report, said: SentenceNotes | None = None) -> Body:
         linked = report_sentences.wrapped(linked, said.tags)
     headings: list[tuple[str, str]] = []
 
-    def numbered(found: re.Match[str]) -> str:
+    def numbered(match: re.Match[str]) -> str:
         key = f"section-{len(headings) + 1}"
-        headings.append((key, unescape(strip_tags(re.sub(r"<sup>.*?</sup>", "", found[1])))))
-        return f'<h2 id="{key}">{found[1]}</h2>'
+        headings.append((key, unescape(strip_tags(re.sub(r"<sup>.*?</sup>", "", match[1])))))
+        return f'<h2 id="{key}">{match[1]}</h2>'
 
     made = _HEADING.sub(numbered, _BEFORE_MARK.sub(r"\1", linked))
     # Only our own ids and links were added to the safe HTML.
@@ -309,8 +309,8 @@ def _without_sources(report: Report) -> str:
     return body.replace(source_lines(report.sources), f"{_MARK}\n", 1)
 
 
-def _raised(found: re.Match[str]) -> str:
-    return f"<{found[1]}h{int(found[2]) - 1}>"
+def _raised(match: re.Match[str]) -> str:
+    return f"<{match[1]}h{int(match[2]) - 1}>"
 
 
 def unsupported_tag(check: Mapping[str, Any]) -> SafeString:
@@ -333,18 +333,18 @@ def _with_unsupported(html: str, report: Report) -> SafeString:
 
 
 def _contents(report: Report, body: Body, sources: Sequence[SourceRow]) -> list[tuple[str, str]]:
-    found = []
+    results = []
     if report.delta and not report.places_changes:
-        found.append(("what-changed", report.delta_heading))
-    found += body.headings
+        results.append(("what-changed", report.delta_heading))
+    results += body.headings
     if sources and body.rest is None:
-        found.append(("sources", _("Sources")))
-    return found if len(found) >= LEAST_HEADINGS else []
+        results.append(("sources", _("Sources")))
+    return results if len(results) >= MIN_HEADINGS else []
 
 
 # --- lists of sentences and corrections ---
 
-MOST_CORRECTIONS = 200  # the newest of a topic
+MAX_CORRECTIONS = 200  # the newest of a topic
 
 # Reasons why a sentence is unsupported, by the code that `verify` stored.
 WHY = {
@@ -399,5 +399,5 @@ def corrections_of(topic: Topic) -> list[Any]:
     """Return the topic's corrections with the facts they changed. Undone ones come last."""
     facts = Prefetch("facts", CorrectedFact.objects.select_related("fact"))
     rows = Correction.objects.filter(topic=topic).readable().select_related("report__run", "lesson")
-    found = list(rows.prefetch_related(facts)[:MOST_CORRECTIONS])
+    found = list(rows.prefetch_related(facts)[:MAX_CORRECTIONS])
     return sorted(found, key=lambda one: one.taken_back_at is not None)

@@ -50,10 +50,12 @@ TEXT, SMALL = 10.5, 9
 MARGIN = 62
 INK, MUTED, LINK = "#1b1b1f", "#62626b", "#0b57a4"
 NARROWEST = 46  # points; a table with narrower columns is written as lines
-MOST_CELLS = 3_000  # of tables in a report; each takes about 1 ms, so the rest is written as lines
-LONGEST = 2_000  # characters; a longer paragraph is cut, since each page of it takes longer
-LONGEST_HEADING = 300  # characters; a heading stays with what follows it, so it must fit on a page
-LONGEST_HEAD = 500  # characters of a cell in a table's first row, which is repeated on each page
+MAX_CELLS = 3_000  # of tables in a report; each takes about 1 ms, so the rest is written as lines
+MAX_LENGTH = 2_000  # characters; a longer paragraph is cut, since each page of it takes longer
+MAX_HEADING_LENGTH = (
+    300  # characters; a heading stays with what follows it, so it must fit on a page
+)
+MAX_HEAD_LENGTH = 500  # characters of a cell in a table's first row, which is repeated on each page
 LINE = 80  # characters that a line break counts as
 
 _UNIT = re.compile(r"[^\n]{0,400}(?: |\n|$)|[^\n]{1,400}")
@@ -214,7 +216,7 @@ class _Writer(FileWriter):
         return [self._paragraph(markup, size=SMALL, colour=MUTED, after=10), *self.flowables]
 
     def heading(self, level: int, line: Line) -> None:
-        if sum(_length(piece.text) for piece in line) > LONGEST_HEADING:
+        if sum(_length(piece.text) for piece in line) > MAX_HEADING_LENGTH:
             self.paragraph(_in_bold(line), Place())
             return
         size = SIZES.get(level, 11)
@@ -253,8 +255,8 @@ class _Writer(FileWriter):
         longest_head = max(sum(_length(piece.text) for piece in cell) for cell in rows[0] or [[]])
         if (
             width * NARROWEST > _text_width()
-            or self.cells > MOST_CELLS
-            or longest_head > LONGEST_HEAD
+            or self.cells > MAX_CELLS
+            or longest_head > MAX_HEAD_LENGTH
         ):
             for row in rows:
                 line = [piece for cell in row for piece in (*cell, Piece(" · "))][:-1]
@@ -358,14 +360,14 @@ def _sources_at(tokens: list[Token], domains: list[str]) -> tuple[int, int]:
 
 def _parts(line: Line) -> Iterator[Line]:
     """Yield a line, in several parts if it's very long."""
-    if sum(_length(piece.text) for piece in line) <= LONGEST:
+    if sum(_length(piece.text) for piece in line) <= MAX_LENGTH:
         yield line
         return
     part: Line = []
     length = 0
     for piece in line:
         for unit in filter(None, _UNIT.findall(piece.text)):
-            if part and length + _length(unit) > LONGEST:
+            if part and length + _length(unit) > MAX_LENGTH:
                 yield part
                 part, length = [], 0
             part.append(replace(piece, text=unit))

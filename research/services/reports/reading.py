@@ -41,18 +41,18 @@ from research.services.reports import delta_rows
 from research.services.reports import page as report_page
 from research.services.reports.delta_rows import DeltaRow, Quote, SourceRow, delta_row
 from research.services.reports.page import source_rows
-from research.services.reports.since_read import MOST_RUNS, add_facts, counts_in_words
+from research.services.reports.since_read import MAX_RUNS, add_facts, counts_in_words
 from research.services.reports.strip import Column, Strip, strip_of
 from research.services.runs.reporting import report_text
 from research.services.runs.reporting.merged_deltas import ORDER, Merged, merge
 from research.services.runs.steps.verifying import unsupported_mark
 
 Status = DeltaItem.Status
-MOST_FACTS = 60  # of a topic; runs keep ten
-MOST_NOTES = 60
-MOST_AROUND = 60  # characters before and after a quote in the margin
+MAX_FACTS = 60  # of a topic; runs keep ten
+MAX_NOTES = 60
+MAX_AROUND = 60  # characters before and after a quote in the margin
 LEAD = 2  # sentences
-LONGEST_LEAD = 220  # characters of a change that can be a sentence of the lead
+MAX_LEAD_LENGTH = 220  # characters of a change that can be a sentence of the lead
 
 # --- lines ---
 
@@ -322,7 +322,7 @@ def of(topic: Topic, first: int | None = None, last: int | None = None) -> Readi
     if strip is None:
         return None
     page = Reading(strip)
-    merged_runs = strip.selected[-MOST_RUNS:]
+    merged_runs = strip.selected[-MAX_RUNS:]
     page.left_out = len(strip.selected) - len(merged_runs)
     items = _items_of([one.pk for one in merged_runs])
     shown = [item for item in items if not item.withheld]
@@ -333,7 +333,7 @@ def of(topic: Topic, first: int | None = None, last: int | None = None) -> Readi
     page.counts = Counter(str(one.status) for one in listed)
     facts = _facts_of(topic, strip)
     book = _book_of(topic, page, listed, facts)
-    runs = {one.pk: one for one in strip.columns}
+    runs = {column.pk: column for column in strip.columns}
     page.changed = [_changed(topic, one, book, runs) for one in listed]
     page.lead = _lead(page, book)
     _add_facts(topic, page, facts, merged, book)
@@ -341,7 +341,11 @@ def of(topic: Topic, first: int | None = None, last: int | None = None) -> Readi
         page.full = _full(topic, page.report, items)
     page.sources = book.rows
     if not listed:
-        told = [one for one in strip.columns if one.changes and one.number < strip.first.number]
+        told = [
+            column
+            for column in strip.columns
+            if column.changes and column.number < strip.first.number
+        ]
         page.last_changes = told[-1] if told else None
     _add_remarks(topic, page.lines)
     page.lead = _corrected(page)
@@ -376,7 +380,7 @@ def _facts_of(topic: Topic, strip: Strip) -> list[Any]:
             Q(retired_run=None, state=TopicFact.State.CURRENT) | Q(retired_run__gt=last.number)
         )
     facts = facts.annotate(times=Subquery(times.values("n")), last_at=Subquery(times.values("at")))
-    return list(facts.order_by("position", "created")[:MOST_FACTS])
+    return list(facts.order_by("position", "created")[:MAX_FACTS])
 
 
 def _book_of(
@@ -384,7 +388,7 @@ def _book_of(
 ) -> SourceBook:
     """Return the sources of all reports that the page cites, and load the last report."""
     strip, book = page.strip, SourceBook(topic)
-    by_number = {one.number: one.pk for one in strip.columns}
+    by_number = {column.number: column.pk for column in strip.columns}
     wanted = {one.shown.run_id for one in listed} | {strip.last.pk}
     wanted |= {
         by_number[number]
@@ -414,7 +418,7 @@ def _summary(report: Report, book: SourceBook) -> list[Leading]:
     """Return the first sentences of a report's summary with their citations and tags."""
     line = report.summary.replace(unsupported_mark(), "")
     bad = _unsupported(report)
-    found: list[Leading] = []
+    results: list[Leading] = []
     for sentence in split(line, language_of(line))[: LEAD + 1]:
         words = without_citations(report_text.spread_citations(sentence)).strip()
         numbers = report_text.cited([sentence])
@@ -422,10 +426,10 @@ def _summary(report: Report, book: SourceBook) -> list[Leading]:
         if words:
             check = bad.get(report_text.sentence_key(words))
             tag = report_page.unsupported_tag(check) if check else ""
-            found.append(Leading(words, marks, tag))
-        elif found and marks:  # a citation after the full stop belongs to the sentence before it
-            found[-1] = found[-1]._replace(marks=found[-1].marks or marks)
-    return found[:LEAD]
+            results.append(Leading(words, marks, tag))
+        elif results and marks:  # a citation after the full stop belongs to the sentence before it
+            results[-1] = results[-1]._replace(marks=results[-1].marks or marks)
+    return results[:LEAD]
 
 
 def _unsupported(report: Report) -> dict[str, dict[str, Any]]:
@@ -456,14 +460,14 @@ def _lead(page: Reading, book: SourceBook) -> list[Leading]:
 def _corrected(page: Reading) -> list[Leading]:
     """Return the lead with what people corrected in it, and without what they marked as wrong."""
     fixes = {line.key: line.corrected for line in page.lines if line.corrected}
-    found = []
+    results = []
     for one in page.lead:
         fix = fixes.get(report_text.sentence_key(one.text))
         if fix is None:
-            found.append(one)
+            results.append(one)
         elif fix.right:
-            found.append(Leading(fix.right, one.marks))
-    return found
+            results.append(Leading(fix.right, one.marks))
+    return results
 
 
 def _count_unsupported(page: Reading) -> int:
@@ -475,7 +479,7 @@ def _count_unsupported(page: Reading) -> int:
 
 def _can_lead(line: Line) -> bool:
     is_prose = ends_like_a_sentence(line.text) and ": " not in line.text
-    return is_prose and len(line.text) <= LONGEST_LEAD and line.status != Status.GONE
+    return is_prose and len(line.text) <= MAX_LEAD_LENGTH and line.status != Status.GONE
 
 
 def _marks(sources: Iterable[SourceRow], key: str) -> SafeString:
@@ -550,10 +554,10 @@ def _in_brief(quote: Quote) -> Quote:
     if "|" in quote.before or "|" in quote.quote:
         return quote
     before, after = quote.before, quote.after
-    if len(before) > MOST_AROUND:
-        before = "…" + before[-MOST_AROUND:].partition(" ")[2]
-    if len(after) > MOST_AROUND:
-        after = after[:MOST_AROUND].rpartition(" ")[0] + "…"
+    if len(before) > MAX_AROUND:
+        before = "…" + before[-MAX_AROUND:].partition(" ")[2]
+    if len(after) > MAX_AROUND:
+        after = after[:MAX_AROUND].rpartition(" ")[0] + "…"
     return replace(quote, before=before, after=after)
 
 
@@ -615,7 +619,7 @@ def _add_facts(
                 told.add(str(fact["id"]))
         elif one.status == Status.GONE_QUIET:
             quiet |= ids
-    by_number = {one.number: one for one in page.strip.columns}
+    by_number = {column.number: column for column in page.strip.columns}
     disputes = _disputes(topic, page, facts)
     disputed: dict[Conflict, list[Line]] = {}
     for fact in facts:
@@ -641,7 +645,7 @@ def _disputes(topic: Topic, page: Reading, facts: Sequence[Any]) -> dict[Any, Co
     if page.strip.last is not page.strip.columns[-1]:
         return {}
     ids = {fact.pk for fact in facts}
-    found = Conflict.objects.of(topic.owner).standing().about(ids)
+    found = Conflict.objects.for_user(topic.owner).standing().about(ids)
     disputes: dict[Any, Conflict] = {}
     for conflict in found.filter(kind=Conflict.Kind.CONTRADICTION):
         for side in (conflict.left_id, conflict.right_id):
@@ -701,8 +705,8 @@ def _add_remarks(topic: Topic, lines: Sequence[Line]) -> None:
     for check in CheckedSentence.objects.filter(**mine).readable().standing().order_by("created"):
         by_key[check.key].checked = check
     texts = {line.text: line for line in lines}
-    notes = Note.objects.of(topic.owner).active().filter(topic=topic)
-    for note in notes.filter(evidence__overlap=list(texts)).order_by("created")[:MOST_NOTES]:
+    notes = Note.objects.for_user(topic.owner).active().filter(topic=topic)
+    for note in notes.filter(evidence__overlap=list(texts)).order_by("created")[:MAX_NOTES]:
         for text in note.evidence:
             if text in texts:
                 texts[text].notes.append(note)
@@ -766,7 +770,7 @@ class _Margins:
                 parts.append(format_html("<span>{}</span>", line.origin))
             if line.quote is not None:
                 parts.append(self._state_of(line, line.quote))
-            parts += [format_html("<span>{}</span>", one) for one in line.runs]
+            parts += [format_html("<span>{}</span>", run) for run in line.runs]
             if line.checked:
                 parts.append(format_html('<span class="ok">{}</span>', _("verified by you ✓")))
             facts = SafeString("\n".join(parts))  # nosec B703

@@ -52,7 +52,7 @@ _IN_A_LIST = (
 )
 _Status = DeltaItem.Status
 _COUNTED = (_Status.NEW, _Status.CHANGED, _Status.CONTRADICTED, _Status.GONE)
-MOST_RUNS = 60  # per topic; older deltas remain in their reports
+MAX_RUNS = 60  # per topic; older deltas remain in their reports
 
 
 # The fact that a run created from an item's sentence, unless its text was edited since.
@@ -86,8 +86,8 @@ class Window:
 
     @property
     def merged(self) -> list[SavedRun]:
-        """Return the runs whose deltas are merged, at most the latest MOST_RUNS."""
-        return self.runs[-MOST_RUNS:]
+        """Return the runs whose deltas are merged, at most the latest MAX_RUNS."""
+        return self.runs[-MAX_RUNS:]
 
     @property
     def since(self) -> str:
@@ -117,7 +117,7 @@ class UnreadNews:
     @property
     def counts(self) -> dict[str, int]:
         """Return the number of listed changes by status."""
-        return dict(Counter(str(one.status) for one in self.changes if one.is_listed))
+        return dict(Counter(str(change.status) for change in self.changes if change.is_listed))
 
     @property
     def words(self) -> str:
@@ -261,7 +261,7 @@ def undo_unread(user: User, at: datetime) -> int:
 
 
 def _mine(user: User) -> ReportQuerySet:
-    return Report.objects.of(user).live()
+    return Report.objects.for_user(user).live()
 
 
 # --- counts per topic ---
@@ -302,7 +302,7 @@ class TopicSummary:
     @classmethod
     def of(cls, news: UnreadNews, sources: Mapping[int, Sequence[dict[str, Any]]]) -> Self:
         """Count a topic's unread news. `sources` has those of each run's report."""
-        window, listed = news.window, [one for one in news.changes if one.is_listed]
+        window, listed = news.window, [change for change in news.changes if change.is_listed]
         return cls(
             unread=len(window.runs) + window.older,
             newest=window.newest.pk if window.newest else 0,
@@ -336,7 +336,7 @@ class TopicSummary:
         return stored
 
     @property
-    def came(self) -> tuple[datetime, int]:
+    def newest_unread(self) -> tuple[datetime, int]:
         """Return when the newest unread report was created, and its run. Lists sort by this."""
         return self.newest_at or _NEVER, self.newest
 
@@ -416,12 +416,12 @@ def _first_source(item: DeltaItem, sources: Mapping[int, Sequence[dict[str, Any]
     return [str(cited.get("domain", "")), str(cited.get("link", ""))] if cited else []
 
 
-def foremost(user: User, most: int) -> list[TopicNews]:
+def topics_with_news(user: User, most: int) -> list[TopicNews]:
     """Return the `most` topics of `user` with the newest unread reports, and all stale ones.
 
     One query. Each row has `last_read`, the stored time when a report of any topic was last read.
     """
-    mine = TopicNews.objects.of(user).filter(topic__trashed_at=None).order_by()
+    mine = TopicNews.objects.for_user(user).filter(topic__trashed_at=None).order_by()
     counted = mine.filter(counted=F("changes"))
     # Stored timestamps sort correctly as text.
     by_day = counted.annotate(came=KT("told__newest_at")).order_by(F("came").desc(nulls_last=True))
@@ -431,7 +431,9 @@ def foremost(user: User, most: int) -> list[TopicNews]:
     return list(wanted.annotate(last_read=Subquery(read)))
 
 
-def told_of(rows: Iterable[TopicNews], *, newest: int | None = None) -> dict[Any, TopicSummary]:
+def summary_for_lists(
+    rows: Iterable[TopicNews], *, newest: int | None = None
+) -> dict[Any, TopicSummary]:
     """Return what lists show for each topic. Takes four more queries if any is stale.
 
     With `newest`, only this many topics with the newest unread reports are complete. If more are
@@ -447,7 +449,7 @@ def told_of(rows: Iterable[TopicNews], *, newest: int | None = None) -> dict[Any
             found[row.topic_id] = TopicSummary.read(row.told)
     if newest is not None and len(stale) > newest:
         found |= _in_short(stale)
-        last = heapq.nlargest(newest, found, key=lambda topic: found[topic].came)
+        last = heapq.nlargest(newest, found, key=lambda topic: found[topic].newest_unread)
         stale = {topic: stale[topic] for topic in last if topic in stale}
     return found | count(list(stale.values())) if stale else found
 
@@ -480,7 +482,7 @@ def count(rows: Sequence[TopicNews]) -> dict[Any, TopicSummary]:
     cited = {
         one.shown.run_id
         for of_topic in news.values()
-        for one in [one for one in of_topic.changes if one.is_listed][:_LINES]
+        for one in [change for change in of_topic.changes if change.is_listed][:_LINES]
     }
     sources = dict(Report.objects.filter(run__in=cited).values_list("run_id", "sources"))
     found = {

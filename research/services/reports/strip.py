@@ -23,9 +23,9 @@ from research.models import DeltaItem, Run
 from research.services.reports.since_read import runs_in_words
 
 Status = DeltaItem.Status
-MOST_COLUMNS = 200  # runs in the strip, the latest
+MAX_COLUMNS = 200  # runs in the strip, the latest
 HEIGHT, BASE, COLUMN = 54, 47, 10  # of the drawing; what was confirmed is below the base line
-MOST_BAR = 5  # of the height, for one change
+MAX_BAR = 5  # of the height, for one change
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Strip:
 
     @property
     def selected(self) -> list[Column]:
-        return [one for one in self.columns if one.is_selected]
+        return [column for column in self.columns if column.is_selected]
 
     @property
     def first(self) -> Column:
@@ -218,7 +218,7 @@ def strip_of(topic: Topic, first: int | None = None, last: int | None = None) ->
             "pk", "number", "is_baseline", "status", "report__created", "report__read_at",
             "n_new", "n_changed", "n_contradicted", "n_gone", "n_confirmed", "n_baseline",
         )
-    )[: MOST_COLUMNS + 1]  # fmt: skip
+    )[: MAX_COLUMNS + 1]  # fmt: skip
     columns = [
         Column(
             pk=row["pk"],
@@ -237,8 +237,8 @@ def strip_of(topic: Topic, first: int | None = None, last: int | None = None) ->
     ]
     if not columns:
         return None
-    is_full = len(columns) > MOST_COLUMNS
-    shown = columns[:MOST_COLUMNS][::-1]
+    is_full = len(columns) > MAX_COLUMNS
+    shown = columns[:MAX_COLUMNS][::-1]
     strip = Strip(shown, earlier=shown[0].number - 1 if is_full else 0)
     _select(strip, first, last)
     _draw(strip)
@@ -249,7 +249,7 @@ def _select(strip: Strip, first: int | None, last: int | None) -> None:
     columns = strip.columns
     if first is not None or last is not None:
         low, high = sorted((first or last or 0, last or first or 0))
-        chosen = [one for one in columns if low <= one.number <= high]
+        chosen = [column for column in columns if low <= column.number <= high]
         strip.is_chosen = bool(chosen)
     else:
         chosen = []
@@ -266,9 +266,9 @@ def _since_changes(columns: Sequence[Column]) -> list[Column]:
 
 
 def _draw(strip: Strip) -> None:
-    most = max((one.changes for one in strip.columns), default=0)
-    unit = min(MOST_BAR, (BASE - 3) / max(most, 1))
-    confirmed = max((one.confirmed for one in strip.columns), default=0)
+    most = max((column.changes for column in strip.columns), default=0)
+    unit = min(MAX_BAR, (BASE - 3) / max(most, 1))
+    confirmed = max((column.confirmed for column in strip.columns), default=0)
     for place, one in enumerate(strip.columns):
         one.x = COLUMN * place
         top = float(BASE)

@@ -28,13 +28,13 @@ from research.services.budgets import forecasting
 from research.services.budgets.budget import budget_of
 from research.services.runs import presenters
 from research.services.runs.context import applied_rules
-from research.services.runs.context.inputs import MOST_QUERY_LENGTH
+from research.services.runs.context.inputs import MAX_QUERY_LENGTH
 from research.services.runs.context.outputs import AskedQuery
 from research.services.runs.execution import starting
 from research.services.runs.search import searching
 from research.services.runs.steps import planning
 
-MOST_QUERIES = 12  # for a plan that a person edited; a planner's own has six at most
+MAX_QUERIES = 12  # for a plan that a person edited; a planner's own has six at most
 
 _NOTHING = gettext_lazy("Enter at least one query.")
 
@@ -60,14 +60,14 @@ class PlanForm(forms.Form):
         queries = [line for line in lines if line]
         problems = [problem for problem in map(_problem, queries) if problem]
         problems += _doubles(queries)
-        if len(queries) > MOST_QUERIES:
+        if len(queries) > MAX_QUERIES:
             problems.append(
                 ngettext(
                     "You entered %(count)d query, but the limit is %(most)d. Remove some.",
                     "You entered %(count)d queries, but the limit is %(most)d. Remove some.",
                     len(queries),
                 )
-                % {"count": len(queries), "most": MOST_QUERIES}
+                % {"count": len(queries), "most": MAX_QUERIES}
             )
         if problems:
             raise ValidationError(problems)
@@ -84,8 +84,8 @@ class PlanForm(forms.Form):
 
 
 def _problem(query: str) -> str:
-    values: dict[str, Any] = {"query": query[:80], "count": len(query), "most": MOST_QUERY_LENGTH}
-    if len(query) > MOST_QUERY_LENGTH:
+    values: dict[str, Any] = {"query": query[:80], "count": len(query), "most": MAX_QUERY_LENGTH}
+    if len(query) > MAX_QUERY_LENGTH:
         words = _(
             "“%(query)s…” has %(count)d characters, but a query can have at most %(most)d. "
             "Shorten it or split it into 2 lines."
@@ -110,7 +110,7 @@ def _doubles(queries: list[str]) -> list[str]:
 
 # --- tool calls of a deep run ---
 
-LONGEST_ASKED, LONGEST_TOLD = 160, 220
+MAX_CALL_LENGTH, MAX_RESULT_LENGTH = 160, 220
 # The marks around external text, and their explanation for the model, aren't shown to people.
 _MARKS = re.compile(r"(?:^|\n)[^\n]*\n<<<\n|\n>>>")
 _WHAT = ("query", "page", "path", "id", "title")  # the most informative argument, by priority
@@ -132,8 +132,8 @@ def _row(call: ToolCall, *, is_earlier: bool) -> dict[str, Any]:
     return {
         "number": call.position,
         "tool": call.tool,
-        "asked": shorten(_asked(call), LONGEST_ASKED),
-        "told": in_brief(_MARKS.sub("\n", call.result), LONGEST_TOLD),
+        "asked": shorten(_asked(call), MAX_CALL_LENGTH),
+        "told": in_brief(_MARKS.sub("\n", call.result), MAX_RESULT_LENGTH),
         "took": presenters.duration(call.milliseconds),
         "is_error": call.is_error,
         "item": call.content_item_id,
@@ -316,8 +316,8 @@ def waiting_words(run: Run) -> str:
     if _is_postponed(run):
         at = date_format(timezone.localtime(run.not_before), "H:i")
         most = len(run.RETRY_SECONDS) + 1
-        told = {"at": at, "n": run.tries + 1, "most": most, "why": run.error}
-        return _("Retrying at %(at)s (attempt %(n)d of %(most)d): %(why)s") % told
+        params = {"at": at, "n": run.tries + 1, "most": most, "why": run.error}
+        return _("Retrying at %(at)s (attempt %(n)d of %(most)d): %(why)s") % params
     if run.started_at is not None and run.error:  # it was delayed, and is due now
         return _("Waiting for a worker. The run will resume after its last finished step.")
     if run.started_at is not None:

@@ -34,7 +34,7 @@ def register() -> None:
 
 def _runs(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:
     ids = [int(key) for key in keys if key.isdecimal() and len(key) < 19]
-    runs = Run.objects.of(owner).filter(pk__in=ids).select_related("topic")
+    runs = Run.objects.for_user(owner).filter(pk__in=ids).select_related("topic")
     # A run's manifest and settings are large, and every list of records names runs.
     runs = runs.only("number", "status", "topic__title", "topic__slug", "topic__trashed_at")
     return {str(run.pk): _told(run) for run in runs}
@@ -222,7 +222,7 @@ def _warns(hit: Hit) -> bool:
 
 # --- hits by state ---
 
-MOST_HITS = 100  # of each state, before "show all"
+MAX_HITS = 100  # of each state, before "show all"
 
 GROUPS = {
     Hit.State.NEW: gettext_lazy("New"),
@@ -235,7 +235,7 @@ GROUPS = {
 def hit_groups(
     hits: Sequence[Hit], *, in_full: bool = False, is_over: bool = True
 ) -> list[dict[str, Any]]:
-    """Return the hits by state, with a one-line summary, at most `MOST_HITS` of each.
+    """Return the hits by state, with a one-line summary, at most `MAX_HITS` of each.
 
     `is_long` means that there are more than the page shows at first.
     """
@@ -243,7 +243,7 @@ def hit_groups(
     for state, label in GROUPS.items():
         found = [hit for hit in hits if hit.state == state]
         if found:
-            shown = found if in_full else found[:MOST_HITS]
+            shown = found if in_full else found[:MAX_HITS]
             groups.append(
                 {
                     "state": state,
@@ -251,7 +251,7 @@ def hit_groups(
                     "rows": [hit_row(hit, is_over=is_over) for hit in shown],
                     "line": _line(state, found, is_over=is_over),
                     "count": len(found),
-                    "is_long": len(found) > MOST_HITS,
+                    "is_long": len(found) > MAX_HITS,
                     "left_out": len(found) - len(shown),
                 }
             )
@@ -438,7 +438,7 @@ def of_run(run: Run, items: Sequence[DeltaItem]) -> dict[str, Any]:
 
     `groups` has (kind, heading, changes) for each kind of change to facts.
     """
-    written = Revision.objects.of(run.topic.owner).filter(source=run.source)
+    written = Revision.objects.for_user(run.topic.owner).filter(source=run.source)
     revisions = list(written.order_by("id"))
     ours = [revision for revision in revisions if revision.record_type == FACT]
     seen = [r for r in revisions if r.record_type == OBSERVATION and r.version == 1]

@@ -43,7 +43,7 @@ from memory.services import topic_memory
 from memory.services.records import traces
 from memory.services.records.kinds import Along
 from memory.services.records.kinds import number_in_words as counted_words
-from memory.services.records.traces import MOST_LISTED, Traces, redact
+from memory.services.records.traces import MAX_LISTED, Traces, redact
 from memory.services.review import acts as review_acts
 from research.models import (
     Delivery,
@@ -86,7 +86,7 @@ def reports(gone: Traces) -> Iterable[tuple[str, str]]:
     rows = Report.objects.filter(owner_id=gone.owner_id).exclude(pk__in=gone.ids)
     rows = rows.annotate(cited=traces.as_text("sources"))
     said = rows.filter(gone.find("body", "delta", "summary", "cited", ids=False, rare=False))
-    for report in said.select_related("run__topic").order_by("-created")[:MOST_LISTED]:
+    for report in said.select_related("run__topic").order_by("-created")[:MAX_LISTED]:
         address = reverse("research:run", args=[report.run.topic.slug, report.run_id])
         yield _("Report “%(title)s”") % {"title": shorten(str(report), 80)}, address
 
@@ -102,8 +102,8 @@ logger = structlog.get_logger(__name__)
 
 def only_of(run: Run) -> tuple[QuerySet[Any], QuerySet[Any]]:
     """Return the seen URLs and the sources that no other saved run of the topic has found."""
-    kept = Run.objects.filter(topic=run.topic_id).saved().kept().order_by().values("pk")
-    hits = Hit.objects.filter(Q(run__in=kept) | Q(run=run)).order_by()
+    rows = Run.objects.filter(topic=run.topic_id).saved().kept().order_by().values("pk")
+    hits = Hit.objects.filter(Q(run__in=rows) | Q(run=run)).order_by()
     found = [(of, canonical_url(url)) for of, url in hits.values_list("run", "url")]
     own = {url for of, url in found if of == run.pk} - {url for of, url in found if of != run.pk}
     number = run.number or 0
@@ -114,7 +114,7 @@ def only_of(run: Run) -> tuple[QuerySet[Any], QuerySet[Any]]:
     return seen, sources
 
 
-def put_away(report: Report, expires_at: datetime | None) -> None:
+def move_rows_to_trash(report: Report, expires_at: datetime | None) -> None:
     """Move the run's own rows from their tables into its report's `TrashedRows`.
 
     `expires_at` is the exact expiry of the topic's memory.
@@ -239,9 +239,9 @@ def _unconfirm(run: Run) -> list[dict[str, Any]]:
 
 
 def _confirmed_before(fact: TopicFact, run: Run) -> Run | None:
-    told = DeltaItem.objects.filter(previous_fact=fact, status=DeltaItem.Status.CONFIRMED)
+    rows = DeltaItem.objects.filter(previous_fact=fact, status=DeltaItem.Status.CONFIRMED)
     earlier = Run.objects.filter(topic=run.topic_id, number__lt=run.number).kept()
-    by_run = Q(pk__in=told.values("run")) | Q(number=fact.first_run or 0)
+    by_run = Q(pk__in=rows.values("run")) | Q(number=fact.first_run or 0)
     return earlier.filter(by_run).order_by("-number").first()
 
 
@@ -345,13 +345,13 @@ def _brought(run: Run) -> list[TopicFact]:
 
 def _findings(run: Run) -> Any:
     sources = [run.source, run.source + HEURISTIC]
-    found = Observation.objects.filter(owner=run.topic.owner_id, source__in=sources).live()
-    return found.filter(pinned=False, lock="open").exclude(trust=Trust.OWNER)
+    rows = Observation.objects.filter(owner=run.topic.owner_id, source__in=sources).live()
+    return rows.filter(pinned=False, lock="open").exclude(trust=Trust.OWNER)
 
 
 def _notes(run: Run) -> Any:
-    found = Note.objects.filter(owner=run.topic.owner_id, source=run.source).live()
-    return found.filter(pinned=False, lock="open", edited_by_person=False, superseded_by=None)
+    rows = Note.objects.filter(owner=run.topic.owner_id, source=run.source).live()
+    return rows.filter(pinned=False, lock="open", edited_by_person=False, superseded_by=None)
 
 
 def _facts_to_restore(run: Run, brought: Sequence[TopicFact]) -> list[TopicFact]:
@@ -362,7 +362,7 @@ def _facts_to_restore(run: Run, brought: Sequence[TopicFact]) -> list[TopicFact]
     others = [f for f in facts.order_by("position", "created") if f not in brought]
     staying = {fact.key for fact in others if fact.state == TopicFact.State.CURRENT}
     back = [f for f in others if f.state == TopicFact.State.RETIRED and f.key not in staying]
-    return back[: max(0, TopicFact.MOST_CURRENT - len(staying))]
+    return back[: max(0, TopicFact.MAX_CURRENT - len(staying))]
 
 
 # --- moving to the trash ---
@@ -392,10 +392,10 @@ def _held(report: Report) -> tuple[Topic, Run, Report]:
     topic = Topic.objects.filter(runs=report.run_id).select_for_update(of=("self",)).first()
     # Loaded after the topic is locked, because it could be deleted before.
     run = Run.objects.select_related("topic__owner").filter(pk=report.run_id).first()
-    found = Report.objects.select_related("owner").filter(pk=report.pk).first()
-    if topic is None or run is None or found is None:
+    row = Report.objects.select_related("owner").filter(pk=report.pk).first()
+    if topic is None or run is None or row is None:
         raise InvalidValue(_("This item has already been permanently deleted."))
-    return topic, run, found
+    return topic, run, row
 
 
 def _check_now(run: Run) -> None:
@@ -427,7 +427,7 @@ def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
     if changed:
         topic.change(**again, **changed)
     review_acts.reject_from(topic.owner, run.source, by=by, why=source)
-    put_away(report, expires_at)
+    move_rows_to_trash(report, expires_at)
 
 
 def _topic_without(
@@ -510,9 +510,9 @@ def _with_room(topic: Topic, wanted: list[tuple[Any, dict[str, Any]]]) -> list[A
     leaving = {fact.pk for fact, fields in wanted if fields.get("state") == "retired"}
     staying = TopicFact.objects.filter(topic=topic).exclude(pk__in=leaving)
     keys = {fact.key for fact in staying.current()} | {fact.key for fact in staying.struck()}
-    room = TopicFact.MOST_CURRENT - staying.current().count()
+    room = TopicFact.MAX_CURRENT - staying.current().count()
     last = Run.objects.filter(topic=topic).saved().order_by("-number").first()
-    found = []
+    results = []
     for fact, fields in wanted:
         comes = fields.get("state", fact.state) == "current" and "trashed_at" in fields
         if comes and (room <= 0 or fact.key in keys):
@@ -522,8 +522,8 @@ def _with_room(topic: Topic, wanted: list[tuple[Any, dict[str, Any]]]) -> list[A
         elif comes:
             room -= 1
             keys.add(fact.key)
-        found.append((fact, fields))
-    return found
+        results.append((fact, fields))
+    return results
 
 
 # --- permanent deletion ---
@@ -565,8 +565,8 @@ def read_for(run: Run) -> Any:
     """Return the content items that were kept only for this run."""
     its_own = Q(source=run.source) | Q(kept_with=run.source) | Q(scope=run.source)
     elsewhere = Hit.objects.exclude(run=run).exclude(content_item=None).values("content_item")
-    found = ContentItem.objects.filter(its_own, owner=run.topic.owner_id)
-    return found.exclude(pk__in=elsewhere).exclude(pinned=True).defer("content")
+    rows = ContentItem.objects.filter(its_own, owner=run.topic.owner_id)
+    return rows.exclude(pk__in=elsewhere).exclude(pinned=True).defer("content")
 
 
 def trashed_labels(ids: Sequence[Any]) -> Along:
@@ -581,8 +581,8 @@ def trashed_labels(ids: Sequence[Any]) -> Along:
     for kept in TrashedRows.objects.filter(record_id__in=ids):
         seen = len(rows_of(kept, "seen"))
         if seen:
-            said = ngettext("%(n)d seen URL", "%(n)d seen URLs", seen) % {"n": seen}
-            found.setdefault(kept.record_id, []).append(said)
+            message = ngettext("%(n)d seen URL", "%(n)d seen URLs", seen) % {"n": seen}
+            found.setdefault(kept.record_id, []).append(message)
     return found
 
 
@@ -615,12 +615,12 @@ def remove(run: Run, *, by: Actor, why: str = "") -> RemovedRun:
 
 
 def _title(run: Run) -> str:
-    told = {
+    params = {
         "topic": run.topic,
         "how": run.get_status_display(),
         "at": date_format(timezone.localtime(run.created), "j M Y, H:i"),
     }
-    return _("%(topic)s · run %(how)s, %(at)s") % told
+    return _("%(topic)s · run %(how)s, %(at)s") % params
 
 
 def restore(removed: RemovedRun, *, by: Actor) -> None:

@@ -13,12 +13,12 @@ from beacon_site.text import dates
 from beacon_site.text.messages import gettext as _
 from memory.models.errors import InvalidValue
 
-LEAST_GAP = timedelta(minutes=15)
+MIN_GAP = timedelta(minutes=15)
 _A_DAY = 24 * 60
 # More slots than a week has at the shortest interval, enough to see every pair of neighbors.
 _ENOUGH = 7 * 96 + 1
 _START = datetime(2026, 1, 1)
-_LONGEST = 100
+_MAX_LENGTH = 100
 
 
 def zone_named(name: str) -> ZoneInfo:
@@ -46,10 +46,10 @@ def check_cron(line: str, zone: str) -> str:
     zone_named(zone)
     fields = line.upper().split()
     problem = _not_a_line(fields)
-    if not problem and _least_gap(" ".join(fields)) < LEAST_GAP:
+    if not problem and _least_gap(" ".join(fields)) < MIN_GAP:
         problem = _(
             "“%(line)s” would start runs less than %(least)d minutes apart. Space them out, for example “0 * * * *” for every hour."
-        ) % {"line": line, "least": LEAST_GAP.seconds // 60}
+        ) % {"line": line, "least": MIN_GAP.seconds // 60}
     if problem:
         raise InvalidValue(problem, errors={"cron": [problem]})
     return " ".join(fields)
@@ -62,8 +62,8 @@ def _not_a_line(fields: list[str]) -> str:
         return _(
             "Enter a cron expression with 5 fields (minute, hour, day, month, weekday), such as “0 7 * * MON”. This one has %(have)d."
         ) % {"have": len(fields)}
-    if len(line) > _LONGEST:
-        return _("Use at most %(most)d characters for the cron expression.") % {"most": _LONGEST}
+    if len(line) > _MAX_LENGTH:
+        return _("Use at most %(most)d characters for the cron expression.") % {"most": _MAX_LENGTH}
     never = _(
         "“%(line)s” would never run, because that day doesn’t exist in any of its months. Choose another day or month."
     ) % {"line": line}
@@ -110,14 +110,14 @@ def _least_gap(line: str) -> timedelta:
     sim = CronSim(line, _START)
     minutes = sorted(hour * 60 + minute for hour in sim.hours for minute in sim.minutes)
     gaps = [after - before for before, after in pairwise(minutes)]
-    if any(gap < LEAST_GAP.seconds // 60 for gap in gaps):
+    if any(gap < MIN_GAP.seconds // 60 for gap in gaps):
         return timedelta(minutes=min(gaps))
     around_midnight = _A_DAY - minutes[-1] + minutes[0]
-    if around_midnight >= LEAST_GAP.seconds // 60:
-        return LEAST_GAP
+    if around_midnight >= MIN_GAP.seconds // 60:
+        return MIN_GAP
     # This only matters if it fires on two days in a row, which its days decide.
     slots = islice(sim, _ENOUGH)
-    return min((after - before for before, after in pairwise(slots)), default=LEAST_GAP)
+    return min((after - before for before, after in pairwise(slots)), default=MIN_GAP)
 
 
 def slots(line: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:

@@ -31,15 +31,15 @@ from research.models.notifications import channels_for_failure
 from research.services.budgets import forecasting
 from research.services.schedules import cron as schedules_cron
 
-MOST_COUNTED = 500  # enough for a cron expression that fires every minute, which has more per day
+MAX_COUNTED = 500  # enough for a cron expression that fires every minute, which has more per day
 CAUGHT_UP, SKIPPED, UNREADABLE = "schedule-caught-up", "schedule-skipped", "schedule-unreadable"
 LATELY = timedelta(days=7)
 
 
 def missed_in_words(count: int) -> str:
-    """Return the number of missed slots as text. Beyond MOST_COUNTED, they aren't counted."""
-    if count >= MOST_COUNTED:
-        return _("at least %(count)d scheduled runs were missed") % {"count": MOST_COUNTED}
+    """Return the number of missed slots as text. Beyond MAX_COUNTED, they aren't counted."""
+    if count >= MAX_COUNTED:
+        return _("at least %(count)d scheduled runs were missed") % {"count": MAX_COUNTED}
     return ngettext(
         "%(count)d scheduled run was missed", "%(count)d scheduled runs were missed", count
     ) % {"count": count}
@@ -335,13 +335,13 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
         following = next_run(schedule, at)
         on_time = next(iter(next_slots(schedule, at - ON_TIME, 1)), at + ON_TIME)
         later = takewhile(lambda one: one <= at, slots_of(schedule, slot))
-        due = 1 + len(list(islice(later, MOST_COUNTED)))
+        due = 1 + len(list(islice(later, MAX_COUNTED)))
     except CronSimError as exc:
         _give_up(schedule, str(exc))
         return None
     chosen = on_time if on_time <= at else slot
     is_late = at - chosen > ON_TIME
-    missed = min(due if is_late else due - 1, MOST_COUNTED)
+    missed = min(due if is_late else due - 1, MAX_COUNTED)
     with transaction.atomic():
         claimed = Schedule.objects.filter(pk=schedule.pk, next_run_at=slot, paused=False).update(
             next_run_at=following
@@ -367,8 +367,8 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
         return None
     fields: dict[str, Any] = {"depth": topic.settings.depth}
     if smaller is not None:
-        said = _("This run was smaller than usual to stay within the remaining budget: %(why)s")
-        fields = {**smaller, "warnings": [said % {"why": why}]}
+        message = _("This run was smaller than usual to stay within the remaining budget: %(why)s")
+        fields = {**smaller, "warnings": [message % {"why": why}]}
     try:
         run: Run = Run.objects.start(
             topic,
@@ -454,8 +454,8 @@ def _pause(run: Run) -> bool:
     topic = run.topic
     if not all_failed or last[0][0] != run.pk:
         return False
-    told = Activity.objects.of(topic.owner).filter(kind=KIND, topic=topic)
-    if told.filter(detail__run=run.pk).exists():
+    rows = Activity.objects.for_user(topic.owner).filter(kind=KIND, topic=topic)
+    if rows.filter(detail__run=run.pk).exists():
         return False
     with transaction.atomic():
         if not set_paused(topic, paused=True, by=RESEARCH):
@@ -480,7 +480,7 @@ def _pause(run: Run) -> bool:
 
 
 A_MONTH = timedelta(days=30)
-MOST_SLOTS = 3_000  # per month; one every 15 minutes is 2,880
+MAX_SLOTS = 3_000  # per month; one every 15 minutes is 2,880
 
 
 def slots_until(schedule: Schedule, after: datetime, until: datetime) -> list[datetime]:
@@ -490,7 +490,7 @@ def slots_until(schedule: Schedule, after: datetime, until: datetime) -> list[da
     """
     try:
         found = takewhile(lambda slot: slot <= until, slots_of(schedule, after))
-        return list(islice(found, MOST_SLOTS))
+        return list(islice(found, MAX_SLOTS))
     except CronSimError:
         return []
 

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.db.keyset import PAGE_SIZE, Page
-from beacon_site.text.cleaning import cell, choice_sent, csv_line, number_of, words_sent
+from beacon_site.text.cleaning import cell, choice_param, csv_line, number_of, text_param
 from beacon_site.text.messages import from_column
 from memory.models import Activity, RefusedSource, SourceRule, Topic, User
 from memory.models.actors import Actor
@@ -31,7 +31,7 @@ from research.models.reports import Link, link_of
 from research.models.topics import everywhere, field_of, in_effect, is_page, lists_of, places_by_act
 from research.services.topics.settings import editing, standing_rules
 from research.services.topics.settings import editing as topic_editing
-from research.services.topics.settings.standing_rules import MOST_PLACES, place_from, place_of
+from research.services.topics.settings.standing_rules import MAX_PLACES, place_from, place_of
 
 # --- Rules for places on the web: block, boost or mute them for one topic or for all ---
 #
@@ -57,8 +57,8 @@ def set_rule(
     LimitReached.
     """
     if act not in (*Act.values, NONE):
-        told = {"act": act[:40], "known": ", ".join([*Act.values, NONE])}
-        raise InvalidValue(_("Unknown action “%(act)s”. Choose one of: %(known)s.") % told)
+        params = {"act": act[:40], "known": ", ".join([*Act.values, NONE])}
+        raise InvalidValue(_("Unknown action “%(act)s”. Choose one of: %(known)s.") % params)
     place = place_from(place)
     if scope == ALL:
         return place, _set_everywhere(topic.owner, place, act, by)
@@ -86,9 +86,9 @@ def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[
         return wanted
     name = field_of(act, place)
     places = getattr(settings, name)
-    if len(places) >= MOST_PLACES:
+    if len(places) >= MAX_PLACES:
         problem = _("You’ve reached the limit of %(most)d rules. Remove one first.")
-        raise LimitReached(problem % {"most": MOST_PLACES})
+        raise LimitReached(problem % {"most": MAX_PLACES})
     if act == Act.BLOCK:
         blocked = [*standing_rules.places_of(settings), place]
         allowed = settings.allow_domains
@@ -117,9 +117,9 @@ def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> str:
         if act == Act.BLOCK and not is_page(place):
             blocking.refuse(owner, RefusedSource.Kind.DOMAIN, place, by=by)
         elif act != NONE:
-            if SourceRule.objects.of(owner).count() >= SourceRule.MOST:
+            if SourceRule.objects.for_user(owner).count() >= SourceRule.MAX:
                 problem = _("You’ve reached the limit of %(most)d rules. Remove one first.")
-                raise LimitReached(problem % {"most": SourceRule.MOST})
+                raise LimitReached(problem % {"most": SourceRule.MAX})
             SourceRule.objects.create(owner=owner, place=place, act=act)
         Activity.log(owner, by, "source-rule", label=place, act=act, before=before)
     return before
@@ -238,20 +238,20 @@ class Figures:
 
 
 def page_of(
-    topic: Topic, wanted: SourcesFilter, rules: Rules, *, offset: int = 0, size: int = PAGE_SIZE
+    topic: Topic, filters: SourcesFilter, rules: Rules, *, offset: int = 0, size: int = PAGE_SIZE
 ) -> list[Figures]:
     """Return `size` rows starting at `offset`, in one query."""
     limit = "LIMIT %(size)s OFFSET %(offset)s"
-    return list(_rows(topic, wanted, rules, limit, size=size, offset=offset))
+    return list(_rows(topic, filters, rules, limit, size=size, offset=offset))
 
 
 def _rows(
-    topic: Topic, wanted: SourcesFilter, rules: Rules, limit: str, **more: Any
+    topic: Topic, filters: SourcesFilter, rules: Rules, limit: str, **more: Any
 ) -> Iterator[Figures]:
-    where, values = _where(wanted, rules)
-    shown = _DOMAINS if wanted.by == "domain" else _PAGES
+    where, values = _where(filters, rules)
+    shown = _DOMAINS if filters.by == "domain" else _PAGES
     # The SQL contains only our own names. User input is passed as parameters.
-    query = _WITH.replace("{where}", where) + shown + _order(wanted) + " " + limit
+    query = _WITH.replace("{where}", where) + shown + _order(filters) + " " + limit
     with connection.cursor() as cursor:
         cursor.execute(query, {"topic": topic.pk, **values, **more})
         names = [column.name for column in cursor.description or ()]
@@ -260,26 +260,26 @@ def _rows(
             yield Figures(**found | {"why": from_column(found["why"])})
 
 
-def _order(wanted: SourcesFilter) -> str:
-    way = "DESC" if wanted.falling else "ASC"
-    if wanted.sort == "name" or wanted.sort not in SORTS:
+def _order(filters: SourcesFilter) -> str:
+    way = "DESC" if filters.falling else "ASC"
+    if filters.sort == "name" or filters.sort not in SORTS:
         return f"ORDER BY place {way}"
-    return f"ORDER BY {wanted.sort} {way} NULLS LAST, place"
+    return f"ORDER BY {filters.sort} {way} NULLS LAST, place"
 
 
-def _where(wanted: SourcesFilter, rules: Rules) -> tuple[str, dict[str, Any]]:
+def _where(filters: SourcesFilter, rules: Rules) -> tuple[str, dict[str, Any]]:
     values: dict[str, Any] = {}
     parts = ["true"]
-    for number, word in enumerate(wanted.words.split()[:20]):
+    for number, word in enumerate(filters.words.split()[:20]):
         parts.append(f"(title ILIKE %(word{number})s OR url ILIKE %(word{number})s)")
         values[f"word{number}"] = f"%{_literal(word)}%"
-    if wanted.domain:
+    if filters.domain:
         parts.append("domain = %(domain)s")
-        values["domain"] = wanted.domain
-    if wanted.state in STATES:
-        parts.append(f"{wanted.state} > 0")
-    if wanted.state in Act.values:
-        places = lists_of(rules.whole, wanted.state)
+        values["domain"] = filters.domain
+    if filters.state in STATES:
+        parts.append(f"{filters.state} > 0")
+    if filters.state in Act.values:
+        places = lists_of(rules.whole, filters.state)
         parts.append(
             "(url = ANY (%(places)s) OR domain = ANY (%(places)s) OR domain LIKE ANY (%(below)s))"
         )
@@ -295,8 +295,8 @@ def _literal(text: str) -> str:
 
 # --- the list ---
 
-MOST_IN_FILE = 100_000
-MOST_OFFSET = 1_000_000
+MAX_IN_FILE = 100_000
+MAX_OFFSET = 1_000_000
 BY = {"domain": gettext_lazy("Domains"), "page": gettext_lazy("Pages")}
 STATE_LABELS = {
     "": gettext_lazy("all"),
@@ -354,16 +354,16 @@ class SourcesFilter:
     @classmethod
     def of(cls, query: Mapping[str, Any]) -> SourcesFilter:
         """Read it from a query string, ignoring invalid values."""
-        domain, sort = words_sent(query, "domain", 255), words_sent(query, "sort", 20)
-        by = choice_sent(query, "by", BY, "page" if domain else "domain")
-        state = words_sent(query, "state", 20)
+        domain, sort = text_param(query, "domain", 255), text_param(query, "sort", 20)
+        by = choice_param(query, "by", BY, "page" if domain else "domain")
+        state = text_param(query, "state", 20)
         state = {"muted": "mute", "blocked": "block", "boosted": "boost"}.get(state, state)
         falling = not sort.startswith("^") if sort else True
         sort = sort.lstrip("^")
         if sort not in SORTS:
             sort, falling = "cited", True
         state = state if state in STATE_LABELS else ""
-        return cls(by, words_sent(query), domain, state, sort, falling)
+        return cls(by, text_param(query), domain, state, sort, falling)
 
     @property
     def query(self) -> str:
@@ -428,8 +428,8 @@ class DeskRow:
             return ""
         word = str(ACT_WORDS[Act(self.effect)])
         if self.by_place:
-            told = {"word": word, "place": editing.shown(self.by_place)}
-            return _("%(word)s by the rule for %(place)s") % told
+            params = {"word": word, "place": editing.shown(self.by_place)}
+            return _("%(word)s by the rule for %(place)s") % params
         if self.here == self.effect:
             return word
         return _("%(word)s in all topics") % {"word": word}
@@ -448,8 +448,8 @@ class DeskRow:
             return _("A page from this source was quarantined as possible prompt injection.")
         if not quotes:
             return _("No quotes from this source yet.")
-        told = {"good": quotes - bad, "all": quotes}
-        return _("%(good)d of %(all)d quotes were found in the source’s text.") % told
+        params = {"good": quotes - bad, "all": quotes}
+        return _("%(good)d of %(all)d quotes were found in the source’s text.") % params
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,10 +475,10 @@ class Rules:
         return NONE, ""
 
 
-def page(topic: Any, wanted: SourcesFilter, *, cursor: str = "") -> tuple[Page, int, Rules]:
+def page(topic: Any, filters: SourcesFilter, *, cursor: str = "") -> tuple[Page, int, Rules]:
     """Return the rows after the cursor, the total number, and the rules."""
     rules, offset = Rules.of(topic), offset_of(cursor)
-    figures = page_of(topic, wanted, rules, offset=offset, size=PAGE_SIZE + 1)
+    figures = page_of(topic, filters, rules, offset=offset, size=PAGE_SIZE + 1)
     more = str(offset + PAGE_SIZE) if len(figures) > PAGE_SIZE else None
     rows = [row_of(one, rules) for one in figures[:PAGE_SIZE]]
     return Page(rows, more), figures[0].total if figures else 0, rules
@@ -494,20 +494,20 @@ class Column(TypedDict):
     order: str
 
 
-def columns(wanted: SourcesFilter, rows: Sequence[DeskRow]) -> list[Column]:
+def columns(filters: SourcesFilter, rows: Sequence[DeskRow]) -> list[Column]:
     """Return the columns that have a value in a row, and the one that rows are sorted by."""
-    way = "descending" if wanted.falling else "ascending"
+    way = "descending" if filters.falling else "ascending"
     return [
         {
             "name": name,
             "label": label,
             "about": about,
-            "query": wanted.sorted_by(name),
-            "order": way if name == wanted.sort else "",
+            "query": filters.sorted_by(name),
+            "order": way if name == filters.sort else "",
         }
         for name, (label, about) in COLUMNS.items()
         if name == "last_at"
-        or name == wanted.sort != "cited"
+        or name == filters.sort != "cited"
         or any(getattr(row.figures, name) for row in rows)
     ]
 
@@ -519,7 +519,7 @@ def not_met(rules: Rules, rows: Sequence[DeskRow]) -> list[tuple[str, str]]:
 
 
 def offset_of(cursor: str) -> int:
-    return min(number_of(cursor) or 0, MOST_OFFSET)
+    return min(number_of(cursor) or 0, MAX_OFFSET)
 
 
 def row_of(figures: Figures, rules: Rules) -> DeskRow:
@@ -537,11 +537,11 @@ FIELDS = (
 )  # fmt: skip
 
 
-def as_csv(topic: Topic, wanted: SourcesFilter) -> Iterator[str]:
+def as_csv(topic: Topic, filters: SourcesFilter) -> Iterator[str]:
     """Yield the whole list as CSV that is safe to open in a spreadsheet."""
     rules = Rules.of(topic)
     yield csv_line(FIELDS)
-    for figures in _rows(topic, wanted, rules, "LIMIT %(size)s", size=MOST_IN_FILE):
+    for figures in _rows(topic, filters, rules, "LIMIT %(size)s", size=MAX_IN_FILE):
         row = row_of(figures, rules)
         values = {name: getattr(figures, name, "") for name in FIELDS}
         values |= {

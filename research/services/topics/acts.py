@@ -23,7 +23,7 @@ from research.services.facts import affected
 from research.services.facts import correcting as fact_editing
 from research.services.notifications import sending
 from research.services.runs import trash
-from research.services.runs.execution.starting import NotNow, start_run
+from research.services.runs.execution.starting import RunNotAllowed, start_run
 from research.services.runs.presenters import memory_words
 from research.services.schedules import scheduling
 from research.services.topics import sharing
@@ -152,9 +152,9 @@ def act_on(topics: Iterable[Topic], act: str, *, by: Actor) -> tuple[dict[Any, s
             more = ACTS[act].do(topic, by)
             if more is not None:
                 done[topic.pk] = more
-        except (RunAlreadyActive, NotNow, MemoryRefused) as exc:
+        except (RunAlreadyActive, RunNotAllowed, MemoryRefused) as exc:
             reasons.append(f"{topic}: {exc}")
-            if isinstance(exc, NotNow) and exc.retry_after:
+            if isinstance(exc, RunNotAllowed) and exc.retry_after:
                 break  # the hourly limit applies to all that follow
     return done, reasons
 

@@ -17,7 +17,7 @@ from memory.models.errors import InvalidValue
 from research.services.topics.settings import standing_rules
 from research.services.topics.settings.editing import NotADomain, domain_from, shown
 
-_MOST_LINES = 200
+_MAX_LINES = 200
 
 
 class CronField(CleanTextField):
@@ -28,7 +28,7 @@ class CronField(CleanTextField):
         return str(super().clean(value)) if value else ""
 
 
-class UsualChoiceField(forms.TypedChoiceField):
+class DefaultChoiceField(forms.TypedChoiceField):
     """A choice with a default: no value means the default."""
 
     def __init__(self, *, usual: Any, **more: Any) -> None:
@@ -55,10 +55,10 @@ class LinesField(CleanTextField):
         """Return the entries. Raises ValidationError with a message for each invalid line."""
         lines = [one_line(line) for line in (super().to_python(value) or "").splitlines()]
         lines = list(dict.fromkeys(line for line in lines if line))
-        if len(lines) > _MOST_LINES:
+        if len(lines) > _MAX_LINES:
             raise ValidationError(
                 _("Use at most %(most)d lines (currently %(have)d).")
-                % {"most": _MOST_LINES, "have": len(lines)}
+                % {"most": _MAX_LINES, "have": len(lines)}
             )
         entries, problems = [], []
         for line in lines:
@@ -146,10 +146,10 @@ class ChecksField(LinesField):
     def to_python(self, value: Any) -> Any:
         """Return the entries. Raises ValidationError if one is invalid or there are too many."""
         rules = list({rule.casefold(): rule for rule in super().to_python(value)}.values())
-        if len(rules) > standing_rules.MOST_CHECKS:
+        if len(rules) > standing_rules.MAX_CHECKS:
             raise ValidationError(
                 _("Use at most %(most)d lines (currently %(have)d).")
-                % {"most": standing_rules.MOST_CHECKS, "have": len(rules)}
+                % {"most": standing_rules.MAX_CHECKS, "have": len(rules)}
             )
         return rules
 

@@ -38,7 +38,7 @@ from research.services.reports import page as report_page
 from research.services.reports import since_read
 from research.services.reports.delta_rows import DeltaRow, delta_row
 from research.services.runs.execution import starting
-from research.services.runs.execution.starting import NotNow, OnlyLibrary
+from research.services.runs.execution.starting import LibraryNotReadable, RunNotAllowed
 from research.services.runs.reporting.merged_deltas import merge
 from research.services.topics.facts import FactRow, host_of
 from research.services.topics.settings import editing as topic_editing
@@ -51,8 +51,8 @@ def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membersh
 
     An unknown name is a member too, and gets access if there's an account within
     Membership.WAITS: the answer doesn't reveal which accounts exist. Raises InvalidValue for the owner and existing members, for an
-    unknown role, and if the topic has Membership.MOST members; and NotNow if the person added
-    Membership.MOST_AN_HOUR within the hour.
+    unknown role, and if the topic has Membership.MAX members; and RunNotAllowed if the person added
+    Membership.MAX_PER_HOUR within the hour.
     """
     _check_role(role)
     name = User.normalize_username(one_line(clean(username)[0]))
@@ -65,22 +65,22 @@ def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membersh
         # topics of the owner.
         Topic.objects.select_for_update(of=("self",)).get(pk=topic.pk)
         _hold(topic.owner_id)
-        wait = _wait(topic.owner_id, by, "topic-shared", most=Membership.MOST_AN_HOUR)
+        wait = _wait(topic.owner_id, by, "topic-shared", most=Membership.MAX_PER_HOUR)
         if wait:
             words = _(
                 "You’ve reached the limit of %(most)d new members per hour. No one was added. Try again in %(minutes)d min."
             )
-            told = {"most": Membership.MOST_AN_HOUR, "minutes": -(-wait // 60)}
-            raise NotNow(words % told, retry_after=wait)
+            params = {"most": Membership.MAX_PER_HOUR, "minutes": -(-wait // 60)}
+            raise RunNotAllowed(words % params, retry_after=wait)
         if topic.members.filter(username=name).exists():
             raise _wrong_name(_("This person is already a member."))
-        if topic.members.count() >= Membership.MOST:
+        if topic.members.count() >= Membership.MAX:
             words = ngettext(
                 "A topic can have at most %(most)d member.",
                 "A topic can have at most %(most)d members.",
-                Membership.MOST,
+                Membership.MAX,
             )
-            raise InvalidValue(words % {"most": Membership.MOST})
+            raise InvalidValue(words % {"most": Membership.MAX})
         lock_until_commit(LockId.USERNAME, name)  # until then, no account of the name is created
         user = User.objects.filter(username=name).first()
         member = Membership.objects.create(topic=topic, user=user, username=name, role=role)
@@ -161,7 +161,7 @@ def topic_for(user: User, pk: UUID, *roles: str) -> Topic | None:
 
     Raises Locked if it is shared with them in a role other than `roles`.
     """
-    own: Topic | None = Topic.objects.of(user).live().filter(pk=pk).first()
+    own: Topic | None = Topic.objects.for_user(user).live().filter(pk=pk).first()
     if own is not None:
         return own
     shared = Topic.objects.shared_with(user).select_related("owner").filter(pk=pk)
@@ -177,7 +177,7 @@ def topic_for(user: User, pk: UUID, *roles: str) -> Topic | None:
 
 # --- what members can read ---
 
-MOST_LISTED = 200  # shared topics on the list of topics
+MAX_LISTED = 200  # shared topics on the list of topics
 
 
 def memberships_of(user: User) -> QuerySet[Any]:
@@ -195,7 +195,7 @@ def listed(user: User) -> list[Any]:
     counted = reports.order_by().values("run__topic").annotate(n=Count("pk")).values("n")
     unread = Coalesce(Subquery(counted, output_field=IntegerField()), 0)
     rows = memberships_of(user).annotate(unread=unread)
-    return list(rows.order_by("-unread", "topic__title", "id")[:MOST_LISTED])
+    return list(rows.order_by("-unread", "topic__title", "id")[:MAX_LISTED])
 
 
 # --- reports ---
@@ -246,7 +246,7 @@ class News:
 def unread_of(member: Membership) -> list[Report]:
     """Return the reports after the member's read mark in order, at most the last 60."""
     rows = reports_of(member.topic).filter(run__number__gt=member.read_run)
-    return list(rows.order_by("-run__number")[: since_read.MOST_RUNS])[::-1]
+    return list(rows.order_by("-run__number")[: since_read.MAX_RUNS])[::-1]
 
 
 def news_of(member: Membership) -> News:
@@ -298,7 +298,7 @@ def discussion_of(report: Report, topic: Topic, reader: User, role: str = "") ->
     is_owner = topic.owner_id == reader.pk
     can_comment = bool(comments) or topic.members.exists() if is_owner else role in WRITERS
     told = {"comments": comments, "can_comment": can_comment, "is_owner": is_owner}
-    return told | {"longest_comment": Comment.LONGEST}
+    return told | {"longest_comment": Comment.MAX_LENGTH}
 
 
 def add_comment(report: Report, text: str, *, author: User) -> Comment:
@@ -306,18 +306,18 @@ def add_comment(report: Report, text: str, *, author: User) -> Comment:
 
     The owner and those who commented before are notified.
 
-    Raises InvalidValue for an empty or long text, LimitReached if the report has Comment.MOST
-    comments, and NotNow if the author wrote Comment.MOST_AN_HOUR within the hour.
+    Raises InvalidValue for an empty or long text, LimitReached if the report has Comment.MAX
+    comments, and RunNotAllowed if the author wrote Comment.MAX_PER_HOUR within the hour.
     """
     text = _comment_text(text)
     with transaction.atomic():
         _check_hour(report, author)
-        if report.comments.count() >= Comment.MOST:
+        if report.comments.count() >= Comment.MAX:
             raise LimitReached(
                 _(
                     "This report has reached the limit of %(most)d comments. Nothing was posted. Comment on another report, or delete a comment first."
                 )
-                % {"most": Comment.MOST}
+                % {"most": Comment.MAX}
             )
         made = Comment.objects.create(report=report, author=author, name=str(author), text=text)
         Activity.log(report.owner, author.actor, "report-commented", subject=report)
@@ -328,7 +328,7 @@ def add_comment(report: Report, text: str, *, author: User) -> Comment:
 def edit_comment(comment: Comment, text: str, *, by: Actor) -> bool:
     """Change the text of the author's own comment. Return False if it is the same.
 
-    Raises InvalidValue and NotNow as `add_comment` does.
+    Raises InvalidValue and RunNotAllowed as `add_comment` does.
     """
     text = _comment_text(text)
     if text == comment.text:
@@ -372,30 +372,30 @@ def _comment_text(text: str) -> str:
     problem = ""
     if not text:
         problem = _("Write a comment first.")
-    elif len(text) > Comment.LONGEST:
-        told = {"most": Comment.LONGEST, "count": len(text)}
-        problem = _("Use at most %(most)d characters (currently %(count)d).") % told
+    elif len(text) > Comment.MAX_LENGTH:
+        params = {"most": Comment.MAX_LENGTH, "count": len(text)}
+        problem = _("Use at most %(most)d characters (currently %(count)d).") % params
     if problem:
         raise InvalidValue(problem, errors={"text": [problem]})
     return text
 
 
 def _check_hour(report: Report, author: User | None) -> None:
-    """Raise NotNow if the author has reached the limit per hour. Call it in a transaction."""
+    """Raise RunNotAllowed if the author has reached the limit per hour. Call it in a transaction."""
     # Two simultaneous requests must not exceed the limits together.
     Topic.objects.select_for_update(of=("self",)).get(runs=report.run_id)
     if author is None:
         return
     _hold(author.pk)  # the hourly limit is for all topics
     kinds = ("report-commented", "comment-edited")
-    wait = _wait(report.owner_id, author.actor, *kinds, most=Comment.MOST_AN_HOUR)
+    wait = _wait(report.owner_id, author.actor, *kinds, most=Comment.MAX_PER_HOUR)
     if not wait:
         return
     words = _(
         "You’ve reached the limit of %(most)d comments per hour. This one wasn’t saved. Try again in %(minutes)d min."
     )
-    told = {"most": Comment.MOST_AN_HOUR, "minutes": -(-wait // 60)}
-    raise NotNow(words % told, retry_after=wait)
+    params = {"most": Comment.MAX_PER_HOUR, "minutes": -(-wait // 60)}
+    raise RunNotAllowed(words % params, retry_after=wait)
 
 
 # --- what editors can do ---
@@ -430,9 +430,9 @@ def edit_settings(topic: Topic, wanted: State, *, base: State | None, by: Actor)
             wanted["always_check"] = checks = [*wanted["always_check"], *private]
             places = standing_rules.places_of(stored)
             problem = standing_rules.contradiction(checks, places, allowed=stored.allow_domains)
-            if len(checks) > standing_rules.MOST_CHECKS:
+            if len(checks) > standing_rules.MAX_CHECKS:
                 problem = _("“Always include” can have at most %(most)d entries.")
-                problem %= {"most": standing_rules.MOST_CHECKS}
+                problem %= {"most": standing_rules.MAX_CHECKS}
             if problem:
                 raise InvalidValue(problem, errors={"always_check": [problem]})
         topic_editing.edit_topic(held, by=by, wanted=wanted)
@@ -441,17 +441,17 @@ def edit_settings(topic: Topic, wanted: State, *, base: State | None, by: Actor)
 def start_run(topic: Topic, *, by: Actor, loaded: datetime | None = None) -> Run:
     """Queue a run as an editor, within the owner's limits and without searching the owner's library.
 
-    Raises RunAlreadyActive, and NotNow with a reason that tells nothing about the owner's other
+    Raises RunAlreadyActive, and RunNotAllowed with a reason that tells nothing about the owner's other
     topics.
     """
     try:
         return starting.start_run(
             topic, trigger=Run.Trigger.PERSON, by=by, loaded=loaded, may_search_library=False
         )
-    except NotNow as exc:
+    except RunNotAllowed as exc:
         if topic.archived_at is not None:
             why = _("The owner has archived this topic, so no run was started.")
-        elif isinstance(exc, OnlyLibrary):
+        elif isinstance(exc, LibraryNotReadable):
             why = _("Only this topic’s owner can start its runs. No run was started.")
         elif exc.retry_after:
             why = _(
@@ -459,7 +459,7 @@ def start_run(topic: Topic, *, by: Actor, loaded: datetime | None = None) -> Run
             ) % {"minutes": -(-exc.retry_after // 60)}
         else:
             why = _("Runs can’t be started manually on this server. No run was started.")
-        raise NotNow(why, retry_after=exc.retry_after) from exc
+        raise RunNotAllowed(why, retry_after=exc.retry_after) from exc
 
 
 def _is_private(rule: str) -> bool:
@@ -482,5 +482,5 @@ def page_of_sources(topic: Topic, cursor: str = "") -> Page:
     rows: QuerySet[Any] = Source.objects.filter(topic=topic).exclude(url__startswith="library:")
     rows = rows.exclude(link__startswith="library:")
     page = page_of(rows, by="last_at", falling=True, cursor=cursor)
-    shown = [(one, link_of(one.link or one.url), host_of(one.url)) for one in page.rows]
+    shown = [(row, link_of(row.link or row.url), host_of(row.url)) for row in page.rows]
     return Page(shown, page.next_cursor)

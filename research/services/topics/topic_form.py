@@ -29,14 +29,14 @@ from beacon_site.providers.search.base import (
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from beacon_site.text.cleaning import one_line, slug_of
 from beacon_site.text.messages import grouped
-from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, TakesRefusals
+from beacon_site.web.responses import CleanTextField, RefusalErrorsMixin, SecretConfirmationMixin
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
-from memory.models.topics import NameTaken
+from memory.models.topics import NameTakenError
 from memory.services.llm import connections
 from research.models import Schedule, TopicSettings
 from research.services.budgets.budget import DEFAULTS, DEPTHS
-from research.services.intent.weighing import MOST_ALSO
+from research.services.intent.weighing import MAX_ALSO
 from research.services.runs.reporting import template as report_templates
 from research.services.runs.search import searching
 from research.services.schedules import cron as schedules_cron
@@ -44,13 +44,13 @@ from research.services.schedules import scheduling
 from research.services.topics.form_fields import (
     ChecksField,
     CronField,
+    DefaultChoiceField,
     DomainsField,
     FeedsField,
     LabelsField,
     LanguagesField,
     LinesField,
     PagesField,
-    UsualChoiceField,
     offered_domains,
 )
 from research.services.topics.settings import standing_rules
@@ -72,9 +72,9 @@ class ScheduleForm(forms.Form):
     preset = forms.ChoiceField(
         label=gettext_lazy("How often"), choices=Schedule.Preset, widget=forms.RadioSelect
     )
-    hour = UsualChoiceField(label=gettext_lazy("At"), coerce=int, usual=scheduling.DEFAULT_HOUR)
-    weekday = UsualChoiceField(label=gettext_lazy("On"), coerce=int, usual=1)
-    day = UsualChoiceField(label=gettext_lazy("On day"), usual="1")
+    hour = DefaultChoiceField(label=gettext_lazy("At"), coerce=int, usual=scheduling.DEFAULT_HOUR)
+    weekday = DefaultChoiceField(label=gettext_lazy("On"), coerce=int, usual=1)
+    day = DefaultChoiceField(label=gettext_lazy("On day"), usual="1")
     cron = CronField(
         label=gettext_lazy("Cron expression"),
         max_length=200,
@@ -92,7 +92,7 @@ class ScheduleForm(forms.Form):
         },
         widget=forms.TextInput(attrs={"list": "time-zones", "autocomplete": "off"}),
     )
-    missed = UsualChoiceField(
+    missed = DefaultChoiceField(
         label=gettext_lazy("If a run is missed"),
         choices=Schedule.Missed,
         usual=Schedule.Missed.ONCE,
@@ -194,7 +194,7 @@ def moved(ticked: Sequence[str], name: str, by: int) -> list[str]:
 # --- notifications ---
 
 
-LONGEST_INTENT = 10_000
+MAX_INTENT_LENGTH = 10_000
 
 
 class IntentField(CleanTextField):
@@ -206,13 +206,13 @@ class IntentField(CleanTextField):
     def to_python(self, value: Any) -> Any:
         """Return the text with normalized line endings. Raises ValidationError if it's too long."""
         text = str(super().to_python(value) or "").replace("\r\n", "\n")
-        if len(text) > LONGEST_INTENT:
+        if len(text) > MAX_INTENT_LENGTH:
             raise ValidationError(
                 _(
                     "A filter can have at most %(most)s characters, but this one has %(have)s. Your "
                     "text is still in the field. Shorten it and save again."
                 )
-                % {"most": grouped(LONGEST_INTENT), "have": grouped(len(text))}
+                % {"most": grouped(MAX_INTENT_LENGTH), "have": grouped(len(text))}
             )
         return text
 
@@ -223,19 +223,19 @@ class AlsoField(LinesField):
     def to_python(self, value: Any) -> Any:
         """Return the sentences. Raises ValidationError if there are too many."""
         lines = super().to_python(value)
-        if len(lines) > MOST_ALSO:
+        if len(lines) > MAX_ALSO:
             raise ValidationError(
                 _("Use at most %(most)d lines (currently %(have)d).")
-                % {"most": MOST_ALSO, "have": len(lines)}
+                % {"most": MAX_ALSO, "have": len(lines)}
             )
         return lines
 
     def entry(self, line: str) -> str:
         """Return the sentence. Raises ValidationError if it is too long."""
         if len(line) > self.longest:
-            told = {"most": self.longest, "have": len(line), "line": line[:80]}
+            params = {"most": self.longest, "have": len(line), "line": line[:80]}
             words = _("“%(line)s…” has %(have)d characters. A line can have at most %(most)d.")
-            raise ValidationError(words % told)
+            raise ValidationError(words % params)
         return line
 
 
@@ -263,8 +263,8 @@ class IntentFields(forms.Form):
 
 # --- monthly limits and freshness ---
 
-MOST_TOKENS = 2_000_000_000  # the column's maximum, rounded
-LONGEST_DAYS = 3650
+MAX_TOKENS = 2_000_000_000  # the column's maximum, rounded
+MAX_DAYS = 3650
 
 
 class MonthFields(forms.Form):
@@ -274,7 +274,7 @@ class MonthFields(forms.Form):
         label=gettext_lazy("Tokens per month"),
         required=False,
         min_value=0,
-        max_value=MOST_TOKENS,
+        max_value=MAX_TOKENS,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
         help_text=gettext_lazy(
             "Applies to all runs of this topic combined. Leave empty for no limit."
@@ -289,7 +289,7 @@ class MonthFields(forms.Form):
         widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
         help_text=gettext_lazy("This limit can’t be enforced for a model whose price is unknown."),
     )
-    over_limit = UsualChoiceField(
+    over_limit = DefaultChoiceField(
         label=gettext_lazy("If a scheduled run would exceed a limit"),
         choices=TopicSettings.OverLimit,
         usual=TopicSettings.OverLimit.SKIP,
@@ -299,7 +299,7 @@ class MonthFields(forms.Form):
         label=gettext_lazy("Facts become stale after (days)"),
         required=False,
         min_value=1,
-        max_value=LONGEST_DAYS,
+        max_value=MAX_DAYS,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
         help_text=gettext_lazy(
             "Number of days without a check. The default is 30 days, or 3 times the interval between runs "
@@ -381,11 +381,11 @@ def _explained(name: str, about: str) -> SafeString:
 
 # --- the form ---
 
-_LONGEST_TEXT = 10_000
-_MOST = 2_000_000_000  # the maximum of an integer column, rounded
+_MAX_TEXT_LENGTH = 10_000
+_MAX = 2_000_000_000  # the maximum of an integer column, rounded
 
 
-def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
+def _number(label: Any, most: int = _MAX, **more: Any) -> forms.IntegerField:
     widget = forms.NumberInput(attrs={"inputmode": "numeric"})
     return forms.IntegerField(
         label=label, required=False, min_value=1, max_value=most, widget=widget, **more
@@ -394,13 +394,13 @@ def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
 
 def _title_error(exc: InvalidValue) -> ValidationError:
     """Return why a title is refused, with a link to the topic that already has it."""
-    if not isinstance(exc, NameTaken):
+    if not isinstance(exc, NameTakenError):
         return ValidationError(exc.errors.get("title", [str(exc)]))
     page = reverse("research:topic", args=[exc.slug])
     return ValidationError(format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open topic")))
 
 
-_MOST_READABLE = 10**12
+_MAX_READABLE = 10**12
 
 
 def _readable(name: str, value: Any) -> str:
@@ -412,7 +412,7 @@ def _readable(name: str, value: Any) -> str:
     except InvalidOperation:
         return ""
     # copy_abs and not abs, which can overflow.
-    if not number.is_finite() or number.copy_abs() > _MOST_READABLE:
+    if not number.is_finite() or number.copy_abs() > _MAX_READABLE:
         return ""
     n = int(number)
     return _NUMBERS[name](n) % {"n": grouped(n), "money": f"${number:,.2f}"}
@@ -460,7 +460,7 @@ class ReportTemplateField(CleanTextField):
         return text
 
 
-class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
+class TopicForm(SecretConfirmationMixin, IntentFields, ScheduleForm, MonthFields):
     """A topic with its settings and schedule. Typed text is kept when there are errors."""
 
     title = CleanTextField(
@@ -474,14 +474,14 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     objective = CleanTextField(
         label=gettext_lazy("Objective"),
         required=False,
-        max_length=_LONGEST_TEXT,
+        max_length=_MAX_TEXT_LENGTH,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
         help_text=gettext_lazy("Describe the question to answer, and why it matters."),
     )
     focus = CleanTextField(
         label=gettext_lazy("Focus"),
         required=False,
-        max_length=_LONGEST_TEXT,
+        max_length=_MAX_TEXT_LENGTH,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
         help_text=gettext_lazy("Enter names, versions or places to focus on."),
     )
@@ -495,7 +495,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         required=False,
         help_text=gettext_lazy("Never published to Redis, even if your admin turns on publishing."),
     )
-    time_frame = UsualChoiceField(
+    time_frame = DefaultChoiceField(
         label=gettext_lazy("Time frame"),
         choices=TopicSettings.TimeFrame,
         usual=TopicSettings.TimeFrame.ANY,
@@ -512,7 +512,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         required=False,
         widget=forms.CheckboxSelectMultiple,
     )
-    engine = UsualChoiceField(
+    engine = DefaultChoiceField(
         label=gettext_lazy("SerpAPI engine"),
         choices=ENGINE_NAMES,
         usual=ENGINES[0],
@@ -546,7 +546,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
             "Enter words to search for, or URLs to read, on every run. One per line, up to 5. To read only part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
         ),
     )
-    depth = UsualChoiceField(
+    depth = DefaultChoiceField(
         label=gettext_lazy("Run depth"),
         usual=TopicSettings.Depth.QUICK,
         widget=forms.RadioSelect,
@@ -554,7 +554,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
             "Deep runs need a model that supports tools. Without one, Beacon does a quick run."
         ),
     )
-    report_style = UsualChoiceField(
+    report_style = DefaultChoiceField(
         label=gettext_lazy("Report style"),
         usual=TopicSettings.Style.STANDARD,
         widget=forms.RadioSelect,
@@ -562,7 +562,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     report_template = ReportTemplateField(
         label=gettext_lazy("Report template"),
         required=False,
-        max_length=report_templates.LONGEST,
+        max_length=report_templates.MAX_LENGTH,
         widget=forms.Textarea(attrs={"rows": 8, "dir": "auto", "spellcheck": "false"}),
         help_text=gettext_lazy(
             "Your own headings and text in Markdown, with placeholders such as {{ new }}. Leave empty to use the style’s layout. Works without a model."
@@ -570,7 +570,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     )
     report_most = _number(
         gettext_lazy("Items per list"),
-        report_templates.MOST_ITEMS,
+        report_templates.MAX_ITEMS,
         help_text=gettext_lazy(
             "Limits each list in the template. Leave empty to include everything."
         ),
@@ -582,7 +582,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         widget=forms.TextInput(attrs={"dir": "auto"}),
         help_text=gettext_lazy("Enter instructions for the model, such as “plain, for engineers”."),
     )
-    reading = UsualChoiceField(
+    reading = DefaultChoiceField(
         label=gettext_lazy("Pages to read"),
         usual=TopicSettings.Reading.NORMAL,
         widget=forms.RadioSelect,
@@ -590,7 +590,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
             "Thorough runs take a few minutes and, with a model, use more tokens."
         ),
     )
-    plan_review = UsualChoiceField(
+    plan_review = DefaultChoiceField(
         label=gettext_lazy("Review the plan first"),
         choices=TopicSettings.PlanReview,
         usual=TopicSettings.PlanReview.NO,
@@ -827,7 +827,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         return {name: str(self.schedule[name]) for name in names}
 
 
-class EditorForm(AsksAboutSecrets, TakesRefusals):
+class EditorForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """What an editor of a shared topic can change. Documents of the owner’s library aren't part of it."""
 
     objective = TopicForm.base_fields["objective"]

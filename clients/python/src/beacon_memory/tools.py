@@ -12,7 +12,7 @@ from beacon_memory.client import Beacon
 from beacon_memory.errors import NotReached, Refused
 from beacon_memory.records import Hit
 
-LONGEST = 2_000  # characters of a hit for a model
+MAX_LENGTH = 2_000  # characters of a hit for a model
 TRUSTED = ("owner", "agent")
 
 
@@ -79,7 +79,7 @@ def _shown(hits: list[Hit]) -> str:
 
 def _line(hit: Hit) -> str:
     when = f", {hit.created_at[:10]}" if hit.created_at else ""
-    return f"- [{hit.type}{when}] {hit.content[:LONGEST]}"
+    return f"- [{hit.type}{when}] {hit.content[:MAX_LENGTH]}"
 
 
 def _inside_marks(text: str) -> str:

@@ -30,7 +30,7 @@ from research.services.topics.settings.standing_rules import (
 )
 
 SERVICE = "always"  # the service of a hit that a rule added
-MOST_NAMED = 5  # places named in one sentence; the others are counted
+MAX_NAMED = 5  # places named in one sentence; the others are counted
 
 
 # --- the plan ---
@@ -71,7 +71,7 @@ def plan_in_words(output: Mapping[str, Any]) -> str:
 
 
 def _listed(rules: Sequence[str]) -> str:
-    named = [shorten(shown(rule), 80) for rule in rules[:MOST_NAMED]]
+    named = [shorten(shown(rule), 80) for rule in rules[:MAX_NAMED]]
     more = len(rules) - len(named)
     if more:
         named.append(ngettext("%(n)d more", "%(n)d more", more) % {"n": more})
@@ -81,17 +81,17 @@ def _listed(rules: Sequence[str]) -> str:
 # --- the hits ---
 
 
-def add_pages(work: RunContext) -> None:
+def add_pages(context: RunContext) -> None:
     """Create a hit for each URL in the rules that no search returned.
 
     Repeatable: a run has one hit per canonical URL.
     """
-    count = work.run.hits.count()
-    pages = _pages_to_read(work.settings)
+    count = context.run.hits.count()
+    pages = _pages_to_read(context.settings)
     Hit.objects.bulk_create(
         [
             Hit(
-                run=work.run,
+                run=context.run,
                 url=canonical_url(page),
                 link=page,
                 domain=domain_of(page)[:255],
@@ -144,7 +144,7 @@ def put_first_in_words(settings: TopicSettings, hits: Iterable[Hit]) -> list[str
             count,
         )
         % {"n": count, "place": shorten(shown(place), 120)}
-        for place, count in Counter(place for place in places if place).most_common(MOST_NAMED)
+        for place, count in Counter(place for place in places if place).most_common(MAX_NAMED)
     ]
 
 
@@ -171,7 +171,7 @@ def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
 # --- redirects ---
 
 
-def check_redirect_target(work: RunContext, hit: Hit, address: str) -> None:
+def check_redirect_target(context: RunContext, hit: Hit, address: str) -> None:
     """Raise ProviderRejected if a page redirected to a blocked place.
 
     Before the fetch, only the URL from the search was checked. The sample's articles are local,
@@ -180,9 +180,9 @@ def check_redirect_target(work: RunContext, hit: Hit, address: str) -> None:
     led_to = canonical_url(address)
     if led_to == hit.url or not led_to.startswith("http") or sample.is_sample_url(hit.link):
         return
-    settings, asked = work.settings, is_always(work.settings, hit)
+    settings, asked = context.settings, is_always(context.settings, hit)
     place = "" if asked else reason_against(settings, led_to)
-    place = place or place_of(led_to, review_services.refused_domains(work.topic.owner))
+    place = place or place_of(led_to, review_services.refused_domains(context.topic.owner))
     if place:
         words = _("redirects to %(place)s, which you blocked")
         raise ProviderRejected(words % {"place": shown(place)})

@@ -30,7 +30,7 @@ from research.services.runs.context.outputs import CitedSource
 CLOSE = 88.0  # rapidfuzz ratio from which a source's sentence counts as the quoted one
 SLICE = 0.05  # seconds that `PagePreparer` works at a time
 _READ = (Hit.Reading.READ, Hit.Reading.NEAR_DUPLICATE)
-MOST_CARRIERS = 8  # other pages named as having the same text
+MAX_CARRIERS = 8  # other pages named as having the same text
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Pages:
         sources = bearing | same
         return len(sources), self.origins.independent(sources, verbatim=same)
 
-    def told_of(self, source: CitedSource) -> CitedSource:
+    def trust_summary(self, source: CitedSource) -> CitedSource:
         """Return a source as the report stores it: its trust, and what it is derived from."""
         page = self.cited.get(source["n"])
         if page is None:
@@ -191,7 +191,7 @@ class Pages:
             for number, of in self.origins.derived_from.items()
             if of == page.number and self.origins.why.get(number) == "text"
         ]
-        return found[:MOST_CARRIERS]
+        return found[:MAX_CARRIERS]
 
     def _named(self, page: CitedPage) -> dict[str, Any]:
         published = page.published_at.isoformat() if page.published_at else None

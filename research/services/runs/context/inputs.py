@@ -28,33 +28,33 @@ from research.services.runs.context.outputs import PlanOutput, TracksOutput
 from research.services.runs.context.run_context import RunContext
 
 STEP: Final = "tracks"
-LONGEST_NOTES = 4_000  # characters of one track's notes in the writing prompt
+MAX_NOTES_LENGTH = 4_000  # characters of one track's notes in the writing prompt
 _PAGE = re.compile(r"\s*\[?\bp(\d{1,5})\b\]?")
 
 
-def outcome(work: RunContext) -> TracksOutput:
+def outcome(context: RunContext) -> TracksOutput:
     """Return the output of the tracks step. Empty if the run has none."""
-    is_deep = work.run.depth == TopicSettings.Depth.DEEP
-    return work.output(STEP) if is_deep else {}
+    is_deep = context.run.depth == TopicSettings.Depth.DEEP
+    return context.output(STEP) if is_deep else {}
 
 
-def opened(work: RunContext) -> list[int]:
+def opened(context: RunContext) -> list[int]:
     """Return the places of the hits that the tracks opened. Empty if the run continues as quick."""
-    return outcome(work).get("opened", [])
+    return outcome(context).get("opened", [])
 
 
-def notes(work: RunContext, pages: Sequence[PageText], most: int) -> list[tuple[str, str]]:
+def notes(context: RunContext, pages: Sequence[PageText], most: int) -> list[tuple[str, str]]:
     """Return the tracks' names and notes for the writer, at most `most` characters in total.
 
     `pages` is the writer's numbered list of sources.
     """
-    tracks = outcome(work).get("tracks", [])
+    tracks = outcome(context).get("tracks", [])
     if not tracks:
         return []
     by_link = {page.url: page.number for page in pages}
-    places = work.run.hits.filter(link__in=by_link).values_list("place", "link")
+    places = context.run.hits.filter(link__in=by_link).values_list("place", "link")
     numbers = {place: by_link[link] for place, link in places}
-    each = min(LONGEST_NOTES, most // len(tracks))
+    each = min(MAX_NOTES_LENGTH, most // len(tracks))
     told = [(one["track"], _renumbered(one["notes"], numbers)[:each]) for one in tracks]
     return [(track, text) for track, text in told if text]
 
@@ -75,7 +75,7 @@ def _renumbered(text: str, numbers: dict[int, int]) -> str:
 
 # --- inputs ---
 
-MOST_QUERY_LENGTH = 400  # characters; Tavily's limit is the lowest (providers.md 4)
+MAX_QUERY_LENGTH = 400  # characters; Tavily's limit is the lowest (providers.md 4)
 _FRAMES = {
     TopicSettings.TimeFrame.DAY: timedelta(days=1),
     TopicSettings.TimeFrame.WEEK: timedelta(days=7),
@@ -84,9 +84,9 @@ _FRAMES = {
 }
 
 
-def known(work: RunContext) -> TopicMemory | None:
+def known(context: RunContext) -> TopicMemory | None:
     """Return the memory that the run's first step loaded, or None for a baseline."""
-    stored = work.output("load_memory").get("memory")
+    stored = context.output("load_memory").get("memory")
     return TopicMemory.from_json(stored) if stored else None
 
 
@@ -105,15 +105,15 @@ def since(settings: TopicSettings) -> Any:
 
 
 def choose(
-    work: RunContext, memory: TopicMemory | None, lessons: Sequence[Observation]
+    context: RunContext, memory: TopicMemory | None, lessons: Sequence[Observation]
 ) -> list[Observation]:
     """Return the observations for the run's prompts, except those that repeat the lessons.
 
     Empty if no model will read them.
     """
-    if connections.model_for(work.topic) is None or work.is_stopping:
+    if connections.model_for(context.topic) is None or context.is_stopping:
         return []
-    return observations_for(work.topic, _task(work.topic, work.settings), memory, lessons)
+    return observations_for(context.topic, _task(context.topic, context.settings), memory, lessons)
 
 
 def task_of(topic: Topic) -> str:
@@ -126,20 +126,20 @@ def _task(topic: Topic, settings: TopicSettings | None) -> str:
     return " ".join(filter(None, [topic.title, *wishes]))
 
 
-def enter(work: RunContext, chosen: Sequence[Observation]) -> list[str]:
+def enter(context: RunContext, chosen: Sequence[Observation]) -> list[str]:
     """Return the observations as lines of a prompt, and record that the run used them."""
-    Use.note_records(work.topic.owner, chosen, work.run.source)
+    Use.note_records(context.topic.owner, chosen, context.run.source)
     return observations_as_prompt(chosen)
 
 
-def chosen(work: RunContext) -> list[Observation]:
+def chosen(context: RunContext) -> list[Observation]:
     """Return the chosen observations that models can still see."""
-    return still_offered(work.topic.owner, work.output("plan").get("observations", []))
+    return still_offered(context.topic.owner, context.output("plan").get("observations", []))
 
 
-def teach(work: RunContext, lessons: Sequence[Observation]) -> list[str]:
+def teach(context: RunContext, lessons: Sequence[Observation]) -> list[str]:
     """Return the lessons from corrections as lines of a prompt, and record that they were used."""
-    Use.note_records(work.topic.owner, lessons, work.run.source)
+    Use.note_records(context.topic.owner, lessons, context.run.source)
     return topic_block.lessons_as_prompt(lessons)
 
 
@@ -148,9 +148,9 @@ def in_words(output: PlanOutput) -> str:
     count, lessons = len(output.get("observations", [])), len(output.get("taught", []))
     words = []
     if count:
-        said = ngettext("with %(count)d observation", "with %(count)d observations", count)
-        words.append(said % {"count": count})
+        message = ngettext("with %(count)d observation", "with %(count)d observations", count)
+        words.append(message % {"count": count})
     if lessons:
-        said = ngettext("%(count)d lesson learned", "%(count)d lessons learned", lessons)
-        words.append(said % {"count": lessons})
+        message = ngettext("%(count)d lesson learned", "%(count)d lessons learned", lessons)
+        words.append(message % {"count": lessons})
     return joined(", ", words)

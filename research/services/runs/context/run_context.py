@@ -107,7 +107,7 @@ class Interrupted(Exception):
     """The worker must release the run. It is queued again and continues after its last step."""
 
 
-class TaskOver(Interrupted):
+class TaskTimeUsedUp(Interrupted):
     """The run has used up the time of one task. Any worker can continue it immediately."""
 
 
@@ -291,7 +291,9 @@ class RunContext:
             return []
         others = self.run.steps.filter(is_follow_up=False).exclude(pk=self.step.pk)
         told = [*others.values_list("warning", flat=True), result.warning, self.stop_reason]
-        return [one for one in self.run.warnings if not any(one in text for text in told)]
+        return [
+            warning for warning in self.run.warnings if not any(warning in text for text in told)
+        ]
 
     def progress(
         self, detail: str, *, output: Mapping[str, Any] | None = None, **counts: int
@@ -377,7 +379,7 @@ class RunContext:
         if row["leaving"]:
             raise Interrupted(_("the worker is stopping"))
         if self.seconds_left < 0:
-            raise TaskOver
+            raise TaskTimeUsedUp
         if row["stop_requested_at"]:
             self.run.stop_requested_at = row["stop_requested_at"]
             self.stop(_("stopped early, so the report covers only what had been read by then"))

@@ -23,7 +23,7 @@ from research.services.runs.context.run_context import (
     RunContext,
     StepKind,
     StepResult,
-    TaskOver,
+    TaskTimeUsedUp,
 )
 from research.services.runs.reporting import writing
 from research.services.runs.search import gathering, reading
@@ -31,8 +31,8 @@ from research.services.runs.steps import follow_ups, judging, planning, saving, 
 from research.services.runs.steps import rechecks as rechecking
 
 
-def _save(work: RunContext) -> StepResult:
-    return saving.save(work, FOLLOW_UPS)
+def _save(context: RunContext) -> StepResult:
+    return saving.save(context, FOLLOW_UPS)
 
 
 STEPS: list[StepKind] = [
@@ -85,14 +85,14 @@ def steps_of_run(run: Run, *, judges: bool = False) -> list[StepKind]:
     return list(RECHECK) if run.rechecks else steps_of(run.depth, judges=judges)
 
 
-def perform(work: RunContext) -> None:
+def perform(context: RunContext) -> None:
     """Run the remaining steps. The save ends the run."""
-    steps = steps_of_run(work.run, judges=judging.judges(work.settings))
-    work.create_missing_steps(steps)
+    steps = steps_of_run(context.run, judges=judging.judges(context.settings))
+    context.create_missing_steps(steps)
     for kind in steps:
-        work.perform(kind)
-        if kind.name == "plan" and not work.run.rechecks:
-            planning.hold(work)
+        context.perform(kind)
+        if kind.name == "plan" and not context.run.rechecks:
+            planning.hold(context)
 
 
 # --- runs ---
@@ -127,7 +127,7 @@ def _execute(run: Run) -> None:
         run.wait_for_a_person(at_most=exc.at_most)
     except Cancelled as exc:
         run.finish(Run.Status.CANCELLED, str(exc))
-    except (TaskOver, SoftTimeLimitExceeded):
+    except (TaskTimeUsedUp, SoftTimeLimitExceeded):
         if run.requeue(_("exceeded the time limit for one task")):
             run.wake()  # the next tick is up to 15 s away
     except Interrupted as exc:
@@ -191,7 +191,7 @@ def _try(step: Step, kind: StepKind) -> None:
 
 
 def _result_of(step: Step, kind: StepKind) -> StepResult:
-    work = RunContext(step.run)
-    work.step = work.meter.step = step
-    work.meter.count_follow_ups()
-    return kind.function(work)
+    context = RunContext(step.run)
+    context.step = context.meter.step = step
+    context.meter.count_follow_ups()
+    return kind.function(context)

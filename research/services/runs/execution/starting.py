@@ -40,7 +40,7 @@ HOUR = timedelta(hours=1)
 FEW_LEFT = 3  # with this many runs left this hour, pages show the number
 
 
-class NotNow(Exception):
+class RunNotAllowed(Exception):
     """A run can't be started: the topic is archived or in the trash, or the hourly limit is reached."""
 
     def __init__(self, message: str, *, retry_after: int = 0) -> None:
@@ -49,7 +49,7 @@ class NotNow(Exception):
         self.retry_after = retry_after
 
 
-class OnlyLibrary(NotNow):
+class LibraryNotReadable(RunNotAllowed):
     """The topic searches only the library, which the person or app that starts the run can't read."""
 
 
@@ -74,10 +74,12 @@ class Allowance:
             self.left,
         ) % {"left": self.left, "most": self.most}
 
-    def refusal(self) -> NotNow:
+    def refusal(self) -> RunNotAllowed:
         """Return why no run can be started, and when the next one can."""
         if self.next_at is None:
-            return NotNow(_("You can’t start runs manually because the limit is 0 per hour."))
+            return RunNotAllowed(
+                _("You can’t start runs manually because the limit is 0 per hour.")
+            )
         wait = max(1, round((self.next_at - timezone.now()).total_seconds()))
         started = ngettext(
             "You’ve reached the limit of %(most)d run per hour.",
@@ -92,7 +94,7 @@ class Allowance:
             "time": f"{self.next_at:%H:%M}",
             "minutes": -(-wait // 60),
         }
-        return NotNow(f"{started} {next_one}" % values, retry_after=wait)
+        return RunNotAllowed(f"{started} {next_one}" % values, retry_after=wait)
 
 
 def allowance_of(user: User) -> Allowance:
@@ -101,7 +103,7 @@ def allowance_of(user: User) -> Allowance:
     Starts and retries by people, commands and agents count (R233). Scheduled runs don't.
     """
     most, an_hour_ago = settings.BEACON_RUNS_PER_HOUR, timezone.now() - HOUR
-    by_hand = Run.objects.of(user).exclude(trigger=Run.Trigger.SCHEDULE).order_by()
+    by_hand = Run.objects.for_user(user).exclude(trigger=Run.Trigger.SCHEDULE).order_by()
     by_hand = by_hand.exclude(trigger=Run.Trigger.RECHECK, actor=str(RESEARCH))
     retried = Activity.objects.filter(owner=user, kind=RETRIED).order_by()
     within = [rows.filter(created__gt=an_hour_ago).values("created") for rows in (by_hand, retried)]
@@ -127,11 +129,11 @@ def limits_in_words(user: User) -> list[str]:
 
 
 def check_may_start(topic: Topic) -> None:
-    """Raise NotNow if no run of `topic` can be started now."""
+    """Raise RunNotAllowed if no run of `topic` can be started now."""
     if topic.trashed_at is not None:
-        raise NotNow(_("The topic is in Trash. Restore it to run it."))
+        raise RunNotAllowed(_("The topic is in Trash. Restore it to run it."))
     if topic.archived_at is not None:
-        raise NotNow(_("The topic is archived. Unarchive it to run it."))
+        raise RunNotAllowed(_("The topic is archived. Unarchive it to run it."))
     allowance = allowance_of(topic.owner)
     if not allowance.left:
         raise allowance.refusal()
@@ -182,7 +184,7 @@ def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
     services = [sample.SERVICE]
     found = Topic.objects.titled(owner, title)
     if found is None:
-        trashed = Topic.objects.of(owner).in_trash().filter(slug=slug_of(title))
+        trashed = Topic.objects.for_user(owner).in_trash().filter(slug=slug_of(title))
         trashed = trashed.filter(settings__services=services)
         found = trashed.order_by("-trashed_at").first()
     if found is None:
@@ -232,12 +234,12 @@ def start_run(
     is for people and apps that can read the report, but not the library.
 
     Raises RunAlreadyActive if a run is unfinished or was already started from that page, InvalidValue
-    for an unknown depth, and NotNow if the topic is archived or in the trash, if it searches nothing
+    for an unknown depth, and RunNotAllowed if the topic is archived or in the trash, if it searches nothing
     but the library, or if its owner has started BEACON_RUNS_PER_HOUR runs within the hour (R233).
     """
     if depth and depth not in DEFAULTS:
-        told = {"depth": shorten(depth, 40), "known": ", ".join(DEFAULTS)}
-        problem = _("Unknown depth “%(depth)s”. Choose one of: %(known)s.") % told
+        params = {"depth": shorten(depth, 40), "known": ", ".join(DEFAULTS)}
+        problem = _("Unknown depth “%(depth)s”. Choose one of: %(known)s.") % params
         raise InvalidValue(problem, errors={"depth": [problem]})
     with transaction.atomic():
         # Locks the owner's row, so two tabs can't exceed the hourly limit together.
@@ -254,12 +256,12 @@ def start_run(
 
 
 def _without_library(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return these settings for a run that doesn't search the library. Raises OnlyLibrary."""
+    """Return these settings for a run that doesn't search the library. Raises LibraryNotReadable."""
     services = [
         one for one in connections.search_services(stored.get("services") or []) if one != LIBRARY
     ]
     if not services:
-        raise OnlyLibrary(
+        raise LibraryNotReadable(
             _(
                 "This topic searches only the library, which this token can’t use. No run was started. Ask the user to start it."
             )
@@ -281,7 +283,7 @@ def retry_run(run: Run, *, by: Actor, step: str = "", may_search_library: bool =
     """Queue a failed or cancelled run again, from `step` or after its last finished step.
 
     Notifies a worker. `may_search_library` is as for start_run. Returns False if the run neither
-    failed nor was cancelled. Raises NotNow as start_run does (a retry counts as a start),
+    failed nor was cancelled. Raises RunNotAllowed as start_run does (a retry counts as a start),
     RunAlreadyActive if another run is unfinished, and StepNotFinished.
     """
     with transaction.atomic():
@@ -312,10 +314,10 @@ def rerun(run: Run, *, by: Actor, loaded: datetime | None = None) -> Run:
     """Queue a run with the settings and exact queries of a saved `run`.
 
     Its findings are compared with current memory. Its plan uses no model and needs no review
-    (`planning.plan`). Raises as start_run does, and NotNow for a run without a report.
+    (`planning.plan`). Raises as start_run does, and RunNotAllowed for a run without a report.
     """
     if run.number is None or not searching.queries_of(run):
-        raise NotNow(
+        raise RunNotAllowed(
             _("This run can’t be repeated exactly because it has no report or no queries.")
         )
     asked = run.manifest.get("services") or run.settings.get("services", [])
@@ -331,7 +333,7 @@ def rerun(run: Run, *, by: Actor, loaded: datetime | None = None) -> Run:
 # refused.
 
 
-MOST_AN_HOUR = 10  # topics per hour that one agent can create
+MAX_PER_HOUR = 10  # topics per hour that one agent can create
 PERSONS_FIELDS = frozenset(
     {
         "max_pages", "max_minutes", "max_tokens", "max_money", "month_tokens", "month_money",
@@ -344,8 +346,8 @@ def is_own(topic: Topic, by: Actor) -> bool:
     """Whether the agent created the topic, and no person has changed or scheduled it since."""
     if topic.source != str(by) or topic.trust == Trust.OWNER:
         return False
-    told = Revision.objects.filter(record_type=topic.record_type(), record_id=topic.pk)
-    if told.filter(actor__startswith="human:").exists():
+    rows = Revision.objects.filter(record_type=topic.record_type(), record_id=topic.pk)
+    if rows.filter(actor__startswith="human:").exists():
         return False
     return not Schedule.objects.filter(topic=topic).exclude(preset=Schedule.Preset.NONE).exists()
 
@@ -391,7 +393,7 @@ def check_fields(named: Iterable[str], by: Actor) -> None:
 def check_review(owner: User, texts: Iterable[str], *, by: Actor, trust: str) -> None:
     """Raise Locked if the agent's topic, or its change, would need review."""
     write = Write(owner, "topic", by, trust, leaves_topic=True, texts=list(texts))
-    why = review_services.why_held(write)
+    why = review_services.hold_reason(write)
     if why:
         words = _(
             "This topic would need review (%(why)s), and agents can’t submit topics for review. Nothing was saved. Ask the user to create or change the topic."
@@ -400,7 +402,7 @@ def check_review(owner: User, texts: Iterable[str], *, by: Actor, trust: str) ->
 
 
 def check_hour(owner: User, by: Actor) -> None:
-    """Raise NotNow if the agent reached its limit of topics per hour.
+    """Raise RunNotAllowed if the agent reached its limit of topics per hour.
 
     Call it in the transaction that creates the topic. It locks the owner's row until the end.
     """
@@ -408,24 +410,24 @@ def check_hour(owner: User, by: Actor) -> None:
         return
     User.objects.select_for_update(no_key=True).get(pk=owner.pk)
     an_hour_ago = timezone.now() - HOUR
-    rows = Topic.objects.of(owner).filter(source=str(by), created__gt=an_hour_ago)
-    moments = list(rows.order_by("-created").values_list("created", flat=True)[:MOST_AN_HOUR])
-    if len(moments) == MOST_AN_HOUR:
+    rows = Topic.objects.for_user(owner).filter(source=str(by), created__gt=an_hour_ago)
+    moments = list(rows.order_by("-created").values_list("created", flat=True)[:MAX_PER_HOUR])
+    if len(moments) == MAX_PER_HOUR:
         wait = max(1, round((moments[-1] - an_hour_ago).total_seconds()))
         words = _(
             "This agent has reached the limit of %(most)d new topics per hour. Try again in %(minutes)d min, or ask the user to create the topic."
         )
-        told = {"most": MOST_AN_HOUR, "minutes": -(-wait // 60)}
-        raise NotNow(words % told, retry_after=wait)
+        params = {"most": MAX_PER_HOUR, "minutes": -(-wait // 60)}
+        raise RunNotAllowed(words % params, retry_after=wait)
 
 
 def texts_of(asked: Mapping[str, Any]) -> list[str]:
     """Return all texts of a request, for the review."""
-    found: list[str] = []
+    results: list[str] = []
     for value in asked.values():
         parts = value if isinstance(value, list) else [value]
-        found += [part for part in parts if isinstance(part, str)]
-    return found
+        results += [part for part in parts if isinstance(part, str)]
+    return results
 
 
 # --- Start rechecks: of one fact, of all stale facts of a topic, or every month ---
@@ -441,11 +443,11 @@ def start_recheck(
 ) -> Run:
     """Queue a recheck of one current fact, or of all that are stale.
 
-    Raises NotNow if there is nothing to check or no live memory, and as `start_run` does.
+    Raises RunNotAllowed if there is nothing to check or no live memory, and as `start_run` does.
     """
     fresh = Topic.objects.select_related("owner", "settings", "schedule").get(pk=topic.pk)
     if not fresh.memory_is_live():
-        raise NotNow(
+        raise RunNotAllowed(
             _(
                 "The topic’s memory has expired. Restore it, or run the topic to create a new baseline."
             )
@@ -455,7 +457,7 @@ def start_recheck(
     else:
         found = ids_of_stale(fresh)
     if not found:
-        raise NotNow(_("Nothing to recheck. None of this topic’s facts are stale."))
+        raise RunNotAllowed(_("Nothing to recheck. None of this topic’s facts are stale."))
     return start_run(
         fresh,
         trigger=Run.Trigger.RECHECK,
@@ -518,7 +520,7 @@ def _take(schedule: Schedule, at: datetime) -> bool:
     except RunAlreadyActive:
         Schedule.objects.filter(pk=schedule.pk).update(recheck_at=at + AGAIN)
         return False
-    except NotNow as exc:
+    except RunNotAllowed as exc:
         why = _("Stale facts weren’t rechecked: %(why)s") % {"why": exc}
         Activity.log(topic.owner, RESEARCH, SKIPPED, subject=topic, warning=True, why=why)
         logger.info("monthly recheck skipped", topic=topic.slug, why=str(exc))

@@ -65,7 +65,7 @@ class KnownSources:
     @classmethod
     def of(
         cls,
-        work: RunContext,
+        context: RunContext,
         facts: Sequence[KnownFact],
         pages: Sequence[PageText],
         changes: list[Change],
@@ -96,7 +96,7 @@ class KnownSources:
                 by_url[fact.url] = last
                 earlier.append(_reading(last, fact))
             numbers[fact.id] = number or by_url[fact.url]
-        return cls(earlier, numbers, _notes(work, facts, changes) if facts else {})
+        return cls(earlier, numbers, _notes(context, facts, changes) if facts else {})
 
     def numbers_of(self, fact_id: str) -> list[int]:
         """Return the citation of a fact, or nothing if it has no source URL."""
@@ -119,11 +119,13 @@ def _reading(number: int, fact: KnownFact) -> PageText:
 
 
 def _notes(
-    work: RunContext, facts: Iterable[KnownFact], changes: Iterable[Change]
+    context: RunContext, facts: Iterable[KnownFact], changes: Iterable[Change]
 ) -> dict[str, str]:
-    rows = TopicFact.objects.of(work.topic.owner).filter(pk__in=[fact.id for fact in facts])
+    rows = TopicFact.objects.for_user(context.topic.owner).filter(
+        pk__in=[fact.id for fact in facts]
+    )
     confirmed = DeltaItem.objects.filter(
-        previous_fact__in=rows, status=Status.CONFIRMED, withheld="", run__topic=work.topic
+        previous_fact__in=rows, status=Status.CONFIRMED, withheld="", run__topic=context.topic
     )
     counted = confirmed.order_by().values_list("previous_fact")
     before = {
@@ -132,7 +134,7 @@ def _notes(
     now = {change.previous_id for change in changes if change.status == Status.CONFIRMED}
     # Only these are looked up. A run's origin has a URL, and finding it would make a worker load
     # the URL configuration.
-    named = origins.of(work.topic.owner, {row.source for row in rows if not row.url})
+    named = origins.of(context.topic.owner, {row.source for row in rows if not row.url})
     notes = {}
     for row in rows:
         count, at = before.get(str(row.pk), (0, None))
@@ -149,8 +151,8 @@ def _note(count: int, at: datetime | None, created: datetime, who: str) -> str:
         words = ngettext(
             "confirmed once, on %(day)s", "confirmed %(n)d times, last on %(day)s", count
         )
-        said = words % {"n": count, "day": day}
-        return _("%(said)s, added by %(who)s") % {"said": said, "who": who} if who else said
+        message = words % {"n": count, "day": day}
+        return _("%(said)s, added by %(who)s") % {"said": message, "who": who} if who else message
     if who:
         return _("added by %(who)s on %(day)s") % {"who": who, "day": day}
     return _("found on %(day)s, not confirmed since") % {"day": day}
@@ -159,50 +161,50 @@ def _note(count: int, at: datetime | None, created: datetime, who: str) -> str:
 # --- quiet reports ---
 
 
-def _unread(work: RunContext) -> int:
+def _unread(context: RunContext) -> int:
     """Count the new and returning hits whose text didn't reach the writer.
 
     If the run is stopping, count those that the next run will read.
     """
-    hits = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
-    if work.is_stopping:
+    hits = context.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
+    if context.is_stopping:
         return hits.filter(reading=Hit.Reading.NOT_READ).count()
     left = hits.exclude(reading__in=[Hit.Reading.READ, Hit.Reading.NEAR_DUPLICATE])
     return left.filter(Q(snippet="") | Q(reading=Hit.Reading.QUARANTINED)).count()
 
 
-def nothing_found(work: RunContext, read: int) -> str:
+def nothing_found(context: RunContext, read: int) -> str:
     """Return the summary of a baseline without a finding. `read` sources reached the writer."""
-    counts, unread = work.output("filter_seen"), _unread(work)
-    values = {"topic": work.topic.title, "read": read, "unread": unread}
+    counts, unread = context.output("filter_seen"), _unread(context)
+    values = {"topic": context.topic.title, "read": read, "unread": unread}
     if read:
-        said = ngettext(
+        message = ngettext(
             "Beacon read %(read)d page, but it contains nothing specific about “%(topic)s”.",
             "Beacon read %(read)d pages, but none of them contains anything specific about “%(topic)s”.",
             read,
         )
-        return said % values
-    if unread and work.is_stopping:
-        said = ngettext(
+        return message % values
+    if unread and context.is_stopping:
+        message = ngettext(
             "The run ended before it could read any pages. The next run will read %(unread)d source.",
             "The run ended before it could read any pages. The next run will read %(unread)d sources.",
             unread,
         )
-        return said % values
+        return message % values
     if unread:
-        said = ngettext(
+        message = ngettext(
             "The searches found %(unread)d source, but it couldn’t be read. The list of sources shows why.",
             "The searches found %(unread)d sources, but none could be read. The list of sources shows why.",
             unread,
         )
-        return said % values
+        return message % values
     if blocked := counts["blocked"]:
-        said = ngettext(
+        message = ngettext(
             "The searches found %(blocked)d source, but your rules block it. The list of sources shows why.",
             "The searches found %(blocked)d sources, but your rules block all of them. The list of sources shows why.",
             blocked,
         )
-        return said % {"blocked": blocked}
+        return message % {"blocked": blocked}
     return _("The searches found nothing about “%(topic)s”.") % values
 
 
@@ -237,7 +239,7 @@ def what_was_checked(
                 "%(n)d facts weren’t checked because their pages weren’t read or compared (%(sites)s).",
                 len(unchecked),
             )
-            % {"n": len(unchecked), "sites": ", ".join(list(sites)[:MOST_SITES])}
+            % {"n": len(unchecked), "sites": ", ".join(list(sites)[:MAX_SITES])}
         )
     if again.deleted:
         titles = dict.fromkeys(fact.title for fact in again.deleted)
@@ -247,7 +249,7 @@ def what_was_checked(
                 "%(n)d facts are gone because their documents were deleted (%(titles)s).",
                 len(again.deleted),
             )
-            % {"n": len(again.deleted), "titles": ", ".join(list(titles)[:MOST_SITES])}
+            % {"n": len(again.deleted), "titles": ", ".join(list(titles)[:MAX_SITES])}
         )
     return " ".join(said) or _("No known pages were checked again.")
 
@@ -299,76 +301,76 @@ def uncovered_changes(again: Outcome) -> list[str]:
 
 
 def nothing_new(
-    work: RunContext, memory: TopicMemory | None, pages: Sequence[PageText], again: Outcome
+    context: RunContext, memory: TopicMemory | None, pages: Sequence[PageText], again: Outcome
 ) -> str:
     """Return the sentence of a run that found nothing new in the `pages` that reached the writer."""
     values: dict[str, int | str] = {
         "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
-        "known": work.output("filter_seen")["known"],
+        "known": context.output("filter_seen")["known"],
         "read": sum(not page.previous for page in pages),
         "again": again.unchanged + again.changed,
-        "unread": _unread(work),
+        "unread": _unread(context),
     }
-    return " ".join(filter(None, [_outcome(values), _again(values), _rest(values, work)]))
+    return " ".join(filter(None, [_outcome(values), _again(values), _rest(values, context)]))
 
 
 def _again(values: dict[str, int | str]) -> str:
     """Describe the known pages that have nothing new."""
     if not values["again"]:
         return ""
-    said = ngettext(
+    message = ngettext(
         "%(again)d known page was checked again and contains nothing new.",
         "%(again)d known pages were checked again and contain nothing new.",
         int(values["again"]),
     )
-    return said % values
+    return message % values
 
 
 def _outcome(values: dict[str, int | str]) -> str:
     if values["read"]:
-        said = ngettext(
+        message = ngettext(
             "Nothing new %(since)s. Beacon read %(read)d new page, but it adds nothing.",
             "Nothing new %(since)s. Beacon read %(read)d new pages, but they add nothing.",
             int(values["read"]),
         )
-        return said % values
+        return message % values
     if values["unread"]:
         return _("No new pages have been read %(since)s.") % values
     if values["known"]:
-        said = ngettext(
+        message = ngettext(
             "Nothing new %(since)s. The searches found %(known)d page, which was already known.",
             "Nothing new %(since)s. The searches found %(known)d pages, all already known.",
             int(values["known"]),
         )
-        return said % values
+        return message % values
     return _("Nothing new %(since)s. The searches found no pages.") % values
 
 
-def _rest(values: dict[str, int | str], work: RunContext) -> str:
+def _rest(values: dict[str, int | str], context: RunContext) -> str:
     """Describe the new sources that weren't read."""
     if not values["unread"]:
         return ""
     unread = int(values["unread"])
-    if work.is_stopping:
-        said = ngettext(
+    if context.is_stopping:
+        message = ngettext(
             "The next run will read %(unread)d new source that this run didn’t get to.",
             "The next run will read %(unread)d new sources that this run didn’t get to.",
             unread,
         )
-        return said % values
-    said = ngettext(
+        return message % values
+    message = ngettext(
         "%(unread)d new source couldn’t be read. The list of sources shows why.",
         "%(unread)d new sources couldn’t be read. The list of sources shows why.",
         unread,
     )
-    return said % values
+    return message % values
 
 
 # --- composing ---
 
 # A search finds a page some days after it was published.
 PUBLISHED_LATE = timedelta(days=2)
-MOST_SITES = 5  # named in one sentence
+MAX_SITES = 5  # named in one sentence
 REPORTS = 10  # reports whose sentences aren't reported as new again
 TIMELINE = 300  # retired facts that a finding is compared with
 
@@ -386,14 +388,14 @@ class Draft:
     is_in_passing: bool = False  # no page is about the topic, though some mention it
 
 
-def heading(work: RunContext, memory: TopicMemory | None) -> str:
+def heading(context: RunContext, memory: TopicMemory | None) -> str:
     """Return the heading of the delta section, by the schedule at the start of the run."""
-    schedule: Schedule | None = getattr(work.topic, "schedule", None)
+    schedule: Schedule | None = getattr(context.topic, "schedule", None)
     return delta.heading(schedule, memory.run_count if memory else 0)
 
 
 def compose(
-    work: RunContext,
+    context: RunContext,
     memory: TopicMemory | None,
     pages: list[PageText],
     draft: Draft,
@@ -408,27 +410,27 @@ def compose(
     facts = list(memory.facts) if memory else []
     struck = list(memory.struck) if memory else []
     found = [*draft.findings, *draft.more] if memory else draft.findings
-    background = _background(work, memory, pages, draft)
+    background = _background(context, memory, pages, draft)
     changes, dropped = delta.compare(
         delta.with_pages(found, pages),
         facts,
-        retired=_timeline(work, found) if memory else [],
+        retired=_timeline(context, found) if memory else [],
         struck=struck,
-        topic=work.topic.title,
+        topic=context.topic.title,
         checked=memory.last_run_at.date() if memory and memory.last_run_at else None,
         embed=delta.local_vectors() if facts else None,
         second=second,
     )
-    reported = _reported_before(work) if memory else frozenset()
+    reported = _reported_before(context) if memory else frozenset()
     # Findings in the body as further context aren't delta items, but can confirm a fact.
     beside = {match_key(statement.sentence) for statement in [*draft.more, *background]} | reported
     changes = [c for c in changes if c.status != Status.NEW or match_key(c.sentence) not in beside]
     changes = _joined(again.changes, changes)
-    again.deleted = _deleted_with_document(work, facts, pages, changes)
+    again.deleted = _deleted_with_document(context, facts, pages, changes)
     changes = delta.in_order([*changes, *map(as_gone, again.deleted)])
     is_quiet = memory is not None and not any(change.is_listed for change in changes)
     standing = _standing(changes, facts) if memory else []
-    known = KnownSources.of(work, facts, pages, changes)
+    known = KnownSources.of(context, facts, pages, changes)
     deleted = {fact.id for fact in again.deleted}
     for change in changes:
         if change.status == Status.GONE_QUIET or change.previous_id in deleted:
@@ -438,14 +440,14 @@ def compose(
         draft.findings = _not_reported(draft.findings, reported, changes)
         draft.more = _not_reported(draft.more, reported, changes)
         _set_summary_and_body(
-            work, memory, pages, draft, changes, standing, known, background, again, checked
+            context, memory, pages, draft, changes, standing, known, background, again, checked
         )
     else:
-        draft.body = report_text.framed(work, draft.body, checked)
+        draft.body = report_text.framed(context, draft.body, checked)
     for said in uncovered_changes(again):
-        work.run.warn(said)
+        context.run.warn(said)
     if dropped:
-        work.run.warn(
+        context.run.warn(
             ngettext(
                 "Dropped %(count)d finding that repeats what you marked as wrong",
                 "Dropped %(count)d findings that repeat what you marked as wrong",
@@ -453,19 +455,21 @@ def compose(
             )
             % {"count": dropped}
         )
-    quiet_text = nothing_new(work, memory, pages, again) if is_quiet else ""
-    output = _numbered(work, memory, pages, draft, changes, standing, known, quiet_text)
+    quiet_text = nothing_new(context, memory, pages, again) if is_quiet else ""
+    output = _numbered(context, memory, pages, draft, changes, standing, known, quiet_text)
     output["checked"] = quiet_text or " ".join(checked)
     return output
 
 
-def _reported_before(work: RunContext) -> frozenset[str]:
+def _reported_before(context: RunContext) -> frozenset[str]:
     """Return the keys of the last reports' cited sentences. Copies on another page aren't news.
 
     A run that couldn't save its memory doesn't count, so the next one reports the same news (R8).
     """
-    reports = Report.objects.filter(run__topic=work.topic, trashed_at=None).exclude(run=work.run)
-    not_saved = Step.objects.filter(run__topic=work.topic, name="save").exclude(warning="")
+    reports = Report.objects.filter(run__topic=context.topic, trashed_at=None).exclude(
+        run=context.run
+    )
+    not_saved = Step.objects.filter(run__topic=context.topic, name="save").exclude(warning="")
     reports = reports.exclude(run__in=not_saved.values("run"))
     bodies = reports.order_by("-created")[:REPORTS].values_list("body", flat=True)
     cited = (part for body in bodies for part in _CITATION.split(body)[:-1])
@@ -503,14 +507,17 @@ def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
 
 
 def _deleted_with_document(
-    work: RunContext, facts: Sequence[KnownFact], pages: Sequence[PageText], changes: list[Change]
+    context: RunContext,
+    facts: Sequence[KnownFact],
+    pages: Sequence[PageText],
+    changes: list[Change],
 ) -> list[KnownFact]:
     """Return the facts whose document was deleted and that no other page states.
 
     Kept facts stay current, so they'd be reported by each run.
     """
     spoken_of = {change.previous_id for change in changes}
-    urls = known_pages.deleted_documents(work, facts)
+    urls = known_pages.deleted_documents(context, facts)
     left = [f for f in facts if f.url in urls and f.id not in spoken_of and not f.is_kept]
     return [fact for fact in left if not any(states(page, fact) for page in pages)]
 
@@ -520,9 +527,9 @@ def _says(sentence: str, other: str) -> bool:
     return found is not None and found.kind == "confirmed"
 
 
-def _timeline(work: RunContext, found: Iterable[Statement]) -> list[KnownFact]:
+def _timeline(context: RunContext, found: Iterable[Statement]) -> list[KnownFact]:
     """Return the facts retired last, and older ones that a finding repeats word for word."""
-    of_topic = TopicFact.objects.filter(topic=work.topic).retired()
+    of_topic = TopicFact.objects.filter(topic=context.topic).retired()
     latest = list(of_topic[:TIMELINE])
     said = of_topic.filter(key__in={match_key(statement.sentence) for statement in found})
     retired = {fact.pk: fact for fact in [*latest, *said]}.values()
@@ -538,7 +545,7 @@ def _standing(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[Kno
 
 
 def _set_summary_and_body(
-    work: RunContext,
+    context: RunContext,
     memory: TopicMemory | None,
     pages: list[PageText],
     draft: Draft,
@@ -571,7 +578,7 @@ def _set_summary_and_body(
     news = [_cite(_summary_sentence(change)) for change in reread]
     # A fact that is listed above as the old version isn't repeated as known.
     above = {c.previous_id for c in changes if c.is_listed}
-    draft.summary = _summary(work, memory, pages, [*fresh, *more], standing, news, again)
+    draft.summary = _summary(context, memory, pages, [*fresh, *more], standing, news, again)
     parts = report_text.Parts(
         summary=draft.summary,
         fresh=[_cite(statement) for statement in fresh],
@@ -585,9 +592,9 @@ def _set_summary_and_body(
         is_baseline=memory is None,
         is_in_passing=draft.is_in_passing,
     )
-    body = report_text.body_in_style(work.settings.report_style, parts)
+    body = report_text.body_in_style(context.settings.report_style, parts)
     draft.body = report_text.framed(
-        work, body, [*checked, *([str(EXTRACTIVE)] if fresh or more else [])]
+        context, body, [*checked, *([str(EXTRACTIVE)] if fresh or more else [])]
     )
 
 
@@ -600,14 +607,16 @@ def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -
 
 
 def _background(
-    work: RunContext, memory: TopicMemory | None, pages: list[PageText], draft: Draft
+    context: RunContext, memory: TopicMemory | None, pages: list[PageText], draft: Draft
 ) -> list[Statement]:
     """Return the findings whose page was published before the last run: found late, but not news."""
     if memory is None or memory.last_run_at is None:
         return []
     horizon = timezone.localtime(memory.last_run_at).date() - PUBLISHED_LATE
-    if work.settings.services == [sample.SERVICE]:
-        newest = Source.objects.filter(topic=work.topic).aggregate(last=Max("published_at"))["last"]
+    if context.settings.services == [sample.SERVICE]:
+        newest = Source.objects.filter(topic=context.topic).aggregate(last=Max("published_at"))[
+            "last"
+        ]
         horizon = min(horizon, newest - PUBLISHED_LATE) if newest else horizon
     old = {page.number for page in pages if page.published_at and page.published_at < horizon}
     found = [*draft.findings, *draft.more]
@@ -615,7 +624,7 @@ def _background(
 
 
 def _summary(
-    work: RunContext,
+    context: RunContext,
     memory: TopicMemory | None,
     pages: list[PageText],
     found: Sequence[Statement],
@@ -627,7 +636,7 @@ def _summary(
         told = (_cite(replace(one, sentence=ended(one.sentence))) for one in found)
         return " ".join([*news, *told][:2])
     if memory is None:
-        return nothing_found(work, len(pages))
+        return nothing_found(context, len(pages))
     return what_was_checked(again, standing)
 
 
@@ -648,7 +657,7 @@ def _marks(numbers: Iterable[int]) -> str:
 
 
 def _numbered(
-    work: RunContext,
+    context: RunContext,
     memory: TopicMemory | None,
     pages: list[PageText],
     draft: Draft,
@@ -668,7 +677,7 @@ def _numbered(
     numbers = {old: new for new, old in enumerate((n for n in order if n in by_number), start=1)}
     for change in changes:
         change.citations = [numbers[n] for n in change.citations if n in numbers]
-    states = dict(work.run.hits.values_list("link", "state"))
+    states = dict(context.run.hits.values_list("link", "state"))
     states |= {page.url: "known" for page in known.pages}
     earlier = {page.number for page in known.pages}
     sources = [_source(numbers[old], by_number[old], states, earlier) for old in numbers]
@@ -693,7 +702,7 @@ def _numbered(
         "is_quiet": bool(quiet_text),
         "quiet": quiet_text,
         "checked": "",
-        "heading": heading(work, memory) if memory else "",
+        "heading": heading(context, memory) if memory else "",
         "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
         "fell_back": False,
     }

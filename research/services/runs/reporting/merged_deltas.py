@@ -158,7 +158,7 @@ def merge(items: Iterable[DeltaItem]) -> list[Merged]:
 
 def _each_once(threads: Iterable[Merged]) -> list[Merged]:
     """Merge new threads that came to say the same: two facts that became one."""
-    found: list[Merged] = []
+    results: list[Merged] = []
     new: dict[str, Merged] = {}
     for thread in threads:
         key = match_key(thread.shown.sentence)
@@ -167,8 +167,8 @@ def _each_once(threads: Iterable[Merged]) -> list[Merged]:
             continue
         if thread.status == Status.NEW:
             new[key] = thread
-        found.append(thread)
-    return found
+        results.append(thread)
+    return results
 
 
 def _thread_of(
@@ -188,7 +188,7 @@ def _is_another(thread: Merged, item: DeltaItem) -> bool:
 
 # --- text ---
 
-LONGEST_QUOTE = 240  # characters of a quote
+MAX_QUOTE_LENGTH = 240  # characters of a quote
 
 
 def as_markdown(
@@ -237,7 +237,7 @@ def _stands(source: Mapping[str, Any], quote: str, change: Change) -> str:
     told = {uncached_match_key(change.sentence), uncached_match_key(change.previous_text)}
     quote = quote if quote.startswith("|") else plain_words(quote)
     words = (
-        f"“{shorten(quote, LONGEST_QUOTE)}”"
+        f"“{shorten(quote, MAX_QUOTE_LENGTH)}”"
         if quote and uncached_match_key(quote) not in told
         else ""
     )

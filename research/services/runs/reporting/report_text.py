@@ -44,8 +44,8 @@ _LISTS_SOURCES = {
     "来源",
     "quellen",
 }
-MOST_SENTENCE = 1000  # characters, as of a fact
-LEAST_FACT = 21  # R22; East Asian wide characters count as two
+MAX_SENTENCE = 1000  # characters, as of a fact
+MIN_FACT = 21  # R22; East Asian wide characters count as two
 
 
 def _heading(line: str) -> str | None:
@@ -82,15 +82,15 @@ def bullets(markdown: str) -> list[str]:
 
     Lines of a source list, and bullets shorter than 21 characters, are left out.
     """
-    found = []
+    results = []
     for line in without_sections(markdown, _LISTS_SOURCES).splitlines():
         match = _BULLET.match(line)
         if match is None or _SOURCE_LINE.match(line):
             continue
         text = plain(match[1])
-        if width(without_citations(text)) >= LEAST_FACT and text not in found:
-            found.append(text)
-    return found
+        if width(without_citations(text)) >= MIN_FACT and text not in results:
+            results.append(text)
+    return results
 
 
 def is_source_line(line: str) -> bool:
@@ -100,7 +100,7 @@ def is_source_line(line: str) -> bool:
 
 def as_sentence(text: str) -> str:
     """Return a model's finding as a fact is stored: one line, no list marker, no bold (R21)."""
-    return shorten(plain(clean(text)[0]), MOST_SENTENCE)
+    return shorten(plain(clean(text)[0]), MAX_SENTENCE)
 
 
 def without_sections(markdown: str, titles: set[str]) -> str:
@@ -215,14 +215,14 @@ def body_in_style(style: str, parts: Parts) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
-def framed(work: RunContext, body: str, notes: Sequence[str] = ()) -> str:
+def framed(context: RunContext, body: str, notes: Sequence[str] = ()) -> str:
     """Return a body with its frame: a memo's head, and notes on how the report was written."""
-    style = Style(work.settings.report_style)
+    style = Style(context.settings.report_style)
     if style == Style.MEMO:
-        body = f"{_memo_head(work)}\n\n{body}"
+        body = f"{_memo_head(context)}\n\n{body}"
     marker = "- " if style == Style.BULLETS else ""
     # In the bullets style, notes are list items. In the others, each is a paragraph.
-    told = [f"{marker}*{note}*" for note in [*notes, *_time_frame(work)]]
+    told = [f"{marker}*{note}*" for note in [*notes, *_time_frame(context)]]
     if style == Style.BULLETS and told:
         told = ["## " + _("About this report"), "\n".join(told)]
     return "\n\n".join([body, *told])
@@ -250,12 +250,12 @@ def without_memo_head(body: str) -> str:
     return "\n".join(lines[begins:])
 
 
-def _memo_head(work: RunContext) -> str:
+def _memo_head(context: RunContext) -> str:
     lines = {
-        _("To"): str(work.topic.owner),
+        _("To"): str(context.topic.owner),
         _("From"): _("Beacon"),
         _("Date"): date_format(timezone.localdate(), "j F Y"),
-        _("Re"): work.topic.title,
+        _("Re"): context.topic.title,
     }
     return "\\\n".join(f"> **{name}:** {_escaped(value)}" for name, value in lines.items())
 
@@ -264,17 +264,17 @@ def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", text)
 
 
-def _time_frame(work: RunContext) -> list[str]:
+def _time_frame(context: RunContext) -> list[str]:
     """Return the sentence about the time frame, if the topic has one."""
-    since = inputs.since(work.settings)
+    since = inputs.since(context.settings)
     if since is None:
         return []
-    told = {
-        "frame": work.settings.get_time_frame_display(),
+    params = {
+        "frame": context.settings.get_time_frame_display(),
         "date": date_format(since, "j F Y"),
     }
     text = _("Covers %(frame)s, excluding sources dated before %(date)s.")
-    return [text % told]
+    return [text % params]
 
 
 # --- layouts ---

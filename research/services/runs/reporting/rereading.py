@@ -22,19 +22,19 @@ from research.claims import blocks, matching, page_diff, page_news
 from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry
 from research.claims.page_diff import ADDED, CHANGED, REMOVED, Difference, PageDiff
 from research.claims.page_news import PageChange, words_of
-from research.claims.quoting import LEAST_QUOTE, NormalizedText, fold
+from research.claims.quoting import MIN_QUOTE, NormalizedText, fold
 from research.claims.selection import PageText
 from research.claims.terms import terms
 from research.services.runs.reporting.delta import VERSIONS, Change, Status, source_of
 
-LEAST_STATEMENTS = 3  # in a page that can count as replaced
+MIN_STATEMENTS = 3  # in a page that can count as replaced
 RUN = 3  # successive terms that show that a text has a statement
-LEAST_RUNS = 4
-LEAST_ROW = 22  # letters of a row or pair that shows that a text has it
+MIN_RUNS = 4
+MIN_ROW = 22  # letters of a row or pair that shows that a text has it
 FEW_WORDS = 4  # a shorter statement on another page proves nothing
 KEPT_IN_TRANSLATION = 0.3  # below this share of statements, another language means another text
-MOST_NEWS = 40  # the most changes one run lists from known pages, by weight
-MOST_LOUD, LOUD = 100, 0.55  # the most with those that have at least this weight
+MAX_NEWS = 40  # the most changes one run lists from known pages, by weight
+MAX_LOUD, LOUD = 100, 0.55  # the most with those that have at least this weight
 LESS_FOR_MORE = 0.02  # factor for each weightier change under the same heading
 
 _NO_WORD = re.compile(r"[\W_]+")
@@ -146,7 +146,7 @@ class _Said:
     def has(self, quote: str, kind: str) -> bool:
         """Return whether the text has a quote, or all runs of a long sentence or item."""
         if (
-            len(runs := _runs(quote)) >= LEAST_RUNS
+            len(runs := _runs(quote)) >= MIN_RUNS
             and runs <= self._runs
             and kind in (SENTENCE, ITEM)
         ):
@@ -154,7 +154,7 @@ class _Said:
         if _is_there(quote.rstrip(".;,"), self._text):
             return True
         words = _words(quote)
-        return width(words) >= LEAST_ROW and words in self._words
+        return width(words) >= MIN_ROW and words in self._words
 
 
 def _words(text: str) -> str:
@@ -188,11 +188,7 @@ def _before_the_cut(
 def _is_another_page(diff: PageDiff, old: Sequence[Entry], new: Sequence[Entry]) -> bool:
     """Whether a short page has nothing left of its last version, not even what its statements are about."""
     kinds = {difference.kind for difference in diff.differences}
-    if (
-        max(len(old), len(new)) < LEAST_STATEMENTS
-        or diff.unchanged
-        or not kinds <= {ADDED, REMOVED}
-    ):
+    if max(len(old), len(new)) < MIN_STATEMENTS or diff.unchanged or not kinds <= {ADDED, REMOVED}:
         return False
     first = [next((entry.path[0] for entry in each if entry.path), "") for each in (old, new)]
     return not first[0] or first[0] != first[1]
@@ -253,8 +249,8 @@ def outcome(
     told = [each for each in told if not _is_struck(each[0], struck)]
     best = [
         each
-        for place, each in enumerate(_spread(told)[:MOST_LOUD])
-        if place < MOST_NEWS or each[0].weight >= LOUD
+        for place, each in enumerate(_spread(told)[:MAX_LOUD])
+        if place < MAX_NEWS or each[0].weight >= LOUD
     ]
     result.left_out = len(told) - len(best)
     kept = {id(change) for change, _page in best}
@@ -358,7 +354,7 @@ def _without_moved(
 
     def is_elsewhere(change: PageChange, page: PageText) -> bool:
         words = _words(change.quote)
-        return width(words) >= LEAST_ROW and any(
+        return width(words) >= MIN_ROW and any(
             number != page.number and words in text for number, text in said.get(change.status, ())
         )
 
@@ -464,7 +460,7 @@ def states(page: PageText, fact: KnownFact) -> bool:
 
 def _is_there(words: str, text: NormalizedText) -> bool:
     wanted = fold(words)
-    return len(one_line(words)) >= LEAST_QUOTE and text.find_folded(wanted) is not None
+    return len(one_line(words)) >= MIN_QUOTE and text.find_folded(wanted) is not None
 
 
 def _may_be_cut_off(fact: KnownFact, one: Reread) -> bool:

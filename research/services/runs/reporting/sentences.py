@@ -325,7 +325,7 @@ def sentences_of(report: Report) -> list[ReportSentence]:
         key = report_text.sentence_key(item.sentence)
         one = ReportSentence(key, item.sentence, item.citations)
         found.setdefault(one.key, one)
-    for text in _body_sentences(own_words(report)):
+    for text in _body_sentences(body_without_sources(report)):
         bare = bare_sentence(text)
         if is_visible(bare):
             key = report_text.sentence_key(bare)
@@ -333,7 +333,7 @@ def sentences_of(report: Report) -> list[ReportSentence]:
     return list(found.values())
 
 
-def own_words(report: Report) -> str:
+def body_without_sources(report: Report) -> str:
     """Return the body without the list of sources, which a template can place in it."""
     body: str = report.body
     return body.replace(source_lines(report.sources), "", 1) if report.places_sources else body

@@ -27,10 +27,10 @@ from research.models.reports import source_lines
 from research.services.runs.reporting import merged_deltas
 from research.services.runs.reporting.delta import Change
 
-LONGEST = 10_000  # characters
-MOST_ITEMS = 200  # of a block
-MOST_WORDS = 100  # placeholders inside sentences; an objective can have thousands of characters
-MOST_PROBLEMS = 5  # explained at once
+MAX_LENGTH = 10_000  # characters
+MAX_ITEMS = 200  # of a block
+MAX_WORDS = 100  # placeholders inside sentences; an objective can have thousands of characters
+MAX_PROBLEMS = 5  # explained at once
 
 _NUMBERED = re.compile(r"^ *\d+[.)] ", re.MULTILINE)
 
@@ -90,29 +90,29 @@ def problems_of(template: str) -> list[str]:
     placed = Counter(name for line in lines if (name := alone(line)) in BLOCKS)
     for name, times in placed.items():
         if times > 1:
-            said = _("“{{ %(name)s }}” can only be used once.")
-            problems.append(said % {"name": name})
-    if count_of(inside) > MOST_WORDS:
-        said = _("A template can have at most %(most)d placeholders inside sentences.")
-        problems.append(said % {"most": MOST_WORDS})
+            message = _("“{{ %(name)s }}” can only be used once.")
+            problems.append(message % {"name": name})
+    if count_of(inside) > MAX_WORDS:
+        message = _("A template can have at most %(most)d placeholders inside sentences.")
+        problems.append(message % {"most": MAX_WORDS})
     if has_open_braces(template):
         problems.append(_("Some double braces aren’t closed. Write {{ new }}, for example."))
-    return problems[:MOST_PROBLEMS]
+    return problems[:MAX_PROBLEMS]
 
 
 def _unknown(template: str) -> Iterator[str]:
     known = BLOCKS | WORDS
     for name in names_in(template):
         if name not in known:
-            said = _("“{{ %(name)s }}” isn’t a placeholder. Available: %(names)s.")
-            yield said % {"name": shorten(name, 60), "names": ", ".join(known)}
+            message = _("“{{ %(name)s }}” isn’t a placeholder. Available: %(names)s.")
+            yield message % {"name": shorten(name, 60), "names": ", ".join(known)}
 
 
 def _inside(sentences: str) -> Iterator[str]:
     for name in names_in(sentences):
         if name in BLOCKS:
-            said = _("“{{ %(name)s }}” needs its own line because it’s a list or a paragraph.")
-            yield said % {"name": name}
+            message = _("“{{ %(name)s }}” needs its own line because it’s a list or a paragraph.")
+            yield message % {"name": name}
 
 
 def laid_out(settings: TopicSettings, contents: Contents) -> str:
@@ -164,8 +164,8 @@ def _blocks(contents: Contents, most: int | None) -> dict[str, str]:
 def _list(lines: Sequence[str], most: int | None) -> str:
     shown = list(lines[:most])
     if left := len(lines) - len(shown):
-        said = ngettext("and %(n)d more", "and %(n)d more", left) % {"n": left}
-        shown.append(f"- *{said}*")
+        message = ngettext("and %(n)d more", "and %(n)d more", left) % {"n": left}
+        shown.append(f"- *{message}*")
     return "\n".join(shown)
 
 

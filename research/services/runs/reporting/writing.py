@@ -73,9 +73,9 @@ from research.services.runs.search import reading, searching
 from research.services.runs.search.searching import EXTRACTIVE
 
 PURPOSE = "compare"
-MOST_PAIRS = 20  # per run, the least certain first
+MAX_PAIRS = 20  # per run, the least certain first
 NEAR = 0.05  # below this similarity to any fact, the comparison is sure that a sentence is new
-LONGEST = 600  # characters of a sentence
+MAX_LENGTH = 600  # characters of a sentence
 TOKENS_A_PAIR = 30
 STATUS = {
     "same": "confirmed",
@@ -103,18 +103,20 @@ class Relations(BaseModel):
 Pair = tuple[int, int]  # a found sentence, by its number, and the place of a fact
 
 
-def of_run(work: RunContext, facts: Sequence[KnownFact]) -> SecondOpinion | None:
+def of_run(context: RunContext, facts: Sequence[KnownFact]) -> SecondOpinion | None:
     """Return the run's second opinion, or None if there is no model or the topic is sensitive."""
-    if not facts or work.is_stopping or connections.model_for(work.topic) is None:
+    if not facts or context.is_stopping or connections.model_for(context.topic) is None:
         return None
     ids = [fact.id for fact in facts]
     secret = TopicFact.objects.filter(pk__in=ids, sensitivity=Sensitivity.SENSITIVE)
     untold = {ids.index(str(pk)) for pk in secret.values_list("pk", flat=True)}
 
     def ask(messages: Sequence[Message], schema: type[BaseModel], most: int) -> Answer | None:
-        return work.ask(PURPOSE, messages, schema=schema, max_tokens=most)
+        return context.ask(PURPOSE, messages, schema=schema, max_tokens=most)
 
-    return partial(opinions, ask=ask, warn=work.run.warn, about=work.topic.title, untold=untold)
+    return partial(
+        opinions, ask=ask, warn=context.run.warn, about=context.topic.title, untold=untold
+    )
 
 
 def opinions(
@@ -163,16 +165,16 @@ def doubtful(
 
     A sentence with instructions could affect the other answers, so it is left out.
     """
-    found = []
+    results = []
     for number, verdict in enumerate(verdicts):
         place = verdict.place if verdict.place >= 0 else verdict.near
         if not 0 <= place < comparison.known or place in untold or not _is_doubtful(verdict):
             continue
         texts = (comparison.told(comparison.known + number).text, comparison.told(place).text)
         if not injection_reason("\n".join(texts)):
-            found.append((verdict.share, (number, place)))
-    found.sort(key=lambda one: one[0])
-    return [pair for _share, pair in found[:MOST_PAIRS]]
+            results.append((verdict.share, (number, place)))
+    results.sort(key=lambda one: one[0])
+    return [pair for _share, pair in results[:MAX_PAIRS]]
 
 
 def _is_doubtful(verdict: Verdict) -> bool:
@@ -197,7 +199,7 @@ def _shown(told: DatedSentence) -> dict[str, str]:
     around = {"before": told.before, "title": told.title}
     kept = {name: text for name, text in around.items() if not injection_reason(text)}
     texts = {"text": told.text, **kept}
-    shown = {name: for_prompt(shorten(one_line(text), LONGEST)) for name, text in texts.items()}
+    shown = {name: for_prompt(shorten(one_line(text), MAX_LENGTH)) for name, text in texts.items()}
     return shown | {"on": told.on.isoformat() if told.on else ""}
 
 
@@ -263,7 +265,7 @@ def _warn_of_rest(missing: int, refused: int, warn: Callable[[str], object]) -> 
 # --- the live draft ---
 
 KEPT_EVERY = 1.0
-MOST_DRAFT = 30_000  # of a draft, in characters
+MAX_DRAFT = 30_000  # of a draft, in characters
 
 
 class RunAbandoned(Exception):
@@ -297,7 +299,7 @@ class LiveDraft:
         if raw is self._seen or now - self._kept_at < KEPT_EVERY:
             return
         self._seen, self._kept_at = raw, now
-        text = clean(readable_text(raw[: MOST_DRAFT * 2]))[0][:MOST_DRAFT]
+        text = clean(readable_text(raw[: MAX_DRAFT * 2]))[0][:MAX_DRAFT]
         if text != self._shown:
             self._put(text)
 
@@ -324,7 +326,7 @@ class LiveDraft:
 
 # --- writing ---
 
-MOST_FINDINGS = 10
+MAX_FINDINGS = 10
 MORE_FINDINGS = 6
 # A later run quotes more. In a first report, more statements are off the topic.
 MORE_LATER = 14
@@ -332,8 +334,8 @@ MORE_LATER = 14
 # pages went from 73 % to 84 % of what new pages say (30 November 2026).
 MORE_NEWS = 24
 ANSWER_TOKENS = 4000
-MOST_BODY = 60_000  # characters; more than ANSWER_TOKENS allow
-LEAST_PROSE = 120  # characters of plain text from a model that count as a report
+MAX_BODY = 60_000  # characters; more than ANSWER_TOKENS allow
+MIN_PROSE = 120  # characters of plain text from a model that count as a report
 
 
 class WrittenFinding(BaseModel):
@@ -352,36 +354,36 @@ class WrittenReport(BaseModel):
     findings: list[WrittenFinding] = Field(default_factory=list)
 
 
-def write(work: RunContext) -> StepResult:
+def write(context: RunContext) -> StepResult:
     """Write the report and its delta items from what was read (R38 to R42)."""
-    memory = inputs.known(work)
+    memory = inputs.known(context)
     # The list is numbered 1..k here, once, for prompt, draft and citations. New pages come first. A
     # model gets only these, and only the changes of known pages.
-    found = sorted(reading.readings(work), key=lambda page: bool(page.previous))
+    found = sorted(reading.readings(context), key=lambda page: bool(page.previous))
     pages = [replace(page, number=n) for n, page in enumerate(found, start=1)]
     known, struck = (list(memory.facts), list(memory.struck)) if memory else ([], [])
     again = rereading.outcome(pages, known, struck)
     warning = ""
     draft = None
-    work.ahead = PagePreparer(work.run)
+    context.ahead = PagePreparer(context.run)
     try:
         if any(not page.previous for page in pages):
-            _say_who_writes(work)
-            with LiveDraft(work) as live:
-                draft = _by_model(work, memory, pages, again, live)
+            _say_who_writes(context)
+            with LiveDraft(context) as live:
+                draft = _by_model(context, memory, pages, again, live)
     except BudgetReached as exc:
         # No more model calls. The report is extractive and says so.
         warning = _("Written without the model: %(why)s") % {"why": exc}
-        work.run.warn(warning)
+        context.run.warn(warning)
     except ProviderError as exc:
         warning = _("The model failed, so the report was written without it. %(why)s") % {
             "why": exc
         }
-        work.run.warn(warning)
-    draft = draft or _extractive(work, memory, pages)
+        context.run.warn(warning)
+    draft = draft or _extractive(context, memory, pages)
     # A model that failed isn't asked again in the same run.
-    second = of_run(work, memory.facts) if memory and not warning else None
-    output = composing.compose(work, memory, pages, draft, second, again)
+    second = of_run(context, memory.facts) if memory and not warning else None
+    output = composing.compose(context, memory, pages, draft, second, again)
     output["fell_back"] = bool(warning)
     stated = len(draft.findings)
     listed = sum(1 for c in output["changes"] if c["status"] in _LISTED)
@@ -398,10 +400,10 @@ def write(work: RunContext) -> StepResult:
     )
 
 
-def _say_who_writes(work: RunContext) -> None:
-    other = searching.model_gone(work.run.rerun_of) if work.run.rerun_of else ""
+def _say_who_writes(context: RunContext) -> None:
+    other = searching.model_gone(context.run.rerun_of) if context.run.rerun_of else ""
     if other:
-        work.run.warn(other)
+        context.run.warn(other)
 
 
 _STYLE_PROMPTS: dict[str, str] = {
@@ -416,7 +418,7 @@ _LISTED = {Status.NEW.value, Status.CHANGED.value, Status.CONTRADICTED.value}
 
 
 def _by_model(
-    work: RunContext,
+    context: RunContext,
     memory: TopicMemory | None,
     pages: list[PageText],
     again: Outcome,
@@ -426,13 +428,13 @@ def _by_model(
 
     def meanwhile() -> None:
         live.keep()
-        if work.ahead is not None:
-            work.ahead.go_on()
+        if context.ahead is not None:
+            context.ahead.go_on()
 
     try:
-        answer = work.ask(
+        answer = context.ask(
             "write",
-            _writing_messages(work, memory, pages, again),
+            _writing_messages(context, memory, pages, again),
             schema=WrittenReport,
             max_tokens=ANSWER_TOKENS,
             meanwhile=meanwhile,
@@ -441,25 +443,25 @@ def _by_model(
     except ProviderNonsense as exc:
         if not _is_prose(exc.text):
             raise
-        name = connections.model_for(work.topic, "write")
+        name = connections.model_for(context.topic, "write")
         return _drafted(
-            work,
-            WrittenReport(body=exc.text[:MOST_BODY]),
+            context,
+            WrittenReport(body=exc.text[:MAX_BODY]),
             name.profile.model if name else "",
             pages,
         )
     if answer is None or not isinstance(answer.parsed, WrittenReport):
         return None
     if answer.warning:
-        work.run.warn(answer.warning)
-    if len(answer.parsed.body) > MOST_BODY:
+        context.run.warn(answer.warning)
+    if len(answer.parsed.body) > MAX_BODY:
         raise ProviderNonsense(_("the report exceeds the maximum length"))
-    return _drafted(work, answer.parsed, answer.model, pages)
+    return _drafted(context, answer.parsed, answer.model, pages)
 
 
 def _is_prose(text: str) -> bool:
     bare = text.strip()
-    return len(bare) >= LEAST_PROSE and bare[0] not in "{[<`" and "[1]" in bare
+    return len(bare) >= MIN_PROSE and bare[0] not in "{[<`" and "[1]" in bare
 
 
 def _writing_messages(
@@ -474,7 +476,7 @@ def _writing_messages(
     room -= sum(len(text) for _track, text in notes)
     share = min(depth_of(settings).prompt, _share([len(page.text) for page in pages], room))
     context: dict[str, Any] = {
-        "most": MOST_FINDINGS,
+        "most": MAX_FINDINGS,
         "languages": ", ".join(settings.languages),
         "memory": memory.as_prompt() if memory else "",
         "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
@@ -533,8 +535,10 @@ def _harmless(text: str, most: int, *, is_judged: bool = False) -> str:
     return text[:most]
 
 
-def _drafted(work: RunContext, report: WrittenReport, model: str, pages: list[PageText]) -> Draft:
-    summary, body = _summary_and_body(work, report)
+def _drafted(
+    context: RunContext, report: WrittenReport, model: str, pages: list[PageText]
+) -> Draft:
+    summary, body = _summary_and_body(context, report)
     findings = [
         Statement(report_text.as_sentence(f.sentence), tuple(f.citations), clean(f.quote)[0])
         for f in report.findings
@@ -553,21 +557,21 @@ def _drafted(work: RunContext, report: WrittenReport, model: str, pages: list[Pa
             tuple(n for n in s.citations if n in numbers),
             s.quote,
         )
-        for s in findings[:MOST_FINDINGS]
+        for s in findings[:MAX_FINDINGS]
     ]
     return Draft(summary, body, kept, written_by=one_line(clean(model)[0])[:200])
 
 
-def _summary_and_body(work: RunContext, report: WrittenReport) -> tuple[str, str]:
+def _summary_and_body(context: RunContext, report: WrittenReport) -> tuple[str, str]:
     """Return the model's summary and body, tidied. The body begins with the summary.
 
     A report with only bullets has no summary paragraph, and an executive one has its own.
     """
-    style = TopicSettings.Style(work.settings.report_style)
+    style = TopicSettings.Style(context.settings.report_style)
     text, lead = clean(report.body)[0], clean(report.summary)[0]
     if style == TopicSettings.Style.MEMO:
         text, lead = report_text.without_memo_head(text), report_text.without_memo_head(lead)
-    heading = composing.heading(work, inputs.known(work))
+    heading = composing.heading(context, inputs.known(context))
     body = report_text.tidy_body(text, delta_heading=heading)
     body = report_text.spread_citations(body)
     summary = report_text.spread_citations(report_text.first_paragraph(lead))
@@ -586,35 +590,35 @@ def _cited_sentences(body: str) -> list[str]:
 # --- without a model ---
 
 
-def _subject(work: RunContext) -> str:
+def _subject(context: RunContext) -> str:
     """Return the subject of the pages. The sample's subject doesn't depend on its topic's title."""
-    is_sample = work.settings.services == [sample.SERVICE]
-    return sample.SAMPLE_TITLE if is_sample else work.topic.title
+    is_sample = context.settings.services == [sample.SERVICE]
+    return sample.SAMPLE_TITLE if is_sample else context.topic.title
 
 
-def _extractive(work: RunContext, memory: TopicMemory | None, pages: list[PageText]) -> Draft:
+def _extractive(context: RunContext, memory: TopicMemory | None, pages: list[PageText]) -> Draft:
     """Write a report from sentences quoted word for word from the pages."""
     find = partial(
         selection.find,
         [page for page in pages if not page.previous],
-        topic=_subject(work),
-        narrowed=work.settings.focus,
-        focus=work.settings.objective,
+        topic=_subject(context),
+        narrowed=context.settings.focus,
+        focus=context.settings.objective,
         struck=list(memory.struck) if memory else [],
         known_pages=[page for page in pages if page.previous],
-        limit=MOST_FINDINGS + (MORE_LATER if memory else MORE_FINDINGS),
+        limit=MAX_FINDINGS + (MORE_LATER if memory else MORE_FINDINGS),
         more_news=MORE_NEWS if memory else 0,
         embed=delta.local_vectors(),
     )
     # A thorough reading takes up to a minute, and the run can be cancelled during that time.
-    sentences = work.wait_for(find)
+    sentences = context.wait_for(find)
     statements = [Statement(f.sentence, (f.reading,), f.quote) for f in sentences]
     return Draft(
         summary="",
         body="",
-        findings=statements[:MOST_FINDINGS],
-        more=statements[MOST_FINDINGS:],
+        findings=statements[:MAX_FINDINGS],
+        more=statements[MAX_FINDINGS:],
         written_by=EXTRACTIVE,
         is_extractive=True,
-        is_in_passing=bool(sentences) and all(one.is_passing for one in sentences),
+        is_in_passing=bool(sentences) and all(sentence.is_passing for sentence in sentences),
     )

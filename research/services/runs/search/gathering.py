@@ -72,7 +72,7 @@ def first_vote(
 
 # --- hits ---
 
-LONGEST_URL = 2048  # bytes: the limit of the guard, and of a Postgres index
+MAX_URL_LENGTH = 2048  # bytes: the limit of the guard, and of a Postgres index
 _TOLD = ("service", "link", "domain", "title", "snippet", "published_at")
 _MAY_LACK = ("title", "snippet", "published_at")  # `gave` lists those that a vote has
 
@@ -85,17 +85,17 @@ def order_of(services: Iterable[str], queries: Iterable[str]) -> Order:
     return {name: n for n, name in enumerate(services)}, {one: n for n, one in enumerate(queries)}
 
 
-def keep(work: RunContext, answers: Sequence[QueryResult], order: Order, count: int) -> int:
+def keep(context: RunContext, answers: Sequence[QueryResult], order: Order, count: int) -> int:
     """Add the hits of these answers to the run's `count` hits. Return the new count."""
-    found = [(asked, result) for asked in answers for result in _usable(work, asked)]
+    found = [(asked, result) for asked in answers for result in _usable(context, asked)]
     urls = [canonical_url(result.url) for _asked, result in found]
-    known = {hit.url: hit for hit in work.run.hits.filter(url__in=urls)}
+    known = {hit.url: hit for hit in context.run.hits.filter(url__in=urls)}
     fresh: dict[str, Hit] = {}
     for (asked, result), url in zip(found, urls, strict=True):
         hit = known.get(url) or fresh.get(url)
         if hit is None:
             count += 1
-            hit = fresh[url] = Hit(run=work.run, url=url, place=count)
+            hit = fresh[url] = Hit(run=context.run, url=url, place=count)
         _vote(hit, asked, result, order)
     Hit.objects.bulk_create(fresh.values(), ignore_conflicts=True)
     store_again(known.values(), ["queries", "rank", *_TOLD])
@@ -141,11 +141,11 @@ def _told(result: SearchHit) -> dict[str, Any]:
     }
 
 
-def _usable(work: RunContext, asked: QueryResult) -> list[SearchHit]:
+def _usable(context: RunContext, asked: QueryResult) -> list[SearchHit]:
     """Return an answer's hits without those that have no URL or one that is too long."""
     usable = [found for found in map(_cleaned, asked.hits) if _has_address(found)]
     if len(usable) < len(asked.hits):
-        work.run.warn(
+        context.run.warn(
             _("Results from %(service)s without a usable URL were left out.")
             % {"service": asked.service}
         )
@@ -163,7 +163,7 @@ def _cleaned(found: SearchHit) -> SearchHit:
 
 def _has_address(found: SearchHit) -> bool:
     longest = max(len(found.url.encode()), len(canonical_url(found.url).encode()))
-    return 0 < longest <= LONGEST_URL
+    return 0 < longest <= MAX_URL_LENGTH
 
 
 # --- search ---
@@ -195,7 +195,7 @@ class Service:
         return bool(getattr(self.provider, "is_paced", False))
 
 
-def search(work: RunContext) -> StepResult:
+def search(context: RunContext) -> StepResult:
     """Send every planned query to every service of the topic, in parallel (R36).
 
     Queries that are equal for a service are sent once, and a slow service only gets the first
@@ -203,30 +203,30 @@ def search(work: RunContext) -> StepResult:
     failing query never fails the run (R47). If all failed, the step raises ProviderUnavailable if a
     retry may help, otherwise ProviderRejected.
     """
-    services = services_of(work, work.output("plan")["queries"])
-    before: list[AskedQuery] = work.step.output.get("asked", [])
+    services = services_of(context, context.output("plan")["queries"])
+    before: list[AskedQuery] = context.step.output.get("asked", [])
     done = [entry for entry in before if not entry["problem"]]
     order = [service.name for service in services]
-    calls = _calls(work, services, {(entry["query"], entry["service"]) for entry in done})
-    places = order_of(order, work.output("plan")["queries"])
-    place = work.run.hits.count()
+    calls = _calls(context, services, {(entry["query"], entry["service"]) for entry in done})
+    places = order_of(order, context.output("plan")["queries"])
+    place = context.run.hits.count()
     if calls:
-        work.check_there_is_something(done)
-    for batch in work.batches_of(calls, at_once=AT_ONCE):
+        context.check_there_is_something(done)
+    for batch in context.batches_of(calls, at_once=AT_ONCE):
         answers = [asked for _place, get in batch for asked in get()]
         # both the hits and the note of their arrival, while the run is held
         with transaction.atomic():
-            place = keep(work, answers, places, place)
+            place = keep(context, answers, places, place)
             done += [asked.as_json() for asked in answers]
-            work.progress(
+            context.progress(
                 _progress_text(done, sum(len(service.queries) for service in services), place),
                 output=SearchOutput(asked=done, order=order),
                 queries=len(done),
                 hits=place,
             )
-    _pass_on_warnings(work, services, done)
-    work.check_there_is_something(done)
-    return _searched(work, services, done, place)
+    _pass_on_warnings(context, services, done)
+    context.check_there_is_something(done)
+    return _searched(context, services, done, place)
 
 
 def _progress_text(done: list[AskedQuery], count: int, hits: int) -> str:
@@ -243,25 +243,25 @@ def _progress_text(done: list[AskedQuery], count: int, hits: int) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def services_of(work: RunContext, queries: list[str]) -> list[Service]:
+def services_of(context: RunContext, queries: list[str]) -> list[Service]:
     """Return the topic's services in order.
 
     Raises NoSearchService if there is none.
     """
     ready, lacking = [], []
-    for name in connections.search_services(work.settings.services):
+    for name in connections.search_services(context.settings.services):
         if name == "library":
             # A run checks the watched folder first, so the latest changes count.
             library_folder.scan_if_due(every=0)
-        if name == "feeds" and not work.settings.feeds:
+        if name == "feeds" and not context.settings.feeds:
             lacking.append(_("the topic has no feeds"))
-        elif name == "library" and library_services.is_empty(work.topic.owner):
+        elif name == "library" and library_services.is_empty(context.topic.owner):
             lacking.append(_("the library is empty"))
         else:
-            provider = searching.search_provider(name, owner=work.topic.owner)
+            provider = searching.search_provider(name, owner=context.topic.owner)
             if provider is not None:
                 bound = BY_NAME[name].queries_a_run if name in BY_NAME else None
-                own = distinct(provider, queries, options_of(work))
+                own = distinct(provider, queries, options_of(context))
                 ready.append(Service(provider, own[:bound], len(own)))
     if ready:
         return ready
@@ -275,8 +275,8 @@ def services_of(work: RunContext, queries: list[str]) -> list[Service]:
     )
 
 
-def options_of(work: RunContext) -> SearchOptions:
-    settings, memory = work.settings, inputs.known(work)
+def options_of(context: RunContext) -> SearchOptions:
+    settings, memory = context.settings, inputs.known(context)
     return SearchOptions(
         limit=HITS_A_QUERY,
         since=inputs.since(settings),
@@ -284,21 +284,21 @@ def options_of(work: RunContext) -> SearchOptions:
         engine=settings.engine,
         batch=memory.batch if memory else 1,
         feeds=tuple(settings.feeds),
-        about=work.topic.title,
+        about=context.topic.title,
         last_asked=memory.last_run_at if memory else None,
     )
 
 
 def _calls(
-    work: RunContext, services: Sequence[Service], answered: set[tuple[str, str]]
+    context: RunContext, services: Sequence[Service], answered: set[tuple[str, str]]
 ) -> list[Callable[[], list[QueryResult]]]:
     """Return the calls, with the first query of each service before the second of any.
 
     That way, a service that rejects everything usually does so before its other queries start.
     """
-    options, network = options_of(work), Network()
+    options, network = options_of(context), Network()
     # R47 limits the attempts of a query, so a postponed run makes one more attempt, not 3.
-    tries = 1 if work.run.tries else TRIES
+    tries = 1 if context.run.tries else TRIES
     calls: list[tuple[int, Callable[[], list[QueryResult]]]] = []
     for service in services:
         gate = Gate(service.name, network)
@@ -320,18 +320,18 @@ def _call(
 
 
 def _pass_on_warnings(
-    work: RunContext, services: Sequence[Service], done: list[AskedQuery]
+    context: RunContext, services: Sequence[Service], done: list[AskedQuery]
 ) -> None:
     """Pass on the warnings of a service that answered, such as a broken feed."""
     told = " ".join(entry["problem"] for entry in done)
     for service in services:
         for warning in getattr(service.provider, "warnings", ()):
             if str(warning) not in told:
-                work.run.warn(str(warning))
+                context.run.warn(str(warning))
 
 
 def _searched(
-    work: RunContext, services: Sequence[Service], done: list[AskedQuery], count: int
+    context: RunContext, services: Sequence[Service], done: list[AskedQuery], count: int
 ) -> StepResult:
     failed = [entry for entry in done if entry["problem"]]
     answered = {entry["service"] for entry in done if not entry["problem"]}
@@ -345,7 +345,7 @@ def _searched(
     if silent and not count:
         _raise_for(failed, complaints, answered)
     for complaint in complaints:
-        work.run.warn(complaint)
+        context.run.warn(complaint)
     return StepResult(
         SearchOutput(asked=done, order=order),
         detail=_detail(services, done, count),
@@ -358,9 +358,9 @@ def _raise_for(failed: list[AskedQuery], complaints: list[str], answered: set[st
     """End a search without results. Raises ProviderUnavailable or ProviderRejected."""
     why = joined(" ", complaints)
     if answered:
-        told = {"why": why, "services": searching.listed(sorted(answered))}
+        params = {"why": why, "services": searching.listed(sorted(answered))}
         message = _("%(services)s found nothing, and every other search failed: %(why)s")
-        message %= told
+        message %= params
     else:
         message = _("every search failed: %(why)s") % {"why": why}
     if searching.unreachable(failed):
@@ -393,33 +393,33 @@ def _detail(services: Sequence[Service], done: list[AskedQuery], count: int) -> 
     return joined("; ", parts)
 
 
-def filter_seen(work: RunContext) -> StepResult:
+def filter_seen(context: RunContext) -> StepResult:
     """Mark hits as new, known, returning or blocked, and sort them (R37).
 
     A page that was read before is returning, even if it is no longer among the seen URLs. So is a
     known page that is always checked.
     """
-    applied_rules.add_pages(work)
-    known_pages.add_pages(work)
-    found = list(work.run.hits.all())
-    tell(work, found)
-    _sort_hits(work, found)
+    applied_rules.add_pages(context)
+    known_pages.add_pages(context)
+    found = list(context.run.hits.all())
+    tell(context, found)
+    _sort_hits(context, found)
     for place, hit in enumerate(found, start=1):
         hit.place = place
     counts = Counter(hit.state for hit in found if hit.service != known_pages.SERVICE)
     new, known = counts[Hit.State.NEW], counts[Hit.State.KNOWN]
     returning, blocked = counts[Hit.State.RETURNING], counts[Hit.State.BLOCKED]
-    left_out = applied_rules.left_out(work.settings, found)
+    left_out = applied_rules.left_out(context.settings, found)
     added = sum(hit.service == applied_rules.SERVICE for hit in found)
     # All that isn't a result of the step before is named, so the two steps agree.
     words = [
         _("%(new)d new, %(known)d known") % {"new": new, "known": known},
         _("%(n)d seen again") % {"n": returning} if returning else "",
-        applied_rules.in_few_words(work.settings, found),
+        applied_rules.in_few_words(context.settings, found),
         _("%(n)d added by your rules") % {"n": added} if added else "",
     ]
     with transaction.atomic():
-        work.run.put(new_count=new, known_count=known, returning_count=returning)
+        context.run.put(new_count=new, known_count=known, returning_count=returning)
         store_again(found, ["state", "reason", "place"])
     output: FilterOutput = {
         "new": new,
@@ -434,38 +434,38 @@ def filter_seen(work: RunContext) -> StepResult:
             "; ",
             [
                 joined(", ", filter(None, words)),
-                *applied_rules.left_out_in_words(left_out)[: applied_rules.MOST_NAMED],
+                *applied_rules.left_out_in_words(left_out)[: applied_rules.MAX_NAMED],
             ],
         ),
         counts={"new": new, "known": known, "returning": returning, "blocked": blocked},
     )
 
 
-def tell(work: RunContext, found: Sequence[Hit]) -> None:
+def tell(context: RunContext, found: Sequence[Hit]) -> None:
     """Set the state and reason of each hit, without storing them."""
     urls = [hit.url for hit in found]
     seen: set[str] = set()
     read: set[str] = set()
-    if inputs.known(work) is not None:
-        seen_urls = SeenUrl.objects.filter(topic=work.topic, url__in=urls)
+    if inputs.known(context) is not None:
+        seen_urls = SeenUrl.objects.filter(topic=context.topic, url__in=urls)
         seen = set(seen_urls.values_list("url", flat=True))
-        sources = Source.objects.filter(topic=work.topic, url__in=urls)
+        sources = Source.objects.filter(topic=context.topic, url__in=urls)
         read = set(sources.values_list("url", flat=True))
-    refuses = review_services.refused_domains(work.topic.owner)
+    refuses = review_services.refused_domains(context.topic.owner)
     turned_away: Counter[str] = Counter()
     for hit in found:
-        hit.state, hit.reason = _state(work, hit, seen, read)
+        hit.state, hit.reason = _state(context, hit, seen, read)
         place = standing_rules.place_of(hit.url, refuses)
         if place:
-            told = {"place": standing_rules.shown(place)}
-            hit.state, hit.reason = Hit.State.BLOCKED, _("you blocked all of %(place)s") % told
+            params = {"place": standing_rules.shown(place)}
+            hit.state, hit.reason = Hit.State.BLOCKED, _("you blocked all of %(place)s") % params
             turned_away[place] += 1
     for place, number in turned_away.items():
-        review_services.count_pages(work.topic.owner, place, number)
+        review_services.count_pages(context.topic.owner, place, number)
 
 
-def _state(work: RunContext, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, str]:
-    settings = work.settings
+def _state(context: RunContext, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, str]:
+    settings = context.settings
     if not hit.url.startswith(_OPENABLE):
         return Hit.State.BLOCKED, _("not a web page (the URL isn’t http or https)")
     place = standing_rules.reason_against(settings, hit.url)
@@ -495,14 +495,14 @@ def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
     return any(canonical_url(standing_rules.address_of(check)) == hit.url for check in checks)
 
 
-def _sort_hits(work: RunContext, found: list[Hit]) -> None:
+def _sort_hits(context: RunContext, found: list[Hit]) -> None:
     """Sort the hits by all their votes. See `fused` for the effect of the services' order."""
-    services = work.output("search").get("order", [])
-    places, queries = order_of(services, work.output("plan")["queries"])
+    services = context.output("search").get("order", [])
+    places, queries = order_of(services, context.output("plan")["queries"])
     found.sort(
         key=lambda hit: (
-            not applied_rules.is_always(work.settings, hit),
-            not applied_rules.is_boosted(work.settings, hit),
+            not applied_rules.is_always(context.settings, hit),
+            not applied_rules.is_boosted(context.settings, hit),
             -fused(hit.queries, places),
             first_vote(hit.queries, places, queries),
             hit.place,

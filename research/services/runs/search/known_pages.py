@@ -26,7 +26,7 @@ from research.services.runs.context import inputs
 from research.services.runs.context.run_context import RunContext
 
 SERVICE = "known"  # the service of a hit that no search returned
-MOST = 24  # known pages read again in one run
+MAX = 24  # known pages read again in one run
 LATELY = 5  # the last runs in which a source was cited
 _OPENABLE = ("http://", "https://", "library:")
 
@@ -40,13 +40,13 @@ class ConditionalFetcher(Protocol):
         ...
 
 
-def links(work: RunContext) -> list[str]:
+def links(context: RunContext) -> list[str]:
     """Return the URLs of the pages that facts and the latest reports cite, facts first.
 
     A run without the library as a service doesn't read new versions of its documents either.
     """
-    found = links_of(work.topic, inputs.known(work))
-    if LIBRARY in connections.search_services(work.settings.services):
+    found = links_of(context.topic, inputs.known(context))
+    if LIBRARY in connections.search_services(context.settings.services):
         return found
     return [link for link in found if not ADDRESS.fullmatch(link)]
 
@@ -59,11 +59,11 @@ def links_of(topic: Topic, memory: TopicMemory | None) -> list[str]:
     cited = Source.objects.filter(
         topic=topic, times_cited__gt=0, last_run__gt=memory.run_count - LATELY
     ).order_by("-last_run", "-times_cited", "pk")
-    found += [link for link in cited.values_list("link", flat=True)[:MOST] if _may_open(link)]
+    found += [link for link in cited.values_list("link", flat=True)[:MAX] if _may_open(link)]
     unique: dict[str, str] = {}
     for link in found:
         unique.setdefault(page_of(link), link)
-    return _as_they_are_now(topic, list(unique.values()))[:MOST]
+    return _as_they_are_now(topic, list(unique.values()))[:MAX]
 
 
 def _may_open(link: str) -> bool:
@@ -90,17 +90,17 @@ def _documents(topic: Topic, found: Iterable[str]) -> Iterable[LibraryDocument]:
     return documents.defer("text")
 
 
-def deleted_documents(work: RunContext, facts: Sequence[KnownFact]) -> set[str]:
+def deleted_documents(context: RunContext, facts: Sequence[KnownFact]) -> set[str]:
     """Return the URLs of the facts whose document was deleted, if the run uses the library.
 
     A renamed file is another document with the same content. It may not have been read yet.
     """
-    if work.is_stopping or LIBRARY not in connections.search_services(work.settings.services):
+    if context.is_stopping or LIBRARY not in connections.search_services(context.settings.services):
         return set()
     urls = {fact.url: named.group(1) for fact in facts if (named := ADDRESS.fullmatch(fact.url))}
-    there = {page_of(one.address) for one in _documents(work.topic, urls)}
+    there = {page_of(one.address) for one in _documents(context.topic, urls)}
     gone = {url: key for url, key in urls.items() if page_of(url) not in there}
-    documents = LibraryDocument.objects.readable_by(work.topic.owner).exclude(digest="")
+    documents = LibraryDocument.objects.readable_by(context.topic.owner).exclude(digest="")
     digests = {
         str(pk): digest
         for pk, digest in documents.filter(pk__in=gone.values()).values_list("pk", "digest")
@@ -110,22 +110,22 @@ def deleted_documents(work: RunContext, facts: Sequence[KnownFact]) -> set[str]:
     return {url for url, key in gone.items() if digests.get(key) not in still}
 
 
-def add_pages(work: RunContext) -> set[str]:
+def add_pages(context: RunContext) -> set[str]:
     """Create a hit for each known page that no search returned. Return the canonical URLs.
 
     Repeatable: a run has one hit for each canonical URL.
     """
-    wanted = {canonical_or_same(link): link for link in links(work)}
-    have = set(work.run.hits.filter(url__in=wanted).values_list("url", flat=True))
-    count = work.run.hits.count()
+    wanted = {canonical_or_same(link): link for link in links(context)}
+    have = set(context.run.hits.filter(url__in=wanted).values_list("url", flat=True))
+    count = context.run.hits.count()
     titles = dict(
-        Source.objects.filter(topic=work.topic, url__in=wanted).values_list("url", "title")
+        Source.objects.filter(topic=context.topic, url__in=wanted).values_list("url", "title")
     )
     missing = [(url, link) for url, link in wanted.items() if url not in have]
     Hit.objects.bulk_create(
         [
             Hit(
-                run=work.run,
+                run=context.run,
                 url=url,
                 link=link,
                 domain=domain_of(link)[:255],
@@ -140,9 +140,9 @@ def add_pages(work: RunContext) -> set[str]:
     return set(wanted)
 
 
-def read_again(work: RunContext) -> Q:
+def read_again(context: RunContext) -> Q:
     """Return the filter for the run's hits of known pages that are read again."""
-    urls = [canonical_or_same(link) for link in links(work)]
+    urls = [canonical_or_same(link) for link in links(context)]
     return Q(state=Hit.State.KNOWN, url__in=urls)
 
 
@@ -174,13 +174,13 @@ def _if_changed(
 
 
 def stored_pages(
-    work: RunContext, hits: Sequence[Hit], last: Mapping[str, ContentItem]
+    context: RunContext, hits: Sequence[Hit], last: Mapping[str, ContentItem]
 ) -> dict[str, WebPage]:
     """Return the pages that the topic last stored, as if just fetched, by their hits' `url`.
 
     Only those whose server named the version. `last` is the result of `last_versions`.
     """
-    sources = Source.objects.filter(topic=work.topic, url__in=[hit.url for hit in hits])
+    sources = Source.objects.filter(topic=context.topic, url__in=[hit.url for hit in hits])
     named = {
         url: (etag, modified)
         for url, etag, modified in sources.values_list("url", "etag", "last_modified")
@@ -203,7 +203,7 @@ def stored_pages(
     return pages
 
 
-def known_of(work: RunContext, hits: Sequence[Hit]) -> list[Hit]:
+def known_of(context: RunContext, hits: Sequence[Hit]) -> list[Hit]:
     """Keep the hits whose page the topic knows, with library documents in any version.
 
     Pages of a deleted run, or of one whose memory wasn't saved, are new to the topic.
@@ -212,7 +212,7 @@ def known_of(work: RunContext, hits: Sequence[Hit]) -> list[Hit]:
     wanted = Q(url__in=[hit.url for hit in hits])
     for name in names:
         wanted |= Q(link__startswith=f"{name}/")
-    rows = Source.objects.filter(wanted, topic=work.topic).values_list("url", "link")
+    rows = Source.objects.filter(wanted, topic=context.topic).values_list("url", "link")
     urls, known = set(), set()
     for url, link in rows:
         urls.add(url)
@@ -220,12 +220,12 @@ def known_of(work: RunContext, hits: Sequence[Hit]) -> list[Hit]:
     return [hit for hit in hits if hit.url in urls or page_of(hit.link) in known]
 
 
-def last_versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:
+def last_versions(context: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:
     """Return the last text that earlier runs of the topic read of each page, by the page's name."""
-    return {name: items[0] for name, items in versions(work, hits).items()}
+    return {name: items[0] for name, items in versions(context, hits).items()}
 
 
-def versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[ContentItem]]:
+def versions(context: RunContext, hits: Sequence[Hit]) -> dict[str, list[ContentItem]]:
     """Return the last two texts that earlier runs of the topic read of each page, the later first.
 
     Texts of another part of the page aren't versions of the same text.
@@ -237,9 +237,9 @@ def versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[ContentIte
         if name.startswith("library:"):
             wanted |= Q(url__startswith=f"{name}/")
     earlier = Hit.objects.filter(
-        wanted, run__topic=work.topic, content_item__isnull=False, content_item__trashed_at=None
+        wanted, run__topic=context.topic, content_item__isnull=False, content_item__trashed_at=None
     )
-    earlier = earlier.exclude(run=work.run).exclude(content_item__trust=Trust.QUARANTINED)
+    earlier = earlier.exclude(run=context.run).exclude(content_item__trust=Trust.QUARANTINED)
     found: dict[str, list[ContentItem]] = {}
     for hit in earlier.select_related("content_item").order_by("-pk"):
         item = hit.content_item

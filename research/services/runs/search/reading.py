@@ -54,34 +54,34 @@ from research.services.topics.settings.standing_rules import is_address, page_fr
 
 logger = structlog.get_logger(__name__)
 
-MOST_TEXT = 200_000  # characters stored of one page; research.services.budgets.budget decides how much is read
-MOST_NAMED = 5  # pages that one warning names
+MAX_TEXT = 200_000  # characters stored of one page; research.services.budgets.budget decides how much is read
+MAX_NAMED = 5  # pages that one warning names
 _READ_BEFORE = (Hit.State.RETURNING, Hit.State.KNOWN)
 AT_ONCE = 24  # pages: 48 are two batches of at most 20 s each, the guard's limit per page
 
 
-def read(work: RunContext) -> StepResult:
+def read(context: RunContext) -> StepResult:
     """Read the new and returning pages, as many as the budget allows, and known ones again.
 
     An unreadable page keeps its reason and is represented by its snippet. The run continues.
     """
-    wanted = _to_read(work)
+    wanted = _to_read(context)
     marks: dict[int, set[int]] = {}
-    most = depth_of(work.settings).text
+    most = depth_of(context.settings).text
     left = [hit for hit in wanted if hit.reading == Hit.Reading.NOT_READ]
-    set_parts(work, left)
-    last = _last_versions(work, left)
-    calls = fetching(work, left, last)
+    set_parts(context, left)
+    last = _last_versions(context, left)
+    calls = fetching(context, left, last)
     done = len(wanted) - len(left)
     # Library documents need database connections, and there are few of these.
     at_once = 4 if any(hit.link.startswith("library:") for hit in left) else AT_ONCE
-    versions: Versions = dict(work.step.output.get("versions", {}))
-    for place, get in work.each_of(calls, at_once=at_once):
+    versions: Versions = dict(context.step.output.get("versions", {}))
+    for place, get in context.each_of(calls, at_once=at_once):
         hit = left[place]
         done += 1
         with transaction.atomic():  # the page is stored only while the run is held
-            keep(work, hit, partial(noting_version, get, hit, versions), last)
-            work.progress(
+            keep(context, hit, partial(noting_version, get, hit, versions), last)
+            context.progress(
                 _("%(done)d of %(all)d pages · %(domain)s")
                 % {"done": done, "all": len(wanted), "domain": hit.domain},
                 output=ReadOutput(versions=versions),
@@ -90,7 +90,7 @@ def read(work: RunContext) -> StepResult:
             )
         if hit.content_item is not None:  # other pages are still being fetched
             marks[hit.place] = duplicates.shingles(hit.content_item.content[:most])
-    return _read(work, wanted, marks, versions)
+    return _read(context, wanted, marks, versions)
 
 
 def noting_version(get: Callable[[], WebPage], hit: Hit, versions: Versions) -> WebPage:
@@ -104,15 +104,15 @@ def noting_version(get: Callable[[], WebPage], hit: Hit, versions: Versions) -> 
     return page
 
 
-def _to_read(work: RunContext) -> list[Hit]:
+def _to_read(context: RunContext) -> list[Hit]:
     """Return the hits to read, within the budget: always included, new, returning.
 
     In a deep run, only those that its tracks opened and those always included.
     """
-    wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING) | known_pages.read_again(work)
-    hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
-    always = {hit.pk for hit in hits if applied_rules.is_always(work.settings, hit)}
-    if inputs.opened(work):
+    wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING) | known_pages.read_again(context)
+    hits = list(context.run.hits.filter(wanted).select_related("content_item").order_by("place"))
+    always = {hit.pk for hit in hits if applied_rules.is_always(context.settings, hit)}
+    if inputs.opened(context):
         opened = (hit for hit in hits if hit.reading != Hit.Reading.NOT_READ)
         again = (hit for hit in hits if hit.reading == Hit.Reading.NOT_READ)
         asked = (hit for hit in again if hit.pk in always or hit.state != Hit.State.NEW)
@@ -122,27 +122,27 @@ def _to_read(work: RunContext) -> list[Hit]:
     new += [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.RETURNING]
     known = [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.KNOWN]
     # Reading known pages again doesn't use the budget for new ones.
-    return [*[*first, *new][: work.budget.pages], *known[: known_pages.MOST]]
+    return [*[*first, *new][: context.budget.pages], *known[: known_pages.MAX]]
 
 
-def set_parts(work: RunContext, hits: Sequence[Hit]) -> None:
+def set_parts(context: RunContext, hits: Sequence[Hit]) -> None:
     """Note on each hit the only part of its page to read, if the topic names one.
 
     The sample's pages are always read as a whole.
     """
     for hit in hits:
-        part = standing_rules.part_at(work.settings, hit.url)
+        part = standing_rules.part_at(context.settings, hit.url)
         hit.part = str(part) if part and not sample.is_sample_url(hit.link) else ""
 
 
-def _last_versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:
+def _last_versions(context: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:
     """Return the last texts that earlier runs read of the hits that aren't new, by the page's name."""
     known = [hit for hit in hits if hit.state in _READ_BEFORE]
-    return known_pages.last_versions(work, known) if known else {}
+    return known_pages.last_versions(context, known) if known else {}
 
 
 def fetching(
-    work: RunContext,
+    context: RunContext,
     hits: Sequence[Hit],
     last: Mapping[str, ContentItem] | None = None,
     *,
@@ -153,35 +153,35 @@ def fetching(
     In a recheck, all pages count as known. `last` is the result of `known_pages.last_versions`.
     """
     fetcher = get_fetcher()
-    set_parts(work, hits)
+    set_parts(context, hits)
     known = [hit for hit in hits if is_recheck or hit.state in _READ_BEFORE]
     if last is None:
-        last = known_pages.last_versions(work, known) if known else {}
-    stored = known_pages.stored_pages(work, known, last) if known else {}
+        last = known_pages.last_versions(context, known) if known else {}
+    stored = known_pages.stored_pages(context, known, last) if known else {}
     again = {hit.pk for hit in known}
     calls: list[Callable[[], WebPage]] = []
     for hit in hits:
-        call: Callable[[], WebPage] = partial(_fetch, hit, fetcher, work)
+        call: Callable[[], WebPage] = partial(_fetch, hit, fetcher, context)
         if hit.pk in again and not hit.part:
             call = known_pages.conditional(hit, stored.get(hit.url), fetcher, call)
         calls.append(call)
     return calls
 
 
-def _fetch(hit: Hit, fetcher: PageFetcher, work: RunContext) -> WebPage:
+def _fetch(hit: Hit, fetcher: PageFetcher, context: RunContext) -> WebPage:
     """Fetch one page from the sample, the library or the web."""
     if sample.is_sample_url(hit.link):
-        memory = inputs.known(work)
+        memory = inputs.known(context)
         return sample.SampleFetcher(memory.batch if memory else 1).fetch(hit.link)
     if hit.link.startswith("library:"):
-        return library_services.text_of(work.topic.owner, hit.link)
+        return library_services.text_of(context.topic.owner, hit.link)
     if hit.part:
         return fetcher.fetch(hit.link, part=part_from(hit.part))
     return fetcher.fetch(hit.link)
 
 
 def keep(
-    work: RunContext,
+    context: RunContext,
     hit: Hit,
     get: Callable[[], WebPage],
     last: Mapping[str, ContentItem] | None = None,
@@ -192,8 +192,8 @@ def keep(
     """
     try:
         page = get()
-        applied_rules.check_redirect_target(work, hit, page.final_url)
-        text = mask(clean(page.text)[0][:MOST_TEXT])[0].strip()
+        applied_rules.check_redirect_target(context, hit, page.final_url)
+        text = mask(clean(page.text)[0][:MAX_TEXT])[0].strip()
         if not text:
             raise ProviderRejected(_("the page has no text"))
         is_web = hit.link.startswith(("http://", "https://"))
@@ -203,12 +203,12 @@ def keep(
         hit.reading, hit.reason = Hit.Reading.FAILED, str(exc)
         hit.save(update_fields=["reading", "reason", "part"])
         if isinstance(exc, NeedsJavaScript):
-            work.run.warn(
+            context.run.warn(
                 _(
                     "Pages that need JavaScript couldn’t be read. An admin can install Chromium and set BEACON_CHROMIUM."
                 )
             )
-        logger.info("page not read", run=work.run.pk, domain=hit.domain, why=str(exc))
+        logger.info("page not read", run=context.run.pk, domain=hit.domain, why=str(exc))
         return
     hit.title = mask(clean(page.title)[0] or hit.title)[0][:500]
     hit.published_at = page.published_at or hit.published_at
@@ -218,41 +218,41 @@ def keep(
         # Nothing from a quarantined page enters a prompt or a fact.
         hit.reading = Hit.Reading.QUARANTINED
         hit.reason = _("possible prompt injection: the page %(why)s") % {"why": smell}
-    hit.content_item = _content_item(work, hit, text, last)
+    hit.content_item = _content_item(context, hit, text, last)
     hit.save(update_fields=["title", "published_at", "reading", "reason", "content_item", "part"])
 
 
 def _content_item(
-    work: RunContext, hit: Hit, text: str, last: Mapping[str, ContentItem] | None
+    context: RunContext, hit: Hit, text: str, last: Mapping[str, ContentItem] | None
 ) -> ContentItem:
     """Store the page's text, so people can see what was read. An unchanged text is stored once."""
     if hit.state in _READ_BEFORE:
-        last = _last_versions(work, [hit]) if last is None else last
+        last = _last_versions(context, [hit]) if last is None else last
         same = last.get(page_of(hit.link))
         if same is not None and same.content == text:
             return same
     is_suspect = hit.reading == Hit.Reading.QUARANTINED
     return ContentItem.objects.create(
-        owner=work.topic.owner,
-        topic=work.topic,
+        owner=context.topic.owner,
+        topic=context.topic,
         type=ContentItem.Type.WEB_CONTENT,
         title=hit.title[:500],
         url=hit.link,
         content=text,
         size=len(text),
-        scope=work.run.source,
-        source=work.run.source,
+        scope=context.run.source,
+        source=context.run.source,
         trust=Trust.QUARANTINED if is_suspect else Trust.EXTERNAL,
         tags=["page", hit.domain[:80]],
-        kept_with=f"{work.run.source}/step:{work.step.pk}",
+        kept_with=f"{context.run.source}/step:{context.step.pk}",
     )
 
 
 def _read(
-    work: RunContext, wanted: list[Hit], marks: dict[int, set[int]], versions: Versions
+    context: RunContext, wanted: list[Hit], marks: dict[int, set[int]], versions: Versions
 ) -> StepResult:
     read_hits = [hit for hit in wanted if hit.reading == Hit.Reading.READ]
-    most = depth_of(work.settings).text
+    most = depth_of(context.settings).text
     new_hits = [hit for hit in read_hits if hit.state == Hit.State.NEW]
     repeated = duplicates.near_duplicates([_reading(hit, most) for hit in new_hits], marks)
     by_place = {hit.place: hit for hit in read_hits}
@@ -263,7 +263,7 @@ def _read(
         hit.save(update_fields=["reading", "reason"])
     quarantine_reason = sum(hit.reading == Hit.Reading.QUARANTINED for hit in wanted)
     if quarantine_reason:
-        work.run.warn(
+        context.run.warn(
             ngettext(
                 "Skipped %(count)d page that tries to instruct AI agents (prompt injection)",
                 "Skipped %(count)d pages that try to instruct AI agents (prompt injection)",
@@ -271,11 +271,11 @@ def _read(
             )
             % {"count": quarantine_reason}
         )
-    _warn_not_compared(work, wanted)
-    _warn_without_part(work, wanted)
+    _warn_not_compared(context, wanted)
+    _warn_without_part(context, wanted)
     new = [hit for hit in wanted if hit.state != Hit.State.KNOWN]
     failed = sum(hit.reading == Hit.Reading.FAILED for hit in new)
-    _warn_unread_pages(work, sum(hit.state != Hit.State.KNOWN for hit in wanted))
+    _warn_unread_pages(context, sum(hit.state != Hit.State.KNOWN for hit in wanted))
     warning = ""
     if failed:
         warning = _(
@@ -284,7 +284,7 @@ def _read(
             "failed": failed,
             "all": len(new),
         }
-        work.run.warn(warning)
+        context.run.warn(warning)
     again = sum(hit.state == Hit.State.KNOWN for hit in read_hits)
     counts = {
         "read": len(read_hits), "read_again": again, "failed": failed,
@@ -306,44 +306,44 @@ def _read(
     )
 
 
-def _warn_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
+def _warn_not_compared(context: RunContext, wanted: Sequence[Hit]) -> None:
     """Warn about known pages that couldn't be read again, or only in part."""
     failed = [
         hit for hit in wanted if hit.state == Hit.State.KNOWN and hit.reading == Hit.Reading.FAILED
     ]
     if failed:
-        pages = "; ".join(f"{hit.domain}: {hit.reason}" for hit in failed[:MOST_NAMED])
-        if len(failed) > MOST_NAMED:
+        pages = "; ".join(f"{hit.domain}: {hit.reason}" for hit in failed[:MAX_NAMED])
+        if len(failed) > MAX_NAMED:
             pages += " …"
-        said = ngettext(
+        message = ngettext(
             "%(n)d known page couldn’t be read again, so its facts weren’t checked (%(pages)s)",
             "%(n)d known pages couldn’t be read again, so their facts weren’t checked (%(pages)s)",
             len(failed),
         )
-        work.run.warn(said % {"n": len(failed), "pages": pages})
+        context.run.warn(message % {"n": len(failed), "pages": pages})
     cut = [
         hit
         for hit in wanted
         if hit.state in _READ_BEFORE
         and hit.content_item is not None
         # some tolerance, because trailing whitespace isn't stored
-        and hit.content_item.size > MOST_TEXT - 100
+        and hit.content_item.size > MAX_TEXT - 100
     ]
     if cut:
-        said = ngettext(
+        message = ngettext(
             "Only the first %(most)s characters of %(n)d long page were compared (%(pages)s)",
             "Only the first %(most)s characters of %(n)d long pages were compared (%(pages)s)",
             len(cut),
         )
-        pages = ", ".join(hit.domain for hit in cut[:MOST_NAMED])
-        work.run.warn(said % {"n": len(cut), "most": f"{MOST_TEXT:,}", "pages": pages})
+        pages = ", ".join(hit.domain for hit in cut[:MAX_NAMED])
+        context.run.warn(message % {"n": len(cut), "most": f"{MAX_TEXT:,}", "pages": pages})
 
 
-def _warn_without_part(work: RunContext, wanted: Sequence[Hit]) -> None:
+def _warn_without_part(context: RunContext, wanted: Sequence[Hit]) -> None:
     """Warn about each page of which only a part is read, if that part wasn't read."""
     for hit in wanted:
         if hit.part and hit.reading == Hit.Reading.FAILED and hit.state != Hit.State.KNOWN:
-            work.run.warn(
+            context.run.warn(
                 _("Nothing was read from %(page)s. %(why)s")
                 % {"page": shorten(hit.link, 120), "why": hit.reason}
             )
@@ -357,17 +357,17 @@ def _in_words(pages: int, again: int, same: int) -> str:
     return joined(", ", [read, aside % {"n": same}])
 
 
-def _warn_unread_pages(work: RunContext, wanted: int) -> None:
+def _warn_unread_pages(context: RunContext, wanted: int) -> None:
     """Warn if the topic's own budget, not the site's default, left pages unread."""
-    if not work.settings.max_pages or inputs.opened(work):
+    if not context.settings.max_pages or inputs.opened(context):
         return  # or the tracks chose the pages
-    new = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
+    new = context.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
     if new > wanted:
-        work.run.warn(
+        context.run.warn(
             _(
                 "The run read only %(read)d of %(all)d new pages because its page limit is %(most)d. For the rest, it used the search snippets."
             )
-            % {"read": wanted, "all": new, "most": work.budget.pages}
+            % {"read": wanted, "all": new, "most": context.budget.pages}
         )
 
 
@@ -377,7 +377,7 @@ def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> PageText:
     A page that was read before is returned in full, with its last versions.
     """
     previous, earlier = [*versions, "", ""][:2]
-    most = MOST_TEXT if previous else most
+    most = MAX_TEXT if previous else most
     text = hit.content_item.content[:most] if hit.content_item else hit.snippet
     return PageText(
         number=hit.place,
@@ -390,11 +390,11 @@ def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> PageText:
         is_judged=hit.reading == Hit.Reading.READ,
         previous=previous,
         earlier=earlier,
-        most=MOST_TEXT,
+        most=MAX_TEXT,
     )
 
 
-def readings(work: RunContext) -> list[PageText]:
+def readings(context: RunContext) -> list[PageText]:
     """Return the pages and snippets for the report, in the order of the hits.
 
     Pages that were read are included up to the topic's depth of reading. Unless the run is
@@ -405,22 +405,22 @@ def readings(work: RunContext) -> list[PageText]:
     those that its tracks opened, and those always included.
     """
     is_usable = Q(state__in=[Hit.State.NEW, Hit.State.RETURNING])
-    hits = work.run.hits.filter(is_usable | Q(state=Hit.State.KNOWN, reading=Hit.Reading.READ))
+    hits = context.run.hits.filter(is_usable | Q(state=Hit.State.KNOWN, reading=Hit.Reading.READ))
     unwanted = [Hit.Reading.NEAR_DUPLICATE, Hit.Reading.QUARANTINED]
     hits = hits.exclude(reading__in=unwanted).select_related("content_item")
     usable, snippets = [], 0
-    pages_alone = work.is_stopping or bool(inputs.opened(work))
+    pages_alone = context.is_stopping or bool(inputs.opened(context))
     for hit in hits.order_by("place"):
         if hit.reading == Hit.Reading.READ:
             usable.append(hit)
-        elif hit.snippet and not hit.part and not pages_alone and snippets < work.budget.pages:
+        elif hit.snippet and not hit.part and not pages_alone and snippets < context.budget.pages:
             usable.append(hit)
             snippets += 1
-    most = depth_of(work.settings).text
+    most = depth_of(context.settings).text
     versions: Versions = {}
-    if inputs.known(work):
+    if inputs.known(context):
         read = [hit for hit in usable if hit.reading == Hit.Reading.READ]
-        last = known_pages.versions(work, known_pages.known_of(work, read))
+        last = known_pages.versions(context, known_pages.known_of(context, read))
         versions = {name: [item.content for item in items] for name, items in last.items()}
     # A known page without an earlier text can't be compared with anything.
     kept = [h for h in usable if h.state != Hit.State.KNOWN or page_of(h.link) in versions]
@@ -429,13 +429,13 @@ def readings(work: RunContext) -> list[PageText]:
 
 # --- read in the next run ---
 
-MOST = 20
+MAX = 20
 
 
 def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
     """Have the next run read a page. Return the stored URL, and whether it is new in the list.
 
-    Raises InvalidValue for a URL that runs can't open, and LimitReached beyond MOST.
+    Raises InvalidValue for a URL that runs can't open, and LimitReached beyond MAX.
     """
     page = _checked(address)
     with transaction.atomic():
@@ -447,11 +447,11 @@ def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
         if place := standing_rules.reason_against(whole, canonical_url(page)):
             problem = _("“%(place)s” is blocked for this topic. Unblock it first.")
             raise InvalidValue(problem % {"place": standing_rules.shown(place)})
-        if len(settings.read_next) >= MOST:
+        if len(settings.read_next) >= MAX:
             problem = _(
                 "The reading list for the next run is full. It can have at most %(most)d pages."
             )
-            raise LimitReached(problem % {"most": MOST})
+            raise LimitReached(problem % {"most": MAX})
         _keep(held, [*settings.read_next, page])
         Activity.log(held.owner, by, "read-next", subject=held, label=page)
     return page, True
@@ -474,8 +474,8 @@ def remove_read_pages(topic: Topic, pages: Sequence[str]) -> None:
     """Remove the pages that a run read. Called in the transaction that saves the run."""
     if not pages:
         return
-    kept = TopicSettings.objects.values_list("read_next", flat=True).get(topic=topic)
-    _keep(topic, [page for page in kept if page not in pages])
+    row = TopicSettings.objects.values_list("read_next", flat=True).get(topic=topic)
+    _keep(topic, [page for page in row if page not in pages])
 
 
 def _keep(topic: Topic, pages: list[str]) -> None:

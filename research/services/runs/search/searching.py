@@ -45,7 +45,7 @@ logger = structlog.get_logger(__name__)
 
 TRIES = 3  # R47: a failing query gets up to three attempts in total
 PAUSES = (0.5, 1.5)  # seconds between the attempts of one query
-LONGEST_PAUSE = 5.0  # seconds; if a service asks for more, the run is postponed
+MAX_PAUSE = 5.0  # seconds; if a service asks for more, the run is postponed
 AT_HOME = ("library", "sample")  # local services, which say nothing about the network
 
 
@@ -210,7 +210,7 @@ def _tried(
 def _waited(failure: ProviderError, tries: int, gate: Gate) -> bool:
     """Wait before the next attempt. Return False if the gate closed in the meantime."""
     wanted = getattr(failure, "retry_after", None) or PAUSES[min(tries, len(PAUSES)) - 1]
-    time.sleep(min(wanted, LONGEST_PAUSE))
+    time.sleep(min(wanted, MAX_PAUSE))
     return gate.closed_by is None
 
 
@@ -296,17 +296,17 @@ def _complaint(service: str, entries: Sequence[AskedQuery]) -> str:
         dict.fromkeys(entry["problem"] for entry in entries if entry["problem"])
     )
     failed = sum(bool(entry["problem"]) for entry in entries)
-    told = {
+    params = {
         "service": label_of(service),
         "failed": failed,
         "all": len(entries),
         "why": joined("; ", reasons),
     }
     if failed < len(entries):
-        return _("%(service)s: %(failed)d of %(all)d searches failed: %(why)s") % told
+        return _("%(service)s: %(failed)d of %(all)d searches failed: %(why)s") % params
     if len(reasons) == 1 and label_of(service).casefold() in reasons[0].casefold():
         return reasons[0]
-    return _("%(service)s couldn’t be searched: %(why)s") % told
+    return _("%(service)s couldn’t be searched: %(why)s") % params
 
 
 # --- repeated runs ---
@@ -323,17 +323,17 @@ def queries_of(run: Run) -> list[str]:
     return step.output.get("queries", []) if step else []
 
 
-def unavailable_services(work: RunContext, was: Run) -> list[str]:
+def unavailable_services(context: RunContext, was: Run) -> list[str]:
     """Return sentences about services of the run `was` that are no longer available."""
     return [
         _("%(run)s searched %(service)s, which is no longer available: %(why)s")
         % {"run": was, "service": label_of(name), "why": why}
-        for name, why in _services_gone(work)
+        for name, why in _services_gone(context)
     ]
 
 
-def _services_gone(work: RunContext) -> list[tuple[str, str]]:
-    names = work.settings.services
+def _services_gone(context: RunContext) -> list[tuple[str, str]]:
+    names = context.settings.services
     if not names:
         return []
     allowed, profiles = connections.search_services(names), connections.search_profiles()
@@ -345,7 +345,7 @@ def _services_gone(work: RunContext) -> list[tuple[str, str]]:
         elif profile is not None and (lacks := connections.lacks(profile)):
             missing = _("its key") if lacks == KEY else _("its URL")
             gone.append((name, _("%(what)s isn’t set") % {"what": missing}))
-        elif name == "library" and library_services.is_empty(work.topic.owner):
+        elif name == "library" and library_services.is_empty(context.topic.owner):
             gone.append((name, _("the library is empty")))
     return gone
 

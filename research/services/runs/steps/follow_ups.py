@@ -63,50 +63,52 @@ FACTS = "save"
 TYPE = Observation.StepType.RUN
 
 
-def observe(work: RunContext) -> StepResult:
+def observe(context: RunContext) -> StepResult:
     """Save the run's facts as findings, and other statements from its report (R94).
 
     Repeatable: a report is extracted once, and duplicates add nothing. If the model is unavailable,
     it is tried again later. If it refuses or its answer is unusable, that is a warning.
     """
-    topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
-    if why := in_trash(work.run):
+    topic = Topic.objects.select_related("owner").get(pk=context.topic.pk)
+    if why := in_trash(context.run):
         return StepResult(detail=why)
-    facts = facts_of(work)
-    kept = _remember(work, topic, [_fact(text) for text in facts], work.run.source)
-    if _is_extracted(work):
+    facts = facts_of(context)
+    kept = _remember(context, topic, [_fact(text) for text in facts], context.run.source)
+    if _is_extracted(context):
         return _result(kept, 0, Extracted())
     found = extract(
         topic.owner,
-        _report(work, facts),
-        source=work.run.source,
+        _report(context, facts),
+        source=context.run.source,
         step_name=REPORT,
         step_type=TYPE,
         topic=topic,
-        meter=work.meter,
+        meter=context.meter,
     )
-    if isinstance(found.failure, ProviderUnavailable) and work.step.may_retry:
+    if isinstance(found.failure, ProviderUnavailable) and context.step.may_retry:
         raise found.failure
     further = without_known(
-        found.lines, [*facts, *_known_before(work), *_own_words(work.run.report)]
+        found.lines, [*facts, *_known_before(context), *_own_words(context.run.report)]
     )
-    more = _remember(work, topic, further, found.source(work.run.source))
+    more = _remember(context, topic, further, found.source(context.run.source))
     return _result(kept, more, found)
 
 
-def facts_of(work: RunContext) -> list[str]:
+def facts_of(context: RunContext) -> list[str]:
     """Return the sentences that the run found and verified, without those marked as wrong.
 
     In later runs, confirmed facts are left out, because an earlier run saved them. So are facts
     that are gone.
     """
-    verified = work.output("verify")
-    if work.output("load_memory")["memory"]:
+    verified = context.output("verify")
+    if context.output("load_memory")["memory"]:
         changes = [Change(**change) for change in verified["changes"]]
         sentences = [change.sentence for change in changes if change.is_remembered]
     else:
         sentences = [f["sentence"] for f in verified["findings"] if f["supported"]]
-    struck = set(TopicFact.objects.filter(topic=work.topic).struck().values_list("key", flat=True))
+    struck = set(
+        TopicFact.objects.filter(topic=context.topic).struck().values_list("key", flat=True)
+    )
     return [
         sentence
         for sentence in dict.fromkeys(sentences)
@@ -114,11 +116,11 @@ def facts_of(work: RunContext) -> list[str]:
     ]
 
 
-def _known_before(work: RunContext) -> list[str]:
+def _known_before(context: RunContext) -> list[str]:
     """Return what was known or marked as wrong before the run. Background isn't a finding."""
-    memory = work.output("load_memory")["memory"]
+    memory = context.output("load_memory")["memory"]
     told = [fact["text"] for fact in memory["facts"]] if memory else []
-    struck = TopicFact.objects.filter(topic=work.topic).struck()
+    struck = TopicFact.objects.filter(topic=context.topic).struck()
     return [*told, *struck.values_list("text", flat=True)]
 
 
@@ -132,12 +134,12 @@ def _fact(text: str) -> Line:
     return Line(Observation.Category.FINDING, text, step_name=FACTS, step_type=TYPE)
 
 
-def _report(work: RunContext, facts: list[str]) -> str:
+def _report(context: RunContext, facts: list[str]) -> str:
     """Return the changes, and the report without the sentences that no source supports.
 
     Only the new sentence of each change is used, because the section also has the old one.
     """
-    text = report_text.without_notes(work.run.report.body)
+    text = report_text.without_notes(context.run.report.body)
     body = "\n".join(map(_supported, text.splitlines()))
     changed = "\n".join(f"- {fact}" for fact in facts if fact not in body)
     return f"{changed}\n\n{body}".strip()
@@ -153,15 +155,15 @@ def _supported(line: str) -> str:
     return "".join([*kept, rest])
 
 
-def _is_extracted(work: RunContext) -> bool:
-    written = Observation.objects.of(work.topic.owner).filter(
-        source__in=[work.run.source, Extracted(by="heuristic").source(work.run.source)],
+def _is_extracted(context: RunContext) -> bool:
+    written = Observation.objects.for_user(context.topic.owner).filter(
+        source__in=[context.run.source, Extracted(by="heuristic").source(context.run.source)],
         step_name=REPORT,
     )
     return bool(written.exists())
 
 
-def _remember(work: RunContext, topic: Topic, lines: list[Line], source: str) -> int:
+def _remember(context: RunContext, topic: Topic, lines: list[Line], source: str) -> int:
     """Store the lines. Return how many are new."""
     if not lines:
         return 0
@@ -170,7 +172,7 @@ def _remember(work: RunContext, topic: Topic, lines: list[Line], source: str) ->
         lines,
         by=RESEARCH,
         source=source,
-        change_source=work.run.source,
+        change_source=context.run.source,
         topic=topic,
         trust=Trust.EXTERNAL,
     )
@@ -195,13 +197,13 @@ def _result(facts: int, further: int, found: Extracted) -> StepResult:
 
 # --- transcript ---
 
-MOST_TITLES = 5  # of one query
-_LONGEST_REASON = 200  # characters of the error of a service or page
+MAX_TITLES = 5  # of one query
+_MAX_REASON_LENGTH = 200  # characters of the error of a service or page
 
 
-def task_of(work: RunContext) -> str:
-    run, settings = work.run, work.settings
-    parts = [_("Research the topic “%(topic)s”.") % {"topic": work.topic.title}]
+def task_of(context: RunContext) -> str:
+    run, settings = context.run, context.settings
+    parts = [_("Research the topic “%(topic)s”.") % {"topic": context.topic.title}]
     if settings.objective:
         parts.append(_("Objective: %(text)s") % {"text": shorten(settings.objective, 500)})
     if settings.focus:
@@ -216,17 +218,17 @@ def task_of(work: RunContext) -> str:
     return " ".join(parts)
 
 
-def history_of(work: RunContext) -> list[Message]:
+def history_of(context: RunContext) -> list[Message]:
     """Return the run as a conversation: each search and each page as a call with its result."""
-    hits = list(work.run.hits.order_by("place"))
+    hits = list(context.run.hits.order_by("place"))
     told: list[Message] = []
-    for number, query in enumerate(work.output("plan").get("queries", [])):
-        told += _call(f"s{number}", "web_search", {"query": query}, _found(work, query, hits))
+    for number, query in enumerate(context.output("plan").get("queries", [])):
+        told += _call(f"s{number}", "web_search", {"query": query}, _found(context, query, hits))
     for number, hit in enumerate(hits):
         if hit.reading != Hit.Reading.NOT_READ:
             told += _call(f"p{number}", "open_page", {"url": hit.link}, _read(hit))
-    if work.run.warnings:
-        warned = "\n".join(f"- {shorten(one, 300)}" for one in work.run.warnings)
+    if context.run.warnings:
+        warned = "\n".join(f"- {shorten(warning, 300)}" for warning in context.run.warnings)
         told.append(Message("assistant", _("Problems:") + f"\n{warned}"))
     # The report itself is the result, which the reflector gets in addition to the history.
     told.append(Message("assistant", _("I wrote the report.")))
@@ -238,25 +240,25 @@ def _call(key: str, tool: str, arguments: dict[str, Any], result: str) -> list[M
     return [Message("assistant", "", (call,)), Message("tool", result, (), key)]
 
 
-def _found(work: RunContext, query: str, hits: list[Hit]) -> str:
+def _found(context: RunContext, query: str, hits: list[Hit]) -> str:
     """Return each service's answer to a query, and the titles of its hits."""
     lines = []
-    for entry in work.output("search").get("asked", []):
+    for entry in context.output("search").get("asked", []):
         if entry["query"] != query:
             continue
         n = entry["hits"]
         words = ngettext("%(service)s: %(n)d result", "%(service)s: %(n)d results", n)
         words %= {"service": entry["service"], "n": n}
-        why = shorten(entry["problem"], _LONGEST_REASON)
+        why = shorten(entry["problem"], _MAX_REASON_LENGTH)
         lines.append(f"{words} ({why})" if why else words)
     own = [hit for hit in hits if any(one["query"] == query for one in hit.queries)]
-    lines += [f"- {hit.title} ({hit.get_state_display()})" for hit in own[:MOST_TITLES]]
+    lines += [f"- {hit.title} ({hit.get_state_display()})" for hit in own[:MAX_TITLES]]
     return "\n".join(lines) or _("not searched")
 
 
 def _read(hit: Hit) -> str:
     words = f"{hit.get_reading_display()}: {shorten(hit.title, 200)}"
-    return f"{words} ({shorten(hit.reason, _LONGEST_REASON)})" if hit.reason else words
+    return f"{words} ({shorten(hit.reason, _MAX_REASON_LENGTH)})" if hit.reason else words
 
 
 # --- reflecting ---
@@ -265,14 +267,14 @@ def _read(hit: Hit) -> str:
 _OF_ITS_TOPIC = ("topic", "topicfact", "observation", "report", "note", "contentitem")
 
 
-def reflect(work: RunContext) -> StepResult:
+def reflect(context: RunContext) -> StepResult:
     """Reflect on the run, only once even if called again."""
-    topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
-    if why := in_trash(work.run):
+    topic = Topic.objects.select_related("owner").get(pk=context.topic.pk)
+    if why := in_trash(context.run):
         return StepResult(detail=why)
-    run, owner = work.run, topic.owner
+    run, owner = context.run, topic.owner
     result = f"{run.report.delta}\n\n{run.report.body}".strip()
-    why = why_not(run.model_calls, actions_of(work), is_read_only(run), result)
+    why = why_not(run.model_calls, actions_of(context), is_read_only(run), result)
     if why:
         return _reflection_result(
             reflection_services.skip(owner, source=run.source, topic=topic, why=why)
@@ -281,40 +283,40 @@ def reflect(work: RunContext) -> StepResult:
         reflection_services.reflect(
             owner,
             source=run.source,
-            task=task_of(work),
+            task=task_of(context),
             result=result,
-            history=history_of(work),
+            history=history_of(context),
             trust=Trust.EXTERNAL,
             topic=topic,
-            meter=work.meter,
-            told=_told(work, topic),
-            last_try=not work.step.may_retry,
+            meter=context.meter,
+            told=_told(context, topic),
+            last_try=not context.step.may_retry,
         )
     )
 
 
-def actions_of(work: RunContext) -> int:
+def actions_of(context: RunContext) -> int:
     """Return how many actions a run took: searches, pages read, tools called."""
-    asked = work.output("search").get("asked", [])
+    asked = context.output("search").get("asked", [])
     # pages are already counted as read
-    called = work.run.tool_calls.exclude(tool="open_page").count()
-    return len(asked) + work.run.read_count + called
+    called = context.run.tool_calls.exclude(tool="open_page").count()
+    return len(asked) + context.run.read_count + called
 
 
 def is_read_only(run: Run) -> bool:
     """Whether the run wrote only to its own topic."""
-    written = Revision.objects.of(run.topic.owner).filter(source=run.source)
+    written = Revision.objects.for_user(run.topic.owner).filter(source=run.source)
     return not written.exclude(record_type__in=_OF_ITS_TOPIC).exists()
 
 
-def _told(work: RunContext, topic: Topic) -> EntryContent:
+def _told(context: RunContext, topic: Topic) -> EntryContent:
     """Return the entry's text without a model: the run's verified facts, unchanged."""
-    facts = [without_citations(fact) for fact in facts_of(work)]
+    facts = [without_citations(fact) for fact in facts_of(context)]
     words = ngettext("%(n)d finding: %(topic)s", "%(n)d findings: %(topic)s", len(facts))
     return EntryContent(
-        title=_("%(topic)s (%(run)s)") % {"topic": topic.title, "run": work.run},
+        title=_("%(topic)s (%(run)s)") % {"topic": topic.title, "run": context.run},
         summary=words % {"n": len(facts), "topic": topic.title},
-        task=work.settings.objective or task_of(work),
+        task=context.settings.objective or task_of(context),
         findings=facts,
     )
 
@@ -328,8 +330,8 @@ def _reflection_result(done: Reflection) -> StepResult:
         warning = _("Nothing was saved to the memory files: %(why)s") % {"why": done.why}
         return StepResult(output, _("failed"), counts, warning)
     by_rules = done.by == reflection_services.RULES
-    told = _("without a model") if by_rules else _("by the model")
-    detail = f"{reflection_services.changes_in_words(done)}, {told}"
+    message = _("without a model") if by_rules else _("by the model")
+    detail = f"{reflection_services.changes_in_words(done)}, {message}"
     warning = ""
     if by_rules and done.why:
         warning = _("The reflection was written without the model: %(why)s") % {"why": done.why}
@@ -340,10 +342,10 @@ def _reflection_result(done: Reflection) -> StepResult:
 
 TTL_DAYS = 7  # R206
 TAG = "run"
-MOST_STEPS = 4
-MOST_NEWS = 5
-_MOST_REPORT = 12_000  # characters of the report that a model reads
-_MOST_RESULT, _MOST_STEP = 1_200, 300
+MAX_STEPS = 4
+MAX_NEWS = 5
+_MAX_REPORT = 12_000  # characters of the report that a model reads
+_MAX_RESULT, _MAX_STEP = 1_200, 300
 
 
 class RunSummary(BaseModel):
@@ -353,44 +355,44 @@ class RunSummary(BaseModel):
     next_steps: list[str] = Field(default_factory=list)
 
 
-def summarise(work: RunContext) -> StepResult:
+def summarise(context: RunContext) -> StepResult:
     """Write the run's summary note once: goal, actions, result and next steps.
 
     If the model is unavailable, it is tried again later. If it refuses or its answer is unusable,
     the note is written without it, with a warning.
     """
-    topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
-    if why := in_trash(work.run):
+    topic = Topic.objects.select_related("owner").get(pk=context.topic.pk)
+    if why := in_trash(context.run):
         return StepResult(detail=why)
-    if (note := _written(work.run, topic)) is not None:
+    if (note := _written(context.run, topic)) is not None:
         return _summary_result(note, is_new=False)
     warning, written = "", None
     try:
-        written = _asked(work, topic)
+        written = _asked(context, topic)
     except ProviderUnavailable as exc:
-        if work.step.may_retry:
+        if context.step.may_retry:
             raise
         warning = _without_model(exc)
     except (ProviderError, BudgetReached) as exc:
         warning = _without_model(exc)
-    content = _content(work, topic, written)
+    content = _content(context, topic, written)
     with transaction.atomic():
         # Under a lock, because a worker that lost its lease can arrive late.
         Topic.objects.select_for_update(no_key=True).get(pk=topic.pk)
-        if (note := _written(work.run, topic)) is not None:
+        if (note := _written(context.run, topic)) is not None:
             return _summary_result(note, is_new=False)
-        note = _write(work.run, topic, content)
+        note = _write(context.run, topic, content)
     return _summary_result(note, is_new=True, by_model=written is not None, warning=warning)
 
 
 def _written(run: Run, topic: Topic) -> Note | None:
     """Return the run's note, even if it was merged or moved to the trash."""
-    found: Note | None = (
-        Note.objects.of(topic.owner)
+    row: Note | None = (
+        Note.objects.for_user(topic.owner)
         .filter(source=run.source, job=run.source, kind=Note.Kind.SUMMARY)
         .first()
     )
-    return found
+    return row
 
 
 def _write(run: Run, topic: Topic, content: str) -> Note:
@@ -424,25 +426,25 @@ def _summary_result(
 
 
 def _without_model(exc: Exception) -> str:
-    told = {"why": ended(capfirst(shorten(str(exc), 300)))}  # a reached limit is only a clause
-    return _("The model failed, so the summary note was written without it. %(why)s") % told
+    params = {"why": ended(capfirst(shorten(str(exc), 300)))}  # a reached limit is only a clause
+    return _("The model failed, so the summary note was written without it. %(why)s") % params
 
 
 # --- the note's content ---
 
 
-def _content(work: RunContext, topic: Topic, written: RunSummary | None) -> str:
-    result = shorten(plain(written.result), _MOST_RESULT) if written else _found_out(work)
+def _content(context: RunContext, topic: Topic, written: RunSummary | None) -> str:
+    result = shorten(plain(written.result), _MAX_RESULT) if written else _found_out(context)
     steps = [plain(step) for step in written.next_steps] if written else []
-    steps = [shorten(s, _MOST_STEP) for s in [*steps[:MOST_STEPS], *_next_steps(work, topic)] if s]
-    told = {"run": str(work.run), "topic": topic.title, "day": _day(work.run)}
+    steps = [shorten(s, _MAX_STEP) for s in [*steps[:MAX_STEPS], *_next_steps(context, topic)] if s]
+    params = {"run": str(context.run), "topic": topic.title, "day": _day(context.run)}
     parts = {
-        _("Goal"): f" {_goal(work, topic)}",
-        _("Actions"): f" {_actions(work.run)}",
+        _("Goal"): f" {_goal(context, topic)}",
+        _("Actions"): f" {_actions(context.run)}",
         _("Result"): f" {result}",
         _("Next steps"): "".join(f"\n- {step}" for step in dict.fromkeys(steps)),
     }
-    title = _("%(run)s of “%(topic)s”, %(day)s") % told
+    title = _("%(run)s of “%(topic)s”, %(day)s") % params
     return clean("\n\n".join([title, *(f"**{k}:**{v}" for k, v in parts.items())]))[0]
 
 
@@ -450,8 +452,8 @@ def _day(run: Run) -> str:
     return date_format(timezone.localtime(run.finished_at or timezone.now()), "j F Y")
 
 
-def _goal(work: RunContext, topic: Topic) -> str:
-    return shorten(work.settings.objective, 500) or topic.title
+def _goal(context: RunContext, topic: Topic) -> str:
+    return shorten(context.settings.objective, 500) or topic.title
 
 
 def _actions(run: Run) -> str:
@@ -479,22 +481,22 @@ def _actions(run: Run) -> str:
     return words
 
 
-def _found_out(work: RunContext) -> str:
+def _found_out(context: RunContext) -> str:
     """Return the report's first paragraph and its news, word for word."""
-    report = work.run.report
+    report = context.run.report
     first = _plain(report_text.first_paragraph(report.body))
     news = [
         f"- {item.get_status_display()}: {_plain(item.sentence)}"
-        for item in _items(work.run, DeltaItem.LISTED)[:MOST_NEWS]
+        for item in _items(context.run, DeltaItem.LISTED)[:MAX_NEWS]
     ]
-    found = [shorten(first, _MOST_RESULT) if not injection_reason(first) else "", *news]
+    found = [shorten(first, _MAX_RESULT) if not injection_reason(first) else "", *news]
     return "\n".join(filter(None, found)) or _("Nothing new was found.")
 
 
-def _next_steps(work: RunContext, topic: Topic) -> list[str]:
+def _next_steps(context: RunContext, topic: Topic) -> list[str]:
     """Return what the next run should check, and when it starts."""
-    contradicted = _items(work.run, (DeltaItem.Status.CONTRADICTED,))
-    quiet = _items(work.run, (DeltaItem.Status.GONE_QUIET,))
+    contradicted = _items(context.run, (DeltaItem.Status.CONTRADICTED,))
+    quiet = _items(context.run, (DeltaItem.Status.GONE_QUIET,))
     steps = [
         _("Resolve the contradiction: %(fact)s") % {"fact": shorten(_plain(i.previous_text), 160)}
         for i in contradicted[:2]
@@ -532,10 +534,10 @@ def _asked(work: RunContext, topic: Topic) -> RunSummary | None:
     """Return the model's summary of the report, or None without a model."""
     report = work.run.report
     context: dict[str, Any] = {
-        "most": MOST_STEPS,
+        "most": MAX_STEPS,
         "goal": for_prompt(_goal(work, topic)),
         "actions": for_prompt(_actions(work.run)),
-        "report": for_prompt(f"{report.delta}\n\n{report.body}".strip()[:_MOST_REPORT]),
+        "report": for_prompt(f"{report.delta}\n\n{report.body}".strip()[:_MAX_REPORT]),
     }
     answer = ask_model(
         "summarise",

@@ -36,23 +36,23 @@ def judges_run(run: Run) -> bool:
     return bool(kept.get("intent", "").strip() or kept.get("mute_places"))
 
 
-def judge(work: RunContext) -> StepResult:
+def judge(context: RunContext) -> StepResult:
     """Set on each listed change whether it is reported, why, and who judged."""
-    changes = _verified(work)
-    if inputs.known(work) is None:
+    changes = _verified(context)
+    if inputs.known(context) is None:
         return StepResult({}, detail=_("first run, nothing to filter"))
-    muted = _mute(work, changes)
+    muted = _mute(context, changes)
     listed = [place for place, change in enumerate(changes) if change.is_listed]
     verdicts, warning, by = intents.weigh(
-        work.settings.intent,
-        work.settings.tell_also,
+        context.settings.intent,
+        context.settings.tell_also,
         [changes[place] for place in listed],
-        about=work.topic.title,
-        owner=work.topic.owner,
-        source=work.run.source,
-        topic=work.topic,
-        meter=work.meter,
-        wait_for=work.wait_for,
+        about=context.topic.title,
+        owner=context.topic.owner,
+        source=context.run.source,
+        topic=context.topic,
+        meter=context.meter,
+        wait_for=context.wait_for,
     )
     for place, verdict in zip(listed, verdicts, strict=True):
         withheld = "" if verdict.tell else verdict.why
@@ -60,7 +60,7 @@ def judge(work: RunContext) -> StepResult:
             changes[place], withheld=withheld, judged_by=verdict.by, judged=verdict.why
         )
     if warning:
-        work.run.warn(warning)
+        context.run.warn(warning)
     by_intent = sum(bool(changes[place].withheld) for place in listed)
     told = sum(change.is_listed for change in changes)
     counts = {"told": told, "withheld": by_intent, "muted": muted}
@@ -76,25 +76,25 @@ def judge(work: RunContext) -> StepResult:
     )
 
 
-def changes_of(work: RunContext) -> list[Change]:
+def changes_of(context: RunContext) -> list[Change]:
     """Return the run's changes to save, judged if the run has this step."""
-    judged = work.output(STEP).get("changes") if work.has(STEP) else None
-    return _verified(work) if judged is None else [Change(**change) for change in judged]
+    judged = context.output(STEP).get("changes") if context.has(STEP) else None
+    return _verified(context) if judged is None else [Change(**change) for change in judged]
 
 
-def _verified(work: RunContext) -> list[Change]:
-    return [Change(**change) for change in work.output("verify")["changes"]]
+def _verified(context: RunContext) -> list[Change]:
+    return [Change(**change) for change in context.output("verify")["changes"]]
 
 
-def _mute(work: RunContext, changes: list[Change]) -> int:
+def _mute(context: RunContext, changes: list[Change]) -> int:
     """Filter out the listed changes that only muted sources report. Return how many."""
-    if not work.settings.mute_places:
+    if not context.settings.mute_places:
         return 0
-    sources = {source["n"]: source for source in work.output("verify")["sources"]}
+    sources = {source["n"]: source for source in context.output("verify")["sources"]}
     count = 0
     for place, change in enumerate(changes):
         cited = [sources[n] for n in change.citations if n in sources]
-        places = [_muted_place(work, source) for source in cited]
+        places = [_muted_place(context, source) for source in cited]
         if not change.is_listed or not cited or not all(places):
             continue
         named = ", ".join(dict.fromkeys(map(standing_rules.shown, places)))
@@ -104,8 +104,8 @@ def _mute(work: RunContext, changes: list[Change]) -> int:
     return count
 
 
-def _muted_place(work: RunContext, source: CitedSource) -> str:
-    return standing_rules.place_of(canonical_url(source["link"]), work.settings.mute_places)
+def _muted_place(context: RunContext, source: CitedSource) -> str:
+    return standing_rules.place_of(canonical_url(source["link"]), context.settings.mute_places)
 
 
 def _in_words(told: int, withheld: int, muted: int, by: str) -> str:

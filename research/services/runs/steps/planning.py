@@ -46,7 +46,7 @@ from research.services.runs.search import searching
 from research.services.topics.settings import standing_rules
 from research.services.topics.settings.standing_rules import is_address
 
-LEAST_QUERIES, MOST_QUERIES = 3, 6
+MIN_QUERIES, MAX_QUERIES = 3, 6
 
 
 class Plan(BaseModel):
@@ -61,19 +61,19 @@ class Plan(BaseModel):
 
     def usable(self) -> list[str]:
         """Return the usable queries: not empty, distinct, few and short."""
-        cleaned = (one_line(clean(query)[0])[: inputs.MOST_QUERY_LENGTH] for query in self.queries)
+        cleaned = (one_line(clean(query)[0])[: inputs.MAX_QUERY_LENGTH] for query in self.queries)
         by_fold = {query.casefold(): query for query in cleaned if any(map(str.isalnum, query))}
-        return list(by_fold.values())[:MOST_QUERIES]
+        return list(by_fold.values())[:MAX_QUERIES]
 
 
-def load_memory(work: RunContext) -> StepResult:
+def load_memory(context: RunContext) -> StepResult:
     """Load the topic's memory. Without live memory, the run is a baseline, whatever its number."""
-    _warn_model_not_used(work)
-    _warn_of_missing_model(work)
-    loaded = topic_memory.load(work.topic)
+    _warn_model_not_used(context)
+    _warn_of_missing_model(context)
+    loaded = topic_memory.load(context.topic)
     of_run = {"is_baseline": loaded.memory is None}
     if loaded.problem:
-        work.run.warn(loaded.problem)
+        context.run.warn(loaded.problem)
         return StepResult(
             LoadedMemory(memory=None, problem=loaded.problem),
             warning=loaded.problem,
@@ -85,7 +85,7 @@ def load_memory(work: RunContext) -> StepResult:
             LoadedMemory(memory=None, problem=""), detail=_("none yet (baseline)"), of_run=of_run
         )
     # A corrected sentence isn't reported again, whatever text the fact has now.
-    corrected = correcting.corrected_sentences(work.topic)
+    corrected = correcting.corrected_sentences(context.topic)
     struck = dict.fromkeys([*loaded.memory.struck, *corrected])
     secret = [
         *loaded.memory.secret_struck,
@@ -93,7 +93,7 @@ def load_memory(work: RunContext) -> StepResult:
     ]
     memory = replace(loaded.memory, struck=tuple(struck), secret_struck=tuple(secret))
     used = [("topicfact", fact.id) for fact in memory.facts]
-    Use.note(work.topic.owner, used, work.run.source)
+    Use.note(context.topic.owner, used, context.run.source)
     output: LoadedMemory = {
         "memory": memory.as_json(),
         "problem": "",
@@ -120,28 +120,28 @@ def _in_words(memory: TopicMemory) -> str:
     return joined(", ", words)
 
 
-def _warn_model_not_used(work: RunContext) -> None:
+def _warn_model_not_used(context: RunContext) -> None:
     """Warn that the model isn't used because the topic is marked sensitive."""
-    is_secret = work.topic.sensitivity == Sensitivity.SENSITIVE
+    is_secret = context.topic.sensitivity == Sensitivity.SENSITIVE
     if is_secret and connections.language_model() is not None:
-        work.run.warn(
+        context.run.warn(
             _(
                 "The topic is marked as sensitive, so no model is used. Queries are planned from templates, and the report quotes the pages."
             )
         )
 
 
-def _warn_of_missing_model(work: RunContext) -> None:
+def _warn_of_missing_model(context: RunContext) -> None:
     """Warn that the model that the topic names is no longer set up."""
-    wanted = work.settings.model
+    wanted = context.settings.model
     if wanted and (names := connections.names_of_models()) and wanted not in names:
-        told = _(
+        message = _(
             "The model “%(model)s” is no longer set up, so %(usual)s was used. Choose another one in the topic’s settings."
         )
-        work.run.warn(told % {"model": wanted, "usual": names[0]})
+        context.run.warn(message % {"model": wanted, "usual": names[0]})
 
 
-def plan(work: RunContext) -> StepResult:
+def plan(context: RunContext) -> StepResult:
     """Plan the queries: by the model with the memory in its prompt, or by templates.
 
     A repeated run uses the same queries, and warns about services that are no longer available.
@@ -149,36 +149,36 @@ def plan(work: RunContext) -> StepResult:
     Without a model, facet queries are used. If the model fails or its answer is unusable, there are
     3 fallback queries (R45, R46).
     """
-    memory = inputs.known(work)
-    lessons = topic_block.of_topic(work.topic)
-    told = inputs.choose(work, memory, lessons)
+    memory = inputs.known(context)
+    lessons = topic_block.of_topic(context.topic)
+    told = inputs.choose(context, memory, lessons)
     warning = ""
     try:
-        if work.run.rerun_of is not None:
-            queries, by = searching.queries_of(work.run.rerun_of), "rerun"
-            warning = _unavailable_services(work, work.run.rerun_of)
-        elif work.is_stopping:
-            queries, by = _by_facets(work, memory), "facets"
+        if context.run.rerun_of is not None:
+            queries, by = searching.queries_of(context.run.rerun_of), "rerun"
+            warning = _unavailable_services(context, context.run.rerun_of)
+        elif context.is_stopping:
+            queries, by = _by_facets(context, memory), "facets"
         else:
-            asked = _by_model(work, memory, told, lessons)
-            queries, by = (asked, "model") if asked else (_by_facets(work, memory), "facets")
+            asked = _by_model(context, memory, told, lessons)
+            queries, by = (asked, "model") if asked else (_by_facets(context, memory), "facets")
     except BudgetReached as exc:
         warning = _("Planned without the model: %(why)s") % {"why": exc}
-        work.run.warn(warning)
-        queries, by = _by_facets(work, memory), "facets"
+        context.run.warn(warning)
+        queries, by = _by_facets(context, memory), "facets"
     except ProviderError as exc:
         warning = _(
             "The model couldn’t plan the queries, so 3 standard ones were used. %(why)s"
         ) % {"why": exc}
-        work.run.warn(warning)
-        queries, by = fallback_queries(work.topic.title, timezone.localdate()), "fallback"
+        context.run.warn(warning)
+        queries, by = fallback_queries(context.topic.title, timezone.localdate()), "fallback"
     # a rerun uses the exact queries of the original, including those from its rules
     if by != "rerun":
-        queries = applied_rules.with_always_included(queries, work.settings)
+        queries = applied_rules.with_always_included(queries, context.settings)
     output: PlanOutput = {"queries": queries, "by": by}
-    if always := applied_rules.checked_in(queries, work.settings):
+    if always := applied_rules.checked_in(queries, context.settings):
         output["always"] = always
-    if not_at := standing_rules.places_of(work.settings):
+    if not_at := standing_rules.places_of(context.settings):
         output["not_at"] = not_at
     if told:
         output["observations"] = [str(one.pk) for one in told]
@@ -189,10 +189,10 @@ def plan(work: RunContext) -> StepResult:
     )
 
 
-def _unavailable_services(work: RunContext, was: Run) -> str:
-    gone = searching.unavailable_services(work, was)
+def _unavailable_services(context: RunContext, was: Run) -> str:
+    gone = searching.unavailable_services(context, was)
     for warning in gone:
-        work.run.warn(warning)
+        context.run.warn(warning)
     return joined(" ", gone)
 
 
@@ -219,14 +219,14 @@ def by_words(by: str) -> str:
     }.get(by, by)
 
 
-def _by_facets(work: RunContext, memory: TopicMemory | None) -> list[str]:
+def _by_facets(context: RunContext, memory: TopicMemory | None) -> list[str]:
     return facet_queries(
-        work.topic.title,
-        objective=work.settings.objective,
-        focus=work.settings.focus,
+        context.topic.title,
+        objective=context.settings.objective,
+        focus=context.settings.focus,
         now=timezone.localdate(),
         last_run_at=memory.last_run_at if memory else None,
-        languages=work.settings.languages,
+        languages=context.settings.languages,
         known=[fact.text for fact in memory.facts] if memory else [],
     )
 
@@ -239,8 +239,8 @@ def _by_model(
 ) -> list[str]:
     settings = work.settings
     context = {
-        "least": LEAST_QUERIES,
-        "most": MOST_QUERIES,
+        "least": MIN_QUERIES,
+        "most": MAX_QUERIES,
         "languages": ", ".join(settings.languages),
         "memory": memory.as_prompt() if memory else "",
         "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
@@ -280,21 +280,25 @@ class PlanNotWaiting(Exception):
     """The plan no longer waits for review. The message says what happened to it."""
 
 
-def hold(work: RunContext) -> None:
+def hold(context: RunContext) -> None:
     """Raise AwaitsPlanReview if the run's settings require a review of its plan.
 
     Not for a run that repeats another, is stopping, or has begun to search. Raises Cancelled if the
     run was cancelled or its topic archived.
     """
-    wanted = work.settings.plan_review
-    if wanted == TopicSettings.PlanReview.NO or work.run.rerun_of_id or work.has_begun("search"):
+    wanted = context.settings.plan_review
+    if (
+        wanted == TopicSettings.PlanReview.NO
+        or context.run.rerun_of_id
+        or context.has_begun("search")
+    ):
         return
-    if "reviewed" in work.output("plan"):
+    if "reviewed" in context.output("plan"):
         return
-    work.look(at_once=True)
-    if Topic.objects.filter(pk=work.topic.pk).exclude(archived_at=None).exists():
+    context.look(at_once=True)
+    if Topic.objects.filter(pk=context.topic.pk).exclude(archived_at=None).exists():
         raise Cancelled(_("the topic was archived"))
-    if not work.is_stopping:
+    if not context.is_stopping:
         raise AwaitsPlanReview(DAY if wanted == TopicSettings.PlanReview.DAY else None)
 
 
@@ -323,7 +327,7 @@ def replan(run: Run, *, seen: datetime, by: Actor) -> None:
     with transaction.atomic():
         _held(run, seen)
         reopen_plan(run)
-        Activity.log(run.topic.owner, by, "plan-made-anew", subject=run)
+        Activity.log(run.topic.owner, by, "plan-recreated", subject=run)
 
 
 def resume_unreviewed() -> int:
@@ -338,7 +342,7 @@ def resume_unreviewed() -> int:
                 output: PlanOutput = step.output
                 output["reviewed"] = _seen_by("", edited=False)
                 _store(step, output)
-                Activity.log(run.topic.owner, RESEARCH, "plan-went-on", subject=run)
+                Activity.log(run.topic.owner, RESEARCH, "plan-continued", subject=run)
         except PlanNotWaiting:
             continue
         done += 1
@@ -406,10 +410,10 @@ def resumes_at(run: Run) -> datetime | None:
 # (R50). A query uses only the topic's own words and facet words, never words from pages.
 
 
-MOST_FROM_FACETS = 6
-LONGEST_QUERY = 400
-MOST_FOCUSES = 2
-LONGEST_FOCUS = 6  # words from the focus in a query
+MAX_FROM_FACETS = 6
+MAX_QUERY_LENGTH = 400
+MAX_FOCUSES = 2
+MAX_FOCUS_WORDS = 6  # words from the focus in a query
 ENOUGH_TEXT = 200  # characters of known facts that are enough to detect the topic's language
 
 _WORDS = tomllib.loads(Path(__file__).with_name("query_words.toml").read_text("utf-8"))
@@ -545,8 +549,8 @@ def _parts(focus: str, objective: str, topic: str) -> list[str]:
     """Return the first short parts of what narrows a topic. A long sentence isn't a query."""
     parts = re.split(r"[.,;:。；，、\n]", focus or objective)
     cleaned = [one_line(part).strip() for part in parts]
-    short = [part for part in cleaned if 0 < len(part.split()) <= LONGEST_FOCUS]
-    return [part for part in short if _adds(part, topic)][:MOST_FOCUSES]
+    short = [part for part in cleaned if 0 < len(part.split()) <= MAX_FOCUS_WORDS]
+    return [part for part in short if _adds(part, topic)][:MAX_FOCUSES]
 
 
 def _adds(phrase: str, topic: str) -> bool:
@@ -561,13 +565,13 @@ def _distinct(queries: Iterable[str]) -> list[str]:
         query = _at_most(one_line(query))
         if query:
             kept.setdefault(query.casefold(), query)
-    return list(kept.values())[:MOST_FROM_FACETS]
+    return list(kept.values())[:MAX_FROM_FACETS]
 
 
 def _at_most(query: str) -> str:
     """Shorten a query at a word boundary."""
-    if len(query) <= LONGEST_QUERY:
+    if len(query) <= MAX_QUERY_LENGTH:
         return query
-    cut = query[: LONGEST_QUERY + 1]
+    cut = query[: MAX_QUERY_LENGTH + 1]
     head, space, _tail = cut.rpartition(" ")
-    return head if space else query[:LONGEST_QUERY]
+    return head if space else query[:MAX_QUERY_LENGTH]

@@ -22,7 +22,7 @@ from beacon_site.text.messages import joined, ngettext
 from beacon_site.text.sentences import split_sentences
 from memory.models import Source, Topic, TopicFact
 from research.claims.matching import match
-from research.claims.quoting import LEAST_QUOTE, fold
+from research.claims.quoting import MIN_QUOTE, fold
 from research.claims.selection import PageText
 from research.models import Hit
 from research.services.runs.context import inputs
@@ -44,7 +44,7 @@ from research.services.runs.search.searching import EXTRACTIVE
 from research.services.runs.steps import planning, saving
 from research.services.topics.settings import standing_rules
 
-MOST_SENTENCES = 1_500  # sentences checked per page
+MAX_SENTENCES = 1_500  # sentences checked per page
 CLOSEST = 12  # sentences of a page compared with a fact
 FAR = 35  # similarity out of 100; below it, a sentence isn't about the fact
 
@@ -59,7 +59,7 @@ class Page:
 
     @classmethod
     def of(cls, reading: PageText) -> Page:
-        return cls(reading, fold(reading.text), split_sentences(reading.text)[:MOST_SENTENCES])
+        return cls(reading, fold(reading.text), split_sentences(reading.text)[:MAX_SENTENCES])
 
 
 def statements(
@@ -95,7 +95,7 @@ def _said(fact: TopicFact, known: Sequence[str], page: Page) -> tuple[str, State
     bare = without_citations(fact.text)
     number = page.reading.number
     for words in (fact.quote, bare):
-        if len(one_line(words)) >= LEAST_QUOTE and fold(words) in page.folded:
+        if len(one_line(words)) >= MIN_QUOTE and fold(words) in page.folded:
             return "confirmed", Statement(bare, (number,), one_line(words))
     near = process.extract(
         bare, page.sentences, scorer=fuzz.token_set_ratio, score_cutoff=FAR, limit=CLOSEST
@@ -117,34 +117,34 @@ def _said(fact: TopicFact, known: Sequence[str], page: Page) -> tuple[str, State
 logger = structlog.get_logger(__name__)
 
 SERVICE = "recheck"  # the service of a hit that no search found
-MOST_SERVICES = 2  # services asked about one fact
-MOST_PAGES = 2  # search results read per fact
+MAX_SERVICES = 2  # services asked about one fact
+MAX_PAGES = 2  # search results read per fact
 _OPENABLE = ("http://", "https://", "library:")
 
 
-def facts_of(work: RunContext) -> list[TopicFact]:
+def facts_of(context: RunContext) -> list[TopicFact]:
     """Return the facts to check that are still current."""
-    wanted = TopicFact.objects.filter(topic=work.topic, pk__in=work.run.rechecks).current()
-    known = {fact.id for fact in memory.facts} if (memory := inputs.known(work)) else set()
+    wanted = TopicFact.objects.filter(topic=context.topic, pk__in=context.run.rechecks).current()
+    known = {fact.id for fact in memory.facts} if (memory := inputs.known(context)) else set()
     return [fact for fact in wanted if str(fact.pk) in known]
 
 
-def fetch_sources(work: RunContext, facts: Sequence[TopicFact]) -> Versions:
+def fetch_sources(context: RunContext, facts: Sequence[TopicFact]) -> Versions:
     """Read the page of each fact again. Return what servers said about the versions, by URL."""
-    places = {fact.url: fact.source_title for fact in facts if _may_open(work, fact.url)}
+    places = {fact.url: fact.source_title for fact in facts if _may_open(context, fact.url)}
     hits = [
-        _hit(work, url, place, title=title, service=SERVICE)
+        _hit(context, url, place, title=title, service=SERVICE)
         for place, (url, title) in enumerate(places.items(), start=1)
     ]
-    return _read(work, [hit for hit in hits if hit is not None])
+    return _read(context, [hit for hit in hits if hit is not None])
 
 
-def _may_open(work: RunContext, url: str) -> bool:
+def _may_open(context: RunContext, url: str) -> bool:
     is_place = sample.is_sample_url(url) or url.startswith(_OPENABLE)
-    return is_place and not standing_rules.reason_against(work.settings, canonical_or_same(url))
+    return is_place and not standing_rules.reason_against(context.settings, canonical_or_same(url))
 
 
-def _hit(work: RunContext, url: str, place: int, *, service: str, **fields: Any) -> Hit | None:
+def _hit(context: RunContext, url: str, place: int, *, service: str, **fields: Any) -> Hit | None:
     """Get or create the run's hit for a URL. Return None if it isn't a URL."""
     try:
         canonical, domain = canonical_url(url), domain_of(url)[:255]
@@ -152,66 +152,66 @@ def _hit(work: RunContext, url: str, place: int, *, service: str, **fields: Any)
         return None
     made = {"link": url, "domain": domain, "service": service, "place": place, **fields}
     made["title"] = str(made.get("title", ""))[:500]
-    return Hit.objects.get_or_create(run=work.run, url=canonical, defaults=made)[0]
+    return Hit.objects.get_or_create(run=context.run, url=canonical, defaults=made)[0]
 
 
-def _read(work: RunContext, hits: Sequence[Hit]) -> Versions:
+def _read(context: RunContext, hits: Sequence[Hit]) -> Versions:
     """Read the pages of unread hits, and store each result."""
     left = [hit for hit in hits if hit.reading == Hit.Reading.NOT_READ]
     versions: Versions = {}
-    fetched = search_reading.fetching(work, left, is_recheck=True)
+    fetched = search_reading.fetching(context, left, is_recheck=True)
     calls: list[Callable[[], WebPage]] = [
         partial(search_reading.noting_version, get, hit, versions)
         for hit, get in zip(left, fetched, strict=True)
     ]
-    for done, (place, get) in enumerate(work.each_of(calls, at_once=4), start=1):
+    for done, (place, get) in enumerate(context.each_of(calls, at_once=4), start=1):
         hit = left[place]
         with transaction.atomic():  # the page is stored only while this worker holds the run
-            search_reading.keep(work, hit, get)
-            told = _("%(done)d of %(all)d pages · %(domain)s")
+            search_reading.keep(context, hit, get)
+            message = _("%(done)d of %(all)d pages · %(domain)s")
             values = {"done": done, "all": len(left), "domain": hit.domain}
-            work.progress(told % values, read=done, pages=len(left))
+            context.progress(message % values, read=done, pages=len(left))
     return versions
 
 
 # --- facts that no page mentions ---
 
 
-def search_for(work: RunContext, facts: Sequence[TopicFact]) -> tuple[list[str], Versions]:
+def search_for(context: RunContext, facts: Sequence[TopicFact]) -> tuple[list[str], Versions]:
     """Search for each fact separately and read the first results.
 
     Returns the queries, and what servers said about the pages' versions.
     """
     queries = [_query(fact) for fact in facts]
-    if not queries or work.is_stopping:
+    if not queries or context.is_stopping:
         return [], {}
     try:
-        services = gathering.services_of(work, queries)[:MOST_SERVICES]
+        services = gathering.services_of(context, queries)[:MAX_SERVICES]
     except ProviderError as exc:
-        work.run.warn(_("Beacon couldn’t search for facts: %(why)s") % {"why": exc})
+        context.run.warn(_("Beacon couldn’t search for facts: %(why)s") % {"why": exc})
         return [], {}
     calls: list[Callable[[], list[SearchHit]]] = [
-        partial(_ask, work, service.provider, query) for query in queries for service in services
+        partial(_ask, context, service.provider, query) for query in queries for service in services
     ]
     options: list[Hit] = []
-    place = work.run.hits.count()
-    for _place, get in work.each_of(calls, at_once=4):
-        for found in [one for one in get() if _may_open(work, one.url)][:MOST_PAGES]:
+    place = context.run.hits.count()
+    for _place, get in context.each_of(calls, at_once=4):
+        for found in [one for one in get() if _may_open(context, one.url)][:MAX_PAGES]:
             place += 1
             told = {"title": clean(found.title)[0], "snippet": clean(found.snippet)[0]}
-            hit = _hit(work, found.url, place, service=found.service or SERVICE, **told)
+            hit = _hit(context, found.url, place, service=found.service or SERVICE, **told)
             options += [hit] if hit is not None else []
-    return queries, _read(work, options)
+    return queries, _read(context, options)
 
 
 def _query(fact: TopicFact) -> str:
-    return one_line(without_citations(fact.text))[: inputs.MOST_QUERY_LENGTH]
+    return one_line(without_citations(fact.text))[: inputs.MAX_QUERY_LENGTH]
 
 
-def _ask(work: RunContext, provider: SearchProvider, query: str) -> list[SearchHit]:
+def _ask(context: RunContext, provider: SearchProvider, query: str) -> list[SearchHit]:
     """Ask one service. If it doesn't answer, it counts as no results, and the log says so."""
     try:
-        return provider.search(query, gathering.options_of(work))
+        return provider.search(query, gathering.options_of(context))
     except ProviderError as exc:
         logger.info("recheck search failed", service=provider.service, why=str(exc))
         return []
@@ -222,36 +222,36 @@ def _ask(work: RunContext, provider: SearchProvider, query: str) -> list[SearchH
 BY = "recheck"  # the planner's name
 
 
-def load(work: RunContext) -> StepResult:
+def load(context: RunContext) -> StepResult:
     """Load the memory with the facts to check. Without it, there is nothing to check."""
-    result = planning.load_memory(work)
+    result = planning.load_memory(context)
     if result.output["memory"] is None:
         why = result.output["problem"] or _("the topic’s memory has expired")
         raise ProviderRejected(_("Nothing to recheck: %(why)s.") % {"why": why})
     return result
 
 
-def choose(work: RunContext) -> StepResult:
+def choose(context: RunContext) -> StepResult:
     """Select the facts to check: the requested ones that are still current."""
-    facts = facts_of(work)
+    facts = facts_of(context)
     if not facts:
         raise ProviderRejected(_("Nothing to recheck: the selected facts are no longer current."))
     output: PlanOutput = {"queries": [], "by": BY, "facts": [str(fact.pk) for fact in facts]}
     return StepResult(output, detail=_facts(len(facts)), counts={"facts": len(facts)})
 
 
-def read_sources(work: RunContext) -> StepResult:
-    versions = fetch_sources(work, facts_of(work))
-    return _was_read(work, SearchOutput(asked=[], order=[], versions=versions))
+def read_sources(context: RunContext) -> StepResult:
+    versions = fetch_sources(context, facts_of(context))
+    return _was_read(context, SearchOutput(asked=[], order=[], versions=versions))
 
 
-def search(work: RunContext) -> StepResult:
+def search(context: RunContext) -> StepResult:
     """Search separately for each fact that its own page no longer mentions."""
-    facts = facts_of(work)
-    said = statements(facts, _known(work), _pages(work))
+    facts = facts_of(context)
+    said = statements(facts, _known(context), _pages(context))
     silent = [fact for fact in facts if str(fact.pk) not in said]
-    queries, versions = search_for(work, silent)
-    new = work.run.hits.count()
+    queries, versions = search_for(context, silent)
+    new = context.run.hits.count()
     output: FilterOutput = {
         "known": 0,
         "new": new,
@@ -260,25 +260,25 @@ def search(work: RunContext) -> StepResult:
         "queries": queries,
         "versions": versions,
     }
-    return _was_read(work, output)
+    return _was_read(context, output)
 
 
-def _was_read(work: RunContext, output: SearchOutput | FilterOutput) -> StepResult:
-    hits = list(work.run.hits.all())
+def _was_read(context: RunContext, output: SearchOutput | FilterOutput) -> StepResult:
+    hits = list(context.run.hits.all())
     read = sum(hit.reading == Hit.Reading.READ for hit in hits)
-    work.run.put(read_count=read)
-    told = ngettext("%(n)d page read", "%(n)d pages read", read) % {"n": read}
-    return StepResult(output, detail=told, counts={"read": read, "pages": len(hits)})
+    context.run.put(read_count=read)
+    message = ngettext("%(n)d page read", "%(n)d pages read", read) % {"n": read}
+    return StepResult(output, detail=message, counts={"read": read, "pages": len(hits)})
 
 
-def compare(work: RunContext) -> StepResult:
+def compare(context: RunContext) -> StepResult:
     """Compare the pages with the facts, and write the report."""
-    memory = inputs.known(work)
+    memory = inputs.known(context)
     assert memory is not None  # noqa: S101 (`load` saw to it)  # nosec B101
-    facts, pages = facts_of(work), _pages(work)
-    said = statements(facts, _known(work), pages)
+    facts, pages = facts_of(context), _pages(context)
+    said = statements(facts, _known(context), pages)
     draft = Draft("", "", list(said.values()), written_by=EXTRACTIVE, is_extractive=True)
-    output = composing.compose(work, memory, [page.reading for page in pages], draft)
+    output = composing.compose(context, memory, [page.reading for page in pages], draft)
     ids = {str(fact.pk) for fact in facts}
     # A recheck brings no news, and facts that it didn't search for haven't gone quiet.
     output["changes"] = [
@@ -286,8 +286,8 @@ def compare(work: RunContext) -> StepResult:
         for change in output["changes"]
         if change["previous_id"] in ids and change["status"] not in (Status.GONE, Status.GONE_QUIET)
     ]
-    _forget_unused(work, output["sources"])
-    counts = _write_down(work, facts, output)
+    _forget_unused(context, output["sources"])
+    counts = _write_down(context, facts, output)
     _drop_unmentioned(output)
     output["heading"] = _("Recheck Results")
     return StepResult(output, detail=_in_words(counts), counts=counts)
@@ -306,25 +306,25 @@ def _drop_unmentioned(output: WriteOutput) -> None:
         finding["citations"] = [numbers[n] for n in finding["citations"] if n in numbers]
 
 
-def _known(work: RunContext) -> list[str]:
-    memory = inputs.known(work)
+def _known(context: RunContext) -> list[str]:
+    memory = inputs.known(context)
     return [without_citations(fact.text) for fact in memory.facts] if memory else []
 
 
-def _pages(work: RunContext) -> list[Page]:
-    found = search_reading.readings(work)
+def _pages(context: RunContext) -> list[Page]:
+    found = search_reading.readings(context)
     # Statements are compared with the facts, not with the last version of their page.
     pages = (replace(page, number=n, previous="") for n, page in enumerate(found, start=1))
     return [Page.of(page) for page in pages]
 
 
-def _forget_unused(work: RunContext, sources: Sequence[CitedSource]) -> None:
+def _forget_unused(context: RunContext, sources: Sequence[CitedSource]) -> None:
     """Drop search results that no fact cites, because later runs would skip them as seen."""
     cited = [source["link"] for source in sources]
-    work.run.hits.exclude(link__in=cited).exclude(service=SERVICE).delete()
+    context.run.hits.exclude(link__in=cited).exclude(service=SERVICE).delete()
 
 
-def _write_down(work: RunContext, facts: list[TopicFact], output: WriteOutput) -> dict[str, int]:
+def _write_down(context: RunContext, facts: list[TopicFact], output: WriteOutput) -> dict[str, int]:
     """Write the short report of the recheck into the step's output. Return the counts."""
     by_fact = {change["previous_id"]: change for change in output["changes"]}
     groups: Versions = {}
@@ -335,7 +335,7 @@ def _write_down(work: RunContext, facts: list[TopicFact], output: WriteOutput) -
             line = _line(change)
         else:
             marks = "".join(f"[{s['n']}]" for s in output["sources"] if s["link"] == fact.url)
-            line = f"{' '.join(filter(None, [fact.text, marks]))} ({_why_not(work, fact)})"
+            line = f"{' '.join(filter(None, [fact.text, marks]))} ({_why_not(context, fact)})"
         groups.setdefault(status, []).append(f"- {line}")
     titles = {
         Status.CONTRADICTED: _("Contradicted"),
@@ -369,9 +369,9 @@ def _line(change: dict[str, Any]) -> str:
     return f"{line} ({before})"
 
 
-def _why_not(work: RunContext, fact: TopicFact) -> str:
+def _why_not(context: RunContext, fact: TopicFact) -> str:
     """Return why a fact couldn't be checked."""
-    hit = work.run.hits.filter(link=fact.url).first() if fact.url else None
+    hit = context.run.hits.filter(link=fact.url).first() if fact.url else None
     if hit is None:
         return _("it has no readable source, and a search found no other source")
     if hit.reading != Hit.Reading.READ:
@@ -395,19 +395,19 @@ def _in_words(counts: dict[str, int]) -> str:
     return joined(", ", told)
 
 
-def save(work: RunContext) -> StepResult:
+def save(context: RunContext) -> StepResult:
     """Save the recheck as the topic's next run, without follow-ups.
 
     The topic keeps the summary of its last report, and the sample doesn't count a recheck as a
     batch.
     """
     with transaction.atomic():
-        mine = Topic.objects.filter(pk=work.topic.pk)
+        mine = Topic.objects.filter(pk=context.topic.pk)
         kept = mine.select_for_update().values("summary", "memory_runs").get()
-        result = saving.save(work, [])
+        result = saving.save(context, [])
         mine.update(**kept)
-        for read in (work.output("search"), work.output("filter_seen")):
+        for read in (context.output("search"), context.output("filter_seen")):
             for url, (etag, modified) in read.get("versions", {}).items():
-                pages = Source.objects.filter(topic=work.topic, url=url)
+                pages = Source.objects.filter(topic=context.topic, url=url)
                 pages.update(etag=etag, last_modified=modified)
     return result

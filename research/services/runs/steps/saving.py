@@ -89,34 +89,34 @@ class _StepOutputs:
     changes: list[Change]
 
 
-def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
+def save(context: RunContext, follow_ups: list[StepKind]) -> StepResult:
     """Save the run as Run #N, which ends it as succeeded or partial.
 
     Raises JobLost if another worker has the run, and Cancelled if its topic was moved to the trash.
     """
-    verify = work.output("verify")
-    written = _StepOutputs(work.output("write"), verify, judging.changes_of(work))
+    verify = context.output("verify")
+    written = _StepOutputs(context.output("write"), verify, judging.changes_of(context))
     at = timezone.now()
     with transaction.atomic():
         # The topic is locked first. A person's edit of a fact takes the same lock.
-        topic = Topic.objects.select_for_update().get(pk=work.topic.pk)
-        run = work.run.held().select_for_update().first()
+        topic = Topic.objects.select_for_update().get(pk=context.topic.pk)
+        run = context.run.held().select_for_update().first()
         if run is None:
-            raise JobLost(str(work.run.pk))
+            raise JobLost(str(context.run.pk))
         if topic.trashed_at is not None:
             raise Cancelled(_("the topic was moved to Trash"))
         number = topic.run_count + 1
-        report = _report(work, written, number, at)
-        facts, problem = _remember(work, topic, written, number, at)
-        if inputs.known(work) is not None:
-            delta_items.store(work.run, written.changes)
-            _note_affected(work.run, topic)
+        report = _report(context, written, number, at)
+        facts, problem = _remember(context, topic, written, number, at)
+        if inputs.known(context) is not None:
+            delta_items.store(context.run, written.changes)
+            _note_affected(context.run, topic)
         Topic.objects.filter(pk=topic.pk).update(run_count=number, last_run_at=at)
-        reading.remove_read_pages(topic, work.settings.read_next)
-        result = _result(work, written, number, facts, problem)
-        _finish(work, number, result, written, problem, at)
-        _create_follow_ups(work, follow_ups)
-        Delivery.objects.create_for_report(work.topic, work.run, is_quiet=report.is_quiet)
+        reading.remove_read_pages(topic, context.settings.read_next)
+        result = _result(context, written, number, facts, problem)
+        _finish(context, number, result, written, problem, at)
+        _create_follow_ups(context, follow_ups)
+        Delivery.objects.create_for_report(context.topic, context.run, is_quiet=report.is_quiet)
         transaction.on_commit(lambda: topic_memory.publish(topic.pk))
     return result
 
@@ -127,15 +127,15 @@ def _note_affected(run: Run, topic: Topic) -> None:
         affected.note(run, topic)
 
 
-def _report(work: RunContext, written: _StepOutputs, number: int, at: datetime) -> Report:
+def _report(context: RunContext, written: _StepOutputs, number: int, at: datetime) -> Report:
     write = written.write
-    memory = inputs.known(work)
+    memory = inputs.known(context)
     body = written.verify["body"]
     report = Report(
-        owner=work.topic.owner,
-        run=work.run,
-        title=work.topic.title,
-        body=_by_template(work, written, number, at) or body,
+        owner=context.topic.owner,
+        run=context.run,
+        title=context.topic.title,
+        body=_by_template(context, written, number, at) or body,
         summary=report_text.first_paragraph(body),
         delta=_delta(written) if memory else "",
         delta_heading=write["heading"],
@@ -145,7 +145,7 @@ def _report(work: RunContext, written: _StepOutputs, number: int, at: datetime) 
         written_by=write["written_by"],
         is_extractive=write["is_extractive"],
         is_quiet=memory is not None and not any(change.is_listed for change in written.changes),
-        source=work.run.source,
+        source=context.run.source,
         trust=Trust.EXTERNAL,
         created=at,
         updated=at,
@@ -159,13 +159,13 @@ def _report(work: RunContext, written: _StepOutputs, number: int, at: datetime) 
     return report
 
 
-def _by_template(work: RunContext, written: _StepOutputs, number: int, at: datetime) -> str:
+def _by_template(context: RunContext, written: _StepOutputs, number: int, at: datetime) -> str:
     """Return the body by the topic's template, or an empty text without one."""
-    if not work.settings.report_template.strip():
+    if not context.settings.report_template.strip():
         return ""
     body = written.verify["body"]
     contents = template.Contents(
-        run=work.run,
+        run=context.run,
         number=number,
         at=at,
         text=body,
@@ -175,7 +175,7 @@ def _by_template(work: RunContext, written: _StepOutputs, number: int, at: datet
         checked=written.write["checked"],
         since=written.write["since"],
     )
-    return template.laid_out(work.settings, contents)
+    return template.laid_out(context.settings, contents)
 
 
 def _delta(written: _StepOutputs) -> str:
@@ -184,48 +184,52 @@ def _delta(written: _StepOutputs) -> str:
 
 
 def _remember(
-    work: RunContext, topic: Topic, written: _StepOutputs, number: int, at: datetime
+    context: RunContext, topic: Topic, written: _StepOutputs, number: int, at: datetime
 ) -> tuple[FactChanges, str]:
     """Save the topic's memory in a savepoint. Return what changed, and why it failed if it did.
 
     If the memory couldn't be loaded, the run leaves it unchanged (R8).
     """
-    not_loaded = work.output("load_memory").get("problem", "")
+    not_loaded = context.output("load_memory").get("problem", "")
     if not_loaded:
         return FactChanges(), not_loaded
     # No error here can lose the report (R44). Only the savepoint is rolled back, and the run ends
     # as partial with a warning.
-    with LoggedFailure("topic memory not saved", run=work.run.pk) as part, transaction.atomic():
+    with LoggedFailure("topic memory not saved", run=context.run.pk) as part, transaction.atomic():
         facts = topic_memory.save(
             topic,
             number=number,
-            source=work.run.source,
-            facts=_with_support(_facts(work, written), written),
+            source=context.run.source,
+            facts=_with_support(_facts(context, written), written),
             summary=report_text.first_paragraph(written.verify["body"]),
-            returned=_returned(work),
+            returned=_returned(context),
             at=at,
-            expires_at=_expiry(work, topic, at),
+            expires_at=_expiry(context, topic, at),
         )
-        _keep_versions(work, topic)
+        _keep_versions(context, topic)
         _mark_facts(written.changes, number, at)
-        note(work.run, topic, written.changes, facts.new)
+        note(context.run, topic, written.changes, facts.new)
         return facts, ""
     return FactChanges(), _("Memory not saved: %(why)s") % {"why": shorten(str(part.error), 200)}
 
 
-def _expiry(work: RunContext, topic: Topic, at: datetime) -> datetime | None:
+def _expiry(context: RunContext, topic: Topic, at: datetime) -> datetime | None:
     """Return when the memory expires after this save, or None to leave it unchanged.
 
     If a person expired it during the run, it stays expired. A baseline that found nothing doesn't
     restore expired memory.
     """
-    loaded = work.output("load_memory")
+    loaded = context.output("load_memory")
     if loaded["memory"] and not topic.memory_is_live(at):
         ended_by_hand = loaded.get("expires_at") != _text(topic.expires_at)
         if ended_by_hand:
-            work.run.warn(_("the topic’s memory expired during the run"))
+            context.run.warn(_("the topic’s memory expired during the run"))
             return None
-    if not loaded["memory"] and topic.expires_at is not None and not work.output("write")["main"]:
+    if (
+        not loaded["memory"]
+        and topic.expires_at is not None
+        and not context.output("write")["main"]
+    ):
         return None
     return at + scheduling.memory_lifetime(topic)
 
@@ -234,13 +238,13 @@ def _text(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
 
 
-def _facts(work: RunContext, written: _StepOutputs) -> list[FoundFact] | None:
+def _facts(context: RunContext, written: _StepOutputs) -> list[FoundFact] | None:
     """Return the topic's facts after the run.
 
     Changed facts and those they dispute come first, then new ones, then the rest. None for a run
     that found nothing new: facts and summary stay as they are.
     """
-    memory = inputs.known(work)
+    memory = inputs.known(context)
     # A change that the topic's intent filters out is known after the run as well.
     listed = [change for change in written.changes if change.is_remembered]
     gone = any(change.status == Status.GONE for change in written.changes)
@@ -315,16 +319,16 @@ def _found(
     return FoundFact(sentence, source["link"], source["title"], quote, published)
 
 
-def _returned(work: RunContext) -> list[ReturnedUrl]:
+def _returned(context: RunContext) -> list[ReturnedUrl]:
     """Return every URL that the searches returned, best first (R13).
 
     A run that was stopped early leaves out new ones that it didn't read, so the next run reads
     them.
     """
-    sources = work.output("verify")["sources"]
+    sources = context.output("verify")["sources"]
     links = {source["link"] for source in sources if not source.get("is_earlier")}
-    hits = work.run.hits.exclude(state=Hit.State.BLOCKED).order_by("place")
-    if work.is_stopping:
+    hits = context.run.hits.exclude(state=Hit.State.BLOCKED).order_by("place")
+    if context.is_stopping:
         hits = hits.exclude(state=Hit.State.NEW, reading=Hit.Reading.NOT_READ)
     return [
         ReturnedUrl(
@@ -340,11 +344,11 @@ def _returned(work: RunContext) -> list[ReturnedUrl]:
     ]
 
 
-def _keep_versions(work: RunContext, topic: Topic) -> None:
+def _keep_versions(context: RunContext, topic: Topic) -> None:
     """Store the page versions reported by servers, so the next run can ask for changes only."""
-    if work.run.rechecks:
+    if context.run.rechecks:
         return  # a recheck has separate steps that store them
-    for url, (etag, modified) in work.output("read").get("versions", {}).items():
+    for url, (etag, modified) in context.output("read").get("versions", {}).items():
         Source.objects.filter(topic=topic, url=url).update(etag=etag, last_modified=modified)
 
 
@@ -362,11 +366,11 @@ def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
 
 
 def _result(
-    work: RunContext, written: _StepOutputs, number: int, facts: FactChanges, problem: str
+    context: RunContext, written: _StepOutputs, number: int, facts: FactChanges, problem: str
 ) -> StepResult:
     """Count the changes to memory as the run's page does (`presenters.of_run`)."""
     # Facts that 10 others outrank are learned as well.
-    learned = TopicFact.objects.filter(topic=work.topic, source=work.run.source)
+    learned = TopicFact.objects.filter(topic=context.topic, source=context.run.source)
     counts = {
         "number": number,
         "facts_learned": learned.filter(first_run=number).count(),
@@ -382,7 +386,7 @@ def _result(
 
 
 def _finish(
-    work: RunContext,
+    context: RunContext,
     number: int,
     result: StepResult,
     written: _StepOutputs,
@@ -390,12 +394,12 @@ def _finish(
     at: datetime,
 ) -> None:
     """End the run inside the saving transaction, if its attempt is still current."""
-    run = work.run
+    run = context.run
     if problem and problem not in run.warnings:
         run.warnings = [*run.warnings, problem]
-    is_partial = bool(problem or work.stop_reason or written.write["fell_back"])
+    is_partial = bool(problem or context.stop_reason or written.write["fell_back"])
     status = Run.Status.PARTIAL if is_partial else Run.Status.SUCCEEDED
-    Step.objects.filter(pk=work.step.pk).update(
+    Step.objects.filter(pk=context.step.pk).update(
         state=Step.State.DONE,
         output=result.output,
         detail=result.detail,
@@ -410,18 +414,18 @@ def _finish(
         lease_until=None,
         error="",
         warnings=run.warnings,
-        manifest=_manifest(work, written),
+        manifest=_manifest(context, written),
         progress=F("progress") + 1,
     )
     if not ended:
         raise JobLost(str(run.pk))
     run.status, run.number, run.finished_at = status, number, at
     Activity.log(
-        work.topic.owner,
+        context.topic.owner,
         RESEARCH,
         "run-saved",
         subject=run,
-        label=f"{work.topic.title}, Run #{number}",
+        label=f"{context.topic.title}, Run #{number}",
         warning=is_partial,
         **result.counts,
     )
@@ -433,46 +437,46 @@ def _finish(
     gathering.store_again(cited, ["cited_as"])
 
 
-def _manifest(work: RunContext, written: _StepOutputs) -> dict[str, Any]:
+def _manifest(context: RunContext, written: _StepOutputs) -> dict[str, Any]:
     """Return the run's settings and models, for display and for repeating it."""
-    settings, plan = work.settings, work.output("plan")
-    calls = ModelCall.objects.filter(source=work.run.source).order_by("model")
+    settings, plan = context.settings, context.output("plan")
+    calls = ModelCall.objects.filter(source=context.run.source).order_by("model")
     return {
         "beacon": site.BEACON_VERSION,
-        "depth": work.run.depth,
+        "depth": context.run.depth,
         "objective": settings.objective,
         "focus": settings.focus,
         "time_frame": settings.time_frame,
         "languages": settings.languages,
         # All services asked, in order, because the order counts when hits are ranked.
-        "services": work.output("search")["order"],
+        "services": context.output("search")["order"],
         "allow_domains": settings.allow_domains,
         "block_domains": settings.block_domains,
         "block_pages": settings.block_pages,
         "always_checked": plan.get("always", []),
-        "left_out": work.output("filter_seen").get("left_out", {}),
+        "left_out": context.output("filter_seen").get("left_out", {}),
         "intent": settings.intent,
         "queries": plan["queries"],
         "planned_by": plan["by"],
         "proposed": plan.get("proposed", []),
-        "rerun_of": str(work.run.rerun_of) if work.run.rerun_of else "",
+        "rerun_of": str(context.run.rerun_of) if context.run.rerun_of else "",
         "written_by": written.write["written_by"],
         "models": list(calls.values_list("model", flat=True).distinct()),
-        "settings": work.run.settings,
+        "settings": context.run.settings,
         "budget": {
-            "tokens": work.budget.tokens,
-            "pages": work.budget.pages,
-            "minutes": work.budget.minutes,
-            "money": str(work.budget.money) if work.budget.money is not None else None,
+            "tokens": context.budget.tokens,
+            "pages": context.budget.pages,
+            "minutes": context.budget.minutes,
+            "money": str(context.budget.money) if context.budget.money is not None else None,
         },
     }
 
 
-def _create_follow_ups(work: RunContext, kinds: list[StepKind]) -> None:
+def _create_follow_ups(context: RunContext, kinds: list[StepKind]) -> None:
     """Create a row for each follow-up. The tick finds waiting ones."""
     Step.objects.bulk_create(
         [
-            Step(run=work.run, name=kind.name, position=100 + place, is_follow_up=True)
+            Step(run=context.run, name=kind.name, position=100 + place, is_follow_up=True)
             for place, kind in enumerate(kinds)
         ],
         ignore_conflicts=True,

@@ -31,7 +31,7 @@ from beacon_site.text.canonical_urls import canonical_url
 from beacon_site.text.cleaning import as_data, clean, for_prompt, one_line, shorten
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped, joined, ngettext
-from memory.agents.tools.loop import ANSWERED, LONGEST_KEPT, CallRecord, LoopResult, run_loop
+from memory.agents.tools.loop import ANSWERED, MAX_KEPT_LENGTH, CallRecord, LoopResult, run_loop
 from memory.agents.tools.output_store import asker, store_for
 from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
 from memory.models import Agent, Sensitivity, Trust
@@ -45,7 +45,7 @@ from research.models import Hit, Step, ToolCall
 from research.services.budgets.budget import RunMeter, depth_of
 from research.services.runs.context import applied_rules, inputs
 from research.services.runs.context.outputs import AskedQuery, TrackOutput, TracksOutput
-from research.services.runs.context.run_context import RunContext, StepResult, TaskOver
+from research.services.runs.context.run_context import RunContext, StepResult, TaskTimeUsedUp
 from research.services.runs.search import gathering, reading, searching
 from research.services.runs.search.gathering import Service
 from research.services.runs.search.searching import Gate, Network, QueryResult
@@ -55,19 +55,19 @@ from research.services.runs.search.searching import Gate, Network, QueryResult
 
 def answer(context: ToolContext, hit: Hit) -> ToolResult:
     """Return the text of a page, or why there is none."""
-    told = {"n": hit.place, "why": hit.reason}
+    params = {"n": hit.place, "why": hit.reason}
     if hit.reading == Hit.Reading.FAILED:
         words = _("Page p%(n)d couldn’t be read: %(why)s Open another page.")
-        return refused("unreadable", words % told)
+        return refused("unreadable", words % params)
     if hit.reading == Hit.Reading.QUARANTINED:
         return refused(
-            "quarantined", _("Page p%(n)d is quarantined: %(why)s. Open another page.") % told
+            "quarantined", _("Page p%(n)d is quarantined: %(why)s. Open another page.") % params
         )
     if hit.reading == Hit.Reading.NEAR_DUPLICATE:
-        return refused("repeated", _("Page p%(n)d %(why)s. Open another page.") % told)
+        return refused("repeated", _("Page p%(n)d %(why)s. Open another page.") % params)
     item = hit.content_item
     if item is None:
-        return refused("unreadable", _("The text of page p%(n)d is no longer stored.") % told)
+        return refused("unreadable", _("The text of page p%(n)d is no longer stored.") % params)
     context.read([item])
     about = ", ".join(filter(None, [hit.domain, str(hit.published_at or "")]))
     text = f"{item.title}\n\n{item.content}"
@@ -83,11 +83,11 @@ def answer(context: ToolContext, hit: Hit) -> ToolResult:
     )
 
 
-def mark_duplicate_page(work: RunContext, hit: Hit) -> None:
+def mark_duplicate_page(context: RunContext, hit: Hit) -> None:
     """Mark a page with the same text as an earlier one, so the two count as one source."""
     if hit.reading != Hit.Reading.READ:
         return
-    rows = work.run.hits.filter(reading=Hit.Reading.READ).select_related("content_item")
+    rows = context.run.hits.filter(reading=Hit.Reading.READ).select_related("content_item")
     # By reading order and not by date, so a page that was cited remains the source.
     read = [*rows.exclude(pk=hit.pk).order_by("place"), hit]
     repeated = near_duplicates([_page(one, n) for n, one in enumerate(read)])
@@ -105,9 +105,9 @@ def _page(hit: Hit, number: int) -> PageText:
 
 # --- the tools ---
 
-MOST_SEARCHES = 30  # per run, for all tracks together
+MAX_SEARCHES = 30  # per run, for all tracks together
 SLOW_TWICE = 2  # a deep run can send a service this many times its normal limit
-LONGEST_SNIPPET = 300
+MAX_SNIPPET_LENGTH = 300
 _NUMBER = re.compile(r"\[?p?(\d{1,6})\]?")
 
 
@@ -156,20 +156,20 @@ class TrackTools:
 
     # --- searching ---
 
-    def _search(self, context: ToolContext, asked: SearchArguments) -> ToolResult:
-        query = one_line(clean(asked.query)[0])[: inputs.MOST_QUERY_LENGTH]
+    def _search(self, context: ToolContext, args: SearchArguments) -> ToolResult:
+        query = one_line(clean(args.query)[0])[: inputs.MAX_QUERY_LENGTH]
         if not any(map(str.isalnum, query)):
             return refused(
                 "invalid", _("The query contains no words. Enter something to search for.")
             )
         known = next((e["query"] for e in self.asked if _same(e["query"], query)), "")
-        if not known and len({e["query"] for e in self.asked}) >= MOST_SEARCHES:
+        if not known and len({e["query"] for e in self.asked}) >= MAX_SEARCHES:
             words = _(
                 "The run has reached its limit of %(most)d searches. Work with the results you have."
             )
-            return refused("limit", words % {"most": MOST_SEARCHES})
+            return refused("limit", words % {"most": MAX_SEARCHES})
         self._ask(known or query)
-        return self._listed(context, known or query, asked.limit)
+        return self._listed(context, known or query, args.limit)
 
     def _ask(self, query: str) -> None:
         """Send the query to each of the topic's services that hasn't answered it yet."""
@@ -241,12 +241,12 @@ class TrackTools:
 
     # --- opening ---
 
-    def _open(self, context: ToolContext, asked: OpenArguments) -> ToolResult:
-        hit = self._hit(asked.page)
+    def _open(self, context: ToolContext, args: OpenArguments) -> ToolResult:
+        hit = self._hit(args.page)
         if hit is None:
-            told = {"page": shorten(asked.page, 80)}
+            params = {"page": shorten(args.page, 80)}
             words = _("Unknown page “%(page)s”. Open one that web_search listed.")
-            return refused("not_found", words % told)
+            return refused("not_found", words % params)
         if hit.state in (Hit.State.KNOWN, Hit.State.BLOCKED):
             words = _(
                 "Page p%(n)d can’t be opened because it’s already known or blocked for this topic."
@@ -311,7 +311,7 @@ def lines_of(found: Sequence[Hit]) -> str:
     for hit in found:
         about = ", ".join(filter(None, [hit.domain, str(hit.published_at or "")]))
         lines.append(f"p{hit.place}: {_harmless(hit.title)} ({about})")
-        if snippet := _harmless(shorten(hit.snippet, LONGEST_SNIPPET)):
+        if snippet := _harmless(shorten(hit.snippet, MAX_SNIPPET_LENGTH)):
             lines.append(f"    {snippet}")
     return "\n".join(lines)
 
@@ -372,17 +372,17 @@ def label_of(part: int) -> str:
     return next((str(track.label) for track in TRACKS if track.part == part), str(part))
 
 
-def chosen(work: RunContext) -> list[Track]:
+def chosen(context: RunContext) -> list[Track]:
     """Return the tracks of this run.
 
     An overview if nothing is known yet, or if the topic has an objective or focus. News and voices
     unless only local documents are searched.
     """
-    settings = work.settings
+    settings = context.settings
     services = set(connections.search_services(settings.services))
     if services and services <= AT_HOME:
         return [OVERVIEW]
-    is_fresh = inputs.known(work) is None
+    is_fresh = inputs.known(context) is None
     wants_more = bool(settings.objective.strip() or settings.focus.strip())
     return [*([OVERVIEW] if is_fresh or wants_more else []), NEWS, VOICES]
 
@@ -393,7 +393,7 @@ ROUNDS = 8  # of tool calls in one track; after that, the model is asked for its
 ANSWER_TOKENS = 1_500  # per answer of the model
 # A track starts no new round after this many seconds. If the task (12 minutes) has less time left,
 # the track waits for the next task. Otherwise it could be interrupted and start over forever.
-MOST_SECONDS, LEAST_SECONDS = 360.0, 180.0
+MAX_SECONDS, MIN_SECONDS = 360.0, 180.0
 FOR_LAST_ROUND = 60.0  # in addition to the model's time limit, for the pages that it opens
 
 
@@ -421,25 +421,25 @@ class TrackMeter:
         self._meter.count(usage, money)
 
 
-def share_of(work: RunContext, tracks_left: int) -> int:
+def share_of(context: RunContext, tracks_left: int) -> int:
     """Return the token share of the next track if this many are left.
 
     The report's share is reserved.
     """
-    most = work.budget.tokens
-    for_report = min(depth_of(work.settings).tokens, most // 2)
-    return max(0, most - for_report - work.run.tokens) // max(1, tracks_left)
+    most = context.budget.tokens
+    for_report = min(depth_of(context.settings).tokens, most // 2)
+    return max(0, most - for_report - context.run.tokens) // max(1, tracks_left)
 
 
-def seconds_for(work: RunContext, timeout: float) -> float:
+def seconds_for(context: RunContext, timeout: float) -> float:
     """Return how many seconds a track can start rounds. `timeout` is that of one model call.
 
-    Raises TaskOver if this task has too little time left.
+    Raises TaskTimeUsedUp if this task has too little time left.
     """
-    seconds = work.seconds_left - timeout - FOR_LAST_ROUND
-    if seconds < LEAST_SECONDS:
-        raise TaskOver
-    return min(seconds, MOST_SECONDS)
+    seconds = context.seconds_left - timeout - FOR_LAST_ROUND
+    if seconds < MIN_SECONDS:
+        raise TaskTimeUsedUp
+    return min(seconds, MAX_SECONDS)
 
 
 # --- one track ---
@@ -451,8 +451,8 @@ TOOLS = (
     "retrieve_from_memory",
     "query_memory",
 )
-MOST_TOLD = 15  # hits of the first searches in a track's prompt
-MOST_NOTES = 12  # findings that the model is asked for
+MAX_PROMPT_HITS = 15  # hits of the first searches in a track's prompt
+MAX_NOTES = 12  # findings that the model is asked for
 
 
 class StopRequested(Exception):
@@ -559,7 +559,7 @@ class TrackLoop:
             round=call.round,
             tool=call.tool,
             arguments=call.arguments,
-            result=call.result[:LONGEST_KEPT],
+            result=call.result[:MAX_KEPT_LENGTH],
             is_error=call.is_error,
             content_item_id=call.data.get("content_item"),
             milliseconds=call.milliseconds,
@@ -580,7 +580,7 @@ class TrackLoop:
         told: dict[str, Any] = {
             "track": self._track,
             "rounds": ROUNDS,
-            "most": MOST_NOTES,
+            "most": MAX_NOTES,
             "languages": ", ".join(settings.languages),
             "memory": memory.as_prompt() if memory else "",
             "observations": inputs.enter(work, inputs.chosen(work)),
@@ -589,7 +589,7 @@ class TrackLoop:
             "focus": for_prompt(settings.focus),
             "time_frame": settings.get_time_frame_display() if inputs.since(settings) else "",
             "today": timezone.localdate().isoformat(),
-            "found": lines_of(list(fresh.order_by("place")[:MOST_TOLD])),
+            "found": lines_of(list(fresh.order_by("place")[:MAX_PROMPT_HITS])),
         }
         return [
             Message("system", render_to_string("prompts/track_system.txt", told)),
@@ -607,8 +607,8 @@ class TrackLoop:
         return self._left(notes, str(exc))
 
     def _warn(self, why: str) -> None:
-        told = {"track": self._track.label, "why": why}
-        self._work.run.warn(_("Track “%(track)s” ended early: %(why)s") % told)
+        params = {"track": self._track.label, "why": why}
+        self._work.run.warn(_("Track “%(track)s” ended early: %(why)s") % params)
 
     def _left(self, notes: str, warning: str) -> StepResult:
         return StepResult(
@@ -632,79 +632,79 @@ class TrackLoop:
 AGENT = "research"  # the built-in agent, whose settings decide what its tracks share
 
 
-def explore(work: RunContext) -> StepResult:
+def explore(context: RunContext) -> StepResult:
     """Run the tracks. If none can run, the run continues as quick."""
-    model = connections.model_for(work.topic, "track")
+    model = connections.model_for(context.topic, "track")
     if model is None:
-        is_secret = work.topic.sensitivity == Sensitivity.SENSITIVE
+        is_secret = context.topic.sensitivity == Sensitivity.SENSITIVE
         why = _("the topic is marked as sensitive") if is_secret else _("no model is set up")
-        return _as_quick(work, why)
+        return _as_quick(context, why)
     if model.profile.tools is False:
-        return _as_quick(work, _("the model’s endpoint doesn’t support tools"))
-    tracks = chosen(work)
-    desk = TrackTools(work, _asked_before(work))
-    agent = agent_of(work)
+        return _as_quick(context, _("the model’s endpoint doesn’t support tools"))
+    tracks = chosen(context)
+    desk = TrackTools(context, _asked_before(context))
+    agent = agent_of(context)
     ended: list[Step] = []
     for place, track in enumerate(tracks):
-        if work.is_stopping:
+        if context.is_stopping:
             break
-        loop = TrackLoop(work, track, _context(work, agent, track), desk)
+        loop = TrackLoop(context, track, _context(context, agent, track), desk)
         go = partial(loop.go, tracks_left=len(tracks) - place, timeout=model.profile.timeout)
         try:
-            ended.append(work.execute_track(track.part, go))
+            ended.append(context.execute_track(track.part, go))
         except NoTools:
-            work.run.steps.filter(name=inputs.STEP, part=track.part).delete()
+            context.run.steps.filter(name=inputs.STEP, part=track.part).delete()
             if not ended:
-                return _as_quick(work, _("the model’s endpoint doesn’t support tools"))
-            work.run.warn(
+                return _as_quick(context, _("the model’s endpoint doesn’t support tools"))
+            context.run.warn(
                 _("The model’s endpoint no longer supports tools, so some tracks are missing.")
             )
             break
-        _warn_if_failed(work, track, ended[-1])
-    return _explored(work, ended)
+        _warn_if_failed(context, track, ended[-1])
+    return _explored(context, ended)
 
 
-def agent_of(work: RunContext) -> Agent:
+def agent_of(context: RunContext) -> Agent:
     """Return the owner's built-in research agent."""
-    owner, memory_is_on = work.topic.owner, {"enable_memory": True}
+    owner, memory_is_on = context.topic.owner, {"enable_memory": True}
     return Agent.objects.get_or_create(owner=owner, name=AGENT, defaults=memory_is_on)[0]
 
 
-def _context(work: RunContext, agent: Agent, track: Track) -> ToolContext:
+def _context(context: RunContext, agent: Agent, track: Track) -> ToolContext:
     """Return the actor of a track's tool calls: a sub-agent of the run's agent."""
     return ToolContext(
-        work.topic.owner,
+        context.topic.owner,
         Actor("agent", agent.name),
-        work.run.source,
-        scope=work.run.source,
-        topic=work.topic,
+        context.run.source,
+        scope=context.run.source,
+        topic=context.topic,
         agent=agent,
     ).for_subagent(track.name)
 
 
-def _asked_before(work: RunContext) -> list[AskedQuery]:
+def _asked_before(context: RunContext) -> list[AskedQuery]:
     """Return the queries of tracks that ended or were interrupted."""
-    parts = work.run.steps.filter(name=inputs.STEP, part__gt=0).order_by("part")
+    parts = context.run.steps.filter(name=inputs.STEP, part__gt=0).order_by("part")
     entries: list[AskedQuery] = []
     for output in parts.values_list("output", flat=True):
         entries += [one for one in output.get("asked", []) if one not in entries]
     return entries
 
 
-def _warn_if_failed(work: RunContext, track: Track, step: Step) -> None:
+def _warn_if_failed(context: RunContext, track: Track, step: Step) -> None:
     if step.state == Step.State.FAILED:
-        told = {"track": track.label, "why": step.warning}
-        work.run.warn(_("Track “%(track)s” failed: %(why)s") % told)
+        params = {"track": track.label, "why": step.warning}
+        context.run.warn(_("Track “%(track)s” failed: %(why)s") % params)
 
 
-def _explored(work: RunContext, ended: list[Step]) -> StepResult:
+def _explored(context: RunContext, ended: list[Step]) -> StepResult:
     went = [step for step in ended if step.state == Step.State.DONE]
     if ended and not went:
-        return _as_quick(work, _("every track failed"))
-    read = work.run.hits.filter(reading=Hit.Reading.READ).exclude(content_item=None)
+        return _as_quick(context, _("every track failed"))
+    read = context.run.hits.filter(reading=Hit.Reading.READ).exclude(content_item=None)
     places = list(read.order_by("place").values_list("place", flat=True))
-    if not places and not work.is_stopping:
-        return _as_quick(work, _("none of the tracks opened a page"))
+    if not places and not context.is_stopping:
+        return _as_quick(context, _("none of the tracks opened a page"))
     pages = ngettext("%(n)d page opened", "%(n)d pages opened", len(places)) % {"n": len(places)}
     tracks = ngettext("%(n)d track", "%(n)d tracks", len(went)) % {"n": len(went)}
     output: TracksOutput = {
@@ -716,10 +716,10 @@ def _explored(work: RunContext, ended: list[Step]) -> StepResult:
     return StepResult(output, detail=joined(", ", [tracks, pages]), counts=counts)
 
 
-def _as_quick(work: RunContext, why: str) -> StepResult:
+def _as_quick(context: RunContext, why: str) -> StepResult:
     """Record why there are no tracks. The next steps are those of a quick run."""
     warning = _("The run continues as a quick run because %(why)s.") % {"why": why}
-    work.run.warn(warning)
+    context.run.warn(warning)
     return StepResult(
         TracksOutput(opened=[], why=why),
         detail=_("continued as a quick run because %(why)s") % {"why": why},

@@ -40,10 +40,10 @@ _BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"
 _AFTER = r"(?=[*_]*(?:\s*\[\d|[.。!?](?!\d)|\s*$))(?:[*_.。!?]|\s*\[\d{1,3}\])*"
 
 
-def verify(work: RunContext) -> StepResult:
+def verify(context: RunContext) -> StepResult:
     """Check every citation. Unsupported sentences are marked, and become neither facts nor delta items."""
-    written = work.output("write")
-    pages = cited_pages.load(work.run, written["sources"], work.ahead)
+    written = context.output("write")
+    pages = cited_pages.load(context.run, written["sources"], context.ahead)
     checks = _Checks(pages)
     checked = [_checked(finding, checks, written["sources"]) for finding in written["findings"]]
     _quote_changed_pages(written, checks.pages)
@@ -64,12 +64,12 @@ def verify(work: RunContext) -> StepResult:
         body = body.replace(str(EXTRACTIVE), str(EXTRACTIVE_MARKED))
     warning = _warning(len(unsupported))
     if warning:
-        work.run.warn(warning)
+        context.run.warn(warning)
     output: VerifyOutput = {
         "findings": checked,
         "changes": changes,
         "body": _marked(body, unsupported),
-        "sources": [pages.told_of(source) for source in written["sources"]],
+        "sources": [pages.trust_summary(source) for source in written["sources"]],
         "checks": checks.made,
     }
     return StepResult(

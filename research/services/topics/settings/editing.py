@@ -239,7 +239,7 @@ def trash_topic(topic: Topic, *, by: Actor) -> bool:
         topic.trash(by=by)
         Activity.log(topic.owner, by, "topic-trashed", subject=topic)
         run = Run.objects.filter(topic=topic).unfinished().first()
-        return run is not None and bool(run.ask_to_cancel(by=by))
+        return run is not None and bool(run.request_cancel(by=by))
 
 
 def archive_topic(topic: Topic, *, by: Actor) -> bool:
@@ -251,7 +251,7 @@ def archive_topic(topic: Topic, *, by: Actor) -> bool:
     with transaction.atomic():
         topic.archive(by=by)
         run = Run.objects.filter(topic=topic, status=Run.Status.QUEUED).first()
-        cancelled = run is not None and run.ask_to_cancel(by=by)
+        cancelled = run is not None and run.request_cancel(by=by)
         if run is not None and cancelled:
             ended = Run.objects.filter(pk=run.pk, status=Run.Status.CANCELLED)
             ended.update(error=_("the topic was archived"))

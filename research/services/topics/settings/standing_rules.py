@@ -32,10 +32,10 @@ from research.services.topics.settings.editing import shown as shown_domain
 Kind = Literal["check", "stop"]
 CHECK: Kind = "check"
 STOP: Kind = "stop"
-MOST_CHECKS = 5
-MOST_PLACES = 200  # per list, as in the settings form
-LONGEST_CHECK = 400  # characters of a query; Tavily's limit is the lowest (providers.md 4)
-LONGEST_ADDRESS = 2000
+MAX_CHECKS = 5
+MAX_PLACES = 200  # per list, as in the settings form
+MAX_CHECK_LENGTH = 400  # characters of a query; Tavily's limit is the lowest (providers.md 4)
+MAX_ADDRESS_LENGTH = 2000
 _PAGES = ("http://", "https://", "library:")
 _PART = re.compile(r"\s+\|\s*|\s*\|\s+")  # not a “|” inside a URL
 
@@ -57,18 +57,18 @@ def check_from(text: str) -> str:
         return page if part is None else _with_part(page, part)
     if not any(map(str.isalnum, text)):
         raise InvalidValue(_("Enter a search query, or a URL that begins with https://."))
-    if len(text) > LONGEST_CHECK:
+    if len(text) > MAX_CHECK_LENGTH:
         raise InvalidValue(
             _("Use at most %(most)d characters (currently %(count)d).")
-            % {"count": len(text), "most": LONGEST_CHECK}
+            % {"count": len(text), "most": MAX_CHECK_LENGTH}
         )
     return text
 
 
 def _page_and_part(rule: str) -> tuple[str, str | None]:
     """Return a rule's URL, and the text of its part, or None without one."""
-    found = _PART.search(rule)
-    return (rule[: found.start()], rule[found.end() :]) if found else (rule, None)
+    match = _PART.search(rule)
+    return (rule[: match.start()], rule[match.end() :]) if match else (rule, None)
 
 
 def _with_part(page: str, part: str) -> str:
@@ -122,12 +122,12 @@ def place_from(text: str) -> str:
 
 def page_from(text: str) -> str:
     """Return the normalized URL of a page. Raises InvalidValue."""
-    if " " in text or len(text) > LONGEST_ADDRESS or (":" not in canonical_url(text)[:9]):
+    if " " in text or len(text) > MAX_ADDRESS_LENGTH or (":" not in canonical_url(text)[:9]):
         raise InvalidValue(
             _(
                 "“%(text)s…” isn’t a valid URL. A URL can’t contain spaces and can have at most %(most)d characters."
             )
-            % {"text": text[:80], "most": LONGEST_ADDRESS}
+            % {"text": text[:80], "most": MAX_ADDRESS_LENGTH}
         )
     scheme, _sep, rest = text.partition(":")
     if not rest.strip("/"):
@@ -206,7 +206,7 @@ def _with(settings: TopicSettings, kind: Kind, rule: str) -> list[str]:
     kept: list[str] = getattr(settings, field_of(kind, rule))
     if rule.casefold() in map(str.casefold, kept):
         return kept
-    most = MOST_CHECKS if kind == CHECK else MOST_PLACES
+    most = MAX_CHECKS if kind == CHECK else MAX_PLACES
     if len(kept) >= most:
         raise LimitReached(
             _("You’ve reached the limit of %(most)d rules. Remove one first.") % {"most": most}
