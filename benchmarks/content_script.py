@@ -20,8 +20,7 @@ from typing import Any
 from beacon_site.providers.llm.base import Answer, Message, ToolCall, Usage
 from beacon_site.providers.llm.tokens import Size, counted
 from beacon_site.text.cleaning import as_data
-from memory.agents.tools.types import Arguments, FullResult, MemoryTool, ToolContext, ToolResult
-from memory.models import ContentItem
+from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult
 from tests.providers.fakes import FAKE_PROFILE
 
 KIB = 1024
@@ -71,14 +70,9 @@ class Transcript:
         ]
 
     def _run(self, kind: str) -> Any:
-        types = {"page": ContentItem.Type.WEB_CONTENT, "table": ContentItem.Type.DATABASE_RESULT}
-
         def run(context: ToolContext, asked: LotArguments) -> ToolResult:
             text = self.text(kind, asked.lot)
-            full = FullResult(
-                text, types.get(kind, ContentItem.Type.ACTION_RESULT), f"Lot {asked.lot}"
-            )
-            return ToolResult(as_data(text) if kind != "table" else text, full=full)
+            return ToolResult(as_data(text) if kind != "table" else text, full=text)
 
         return run
 
