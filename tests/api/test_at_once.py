@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from django.db import connections, transaction
-from django.db.models.signals import post_save
 
 from memory.models import (
     Conflict,
@@ -203,7 +202,9 @@ NEXT: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.fixture
-def followed(alice: Any) -> Iterator[Callable[[Callable[[], Any]], None]]:
+def followed(
+    alice: Any, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[], Any]], None]:
     """Return a function that makes a second write right after the next one is stored."""
     follower: list[Callable[[], Any]] = []
 
@@ -211,16 +212,18 @@ def followed(alice: Any) -> Iterator[Callable[[Callable[[], Any]], None]]:
         with ThreadPoolExecutor(1) as pool:
             pool.submit(lambda: (act(), connections.close_all())).result(60)
 
-    def later(**_told: Any) -> None:
+    def later(*args: Any, **kwargs: Any) -> Any:
         nonlocal act
+        stored = record_many(*args, **kwargs)
         if follower:
             act = follower.pop()
             transaction.on_commit(write)
+        return stored
 
     act: Callable[[], Any] = list
-    post_save.connect(later, sender=Revision, weak=False)
-    yield follower.append
-    post_save.disconnect(later, sender=Revision)
+    record_many = Revision.record_many
+    monkeypatch.setattr(Revision, "record_many", later)
+    return follower.append
 
 
 @pytest.mark.parametrize("kind", WRITES)

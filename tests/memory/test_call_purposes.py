@@ -9,7 +9,7 @@ from pathlib import Path
 from memory.models import ModelCall
 
 ROOT = Path(__file__).resolve().parents[2]
-ASKING = {"ask_model", "run_loop", "work.ask"}
+ASKING = {"ask_model", "run_loop", "context.ask", "work.ask"}
 
 
 def purposes() -> Iterator[str]:

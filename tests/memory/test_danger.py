@@ -88,7 +88,7 @@ def test_a_thousand_are_paged_through_in_order_each_once(alice: Any):
     )  # fmt: skip
     seen: list[Proposal] = []
     cursor = ""
-    rows = review_page.rows_of(alice, review_page.Filters())
+    rows = review_page.rows_of(alice)
     while True:
         found = risks.page(rows, cursor=cursor, size=37)
         seen += found.rows

@@ -70,7 +70,7 @@ def test_a_result_is_rated_in_place_and_asks_for_a_reason(
     assert (rating.value, rating.reason) == ("not-useful", "It was changed.")
     assert rating.actor == str(alice.actor)
 
-    page = browser.get(RECALL, {"q": QUESTION}).content.decode()
+    page = browser.get(RECALL, {"q": QUESTION, "why": "1"}).content.decode()
     assert "Reason: <bdi>It was changed.</bdi>" in page
     assert "Rated not useful for this question on" in page
 

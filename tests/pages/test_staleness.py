@@ -62,7 +62,7 @@ def test_the_topics_forecast_tells_of_stale_facts_too(browser: Client, topic: To
 
 
 def test_recall_tells_it_of_a_hit(browser: Client, topic: Topic):
-    page = text_of(browser.get(reverse("memory:recall"), {"q": "pilot line"}))
+    page = text_of(browser.get(reverse("memory:recall"), {"q": "pilot line", "why": "1"}))
 
     assert page.count("stale: last checked 94 days ago") == 1
 

@@ -358,7 +358,7 @@ def test_emptying_the_trash_takes_the_copies_of_all_that_lay_there(
         record.refresh_from_db()
         record.trash(by=alice.actor)
 
-    emptied = trash_page.empty(alice, typed=trash_page.word(), by=alice.actor)
+    emptied = trash_page.empty(trash_page.trashed(alice), typed=trash_page.word(), by=alice.actor)
 
     assert emptied == {"gone": 4}
     assert found() - STAYS == set()
