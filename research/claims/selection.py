@@ -123,7 +123,7 @@ FIRST_LEAD = 0.3  # of a page's first statement below its title, if it has a wor
 LEAD = 600  # characters at the top of a page that show its subject
 FOCUS_WEIGHT = 0.4
 # The share of the best score that a statement needs, and the first statement of a page that is owed one.
-MIN_OF_BEST, MIN_OF_PAGE = 0.75, 0.6
+MIN_OF_BEST, MIN_OF_PAGE = 0.65, 0.6
 # share of the findings: this many of the best pages contribute at least one statement each
 MIN_PAGES = 0.5
 MAX_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
