@@ -33,7 +33,7 @@
   const replace = (added) => {
     const texts = new Set(added.map(textOf));
     const older = [...region.children].filter((one) => !added.includes(one));
-    older.filter((one) => texts.has(textOf(one))).forEach((one) => one.remove());
+    older.filter((one) => texts.has(textOf(one)) && !one.querySelector("form")).forEach((one) => one.remove());
     older.filter((one) => !stays(one)).forEach(leave);
   };
 

@@ -202,9 +202,7 @@ NEXT: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.fixture
-def followed(
-    alice: Any, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Callable[[], Any]], None]:
+def followed(alice: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
     """Return a function that makes a second write right after the next one is stored."""
     follower: list[Callable[[], Any]] = []
 

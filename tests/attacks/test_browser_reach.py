@@ -122,10 +122,10 @@ def opened(server: HTTPServer, page: str, urls: list[str]) -> str:
     body = page.replace("URLS", json.dumps(urls).replace("<", "\\u003c")).replace("DONE", DONE)
     server.expect_request("/page").respond_with_data(body, content_type="text/html; charset=utf-8")
     host = f"127.0.0.1:{server.port}"
-    found = browser.render(
+    html, _url = browser.render(
         f"http://{host}/page", allow_hosts=frozenset({host, "10.0.0.1:80"}), limits=LIMITS
     )
-    return found.html
+    return html
 
 
 def own(server: HTTPServer, found: list[tuple[str, int]]) -> list[tuple[str, int]]:

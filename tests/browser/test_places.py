@@ -38,7 +38,7 @@ NO_PAGE = {
     "memory:content-raw", "memory:recall-file", "memory:context-text", "memory:file-source",
     "memory:record-inline", "memory:memory-panel", "memory:bulk-progress", "memory:session-saved", "memory:message",
     "research:topics-trash", "research:topic-duplicate", "research:topic-known",
-    "research:schedule-preview", "research:fact", "research:run-progress",
+    "research:schedule-preview", "research:fact", "research:fact-strike", "research:run-progress",
     "research:sources-export", "research:topic-memory-json", "research:run-export",
     "research:activity-file", "research:feed", "research:metrics", "research:chat-models",
     *(name for name, _address in ALL if name.endswith("-moved")),  # they only redirect

@@ -34,7 +34,7 @@ def visitor(visit: Callable[..., Visitor], cast: dict[str, str]) -> Visitor:
         ("words arabic run", ".report .body > blockquote"),
         ("words arabic compare", ".compared .fact-text"),
         ("words arabic sides", ".text-sides td:is(.removed, .added, .same > *):not(:empty)"),
-        ("words hebrew run", ".report .body > :is(p, ul, ol, blockquote)"),
+        ("words hebrew run", ".report .body :is(p, li, blockquote)"),
     ],
 )
 def test_what_is_written_from_the_right_is_set_so(

@@ -67,7 +67,9 @@ def test_toasts_do_not_cover_the_button_that_was_pressed(visitor: Visitor) -> No
     visitor.page.locator("#low").focus()
     toasts = say(visitor, "Saved.")
     expect(toasts).to_have_count(1)
-    assert toasts.evaluate("toast => toast.getBoundingClientRect().bottom < innerHeight / 2")
+    visitor.page.wait_for_function(
+        "() => document.querySelector('#toasts .toast').getBoundingClientRect().bottom < innerHeight / 2"
+    )
 
 
 def test_a_toast_is_closed_by_its_button(visitor: Visitor) -> None:

@@ -81,6 +81,7 @@ NOT_THERE = {
 MAX = 2 + 12
 # More only for what asks as much however many rows there are, and has to.
 MORE = {
+    "memory:proposal": MAX + 6,  # who would find it, what it contradicts, and how it got here
     # Each layer, each agent with its last use and proposals, its last 7 days, and which agent it is.
     "memory:agents": MAX + 7,
     # What waits, the last reads and writes, its rules, record, tokens and apps.
