@@ -18,6 +18,7 @@ FOCUS = "(document.activeElement.getAttribute('aria-label') || document.activeEl
 
 
 def keys(visitor: Visitor, *names: str) -> None:
+    visitor.page.wait_for_load_state()  # the keys work once the scripts have run
     for name in names:
         visitor.page.keyboard.press(name)
 
@@ -76,7 +77,6 @@ def test_a_topic_is_made_and_run_and_its_report_read_by_keys(visitor: Visitor) -
     expect(report).to_have_text("Run #2", timeout=60_000)
     keys(visitor, "ArrowLeft")
     expect(report).to_have_text("Run #1")
-    page.wait_for_load_state()  # the keys work once the scripts have run
     keys(visitor, "ArrowRight")
     expect(report).to_have_text("Run #2")
     keys(visitor, "g", "r")

@@ -20,6 +20,7 @@ NAMED = (
 
 
 def keys(visitor: Visitor, *names: str) -> None:
+    visitor.page.wait_for_load_state()  # the keys work once the scripts have run
     for name in names:
         visitor.page.keyboard.press(name)
 
