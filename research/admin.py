@@ -52,11 +52,11 @@ register(research.DigestEntry, "run_id digest_id", OWNER="digest__owner_id")
 # Private feeds, without the secret part of their URLs.
 register(
     research.Feed,
-    "id owner topic_id with_private created ended_at opened_at",
+    "id owner topic_id include_private created ended_at opened_at",
     PrivateNamesAdmin,
     SENSITIVE="topic__sensitivity",
     list_select_related=("owner", "topic"),
-    filters="with_private",
+    filters="include_private",
 )
 
 
@@ -174,7 +174,7 @@ class OfSentenceAdmin(ReadOnlyAdmin):
 
     SENSITIVE = "report__run__topic__sensitivity"
     list_select_related: ClassVar[Any] = ("owner", "report__run__topic")
-    list_display = ("label", "owner", "report_id", "created", "taken_back_at")
+    list_display = ("label", "owner", "report_id", "created", "undone_at")
     date_hierarchy = "created"
     PAGE = ("research:report-sentences", ("report__run__topic__slug", "report__run_id"))
 

@@ -107,7 +107,7 @@ class ItemOut(RecordOut):
     url: str
     action: str
     size: int = Field(description="Length of the whole content in characters.")
-    kept_with: str
+    run_step: str
     sensitivity: Sensitivity
     trust: str
     version: int

@@ -102,13 +102,13 @@ class HitOut(RowOut):
     checked_at: datetime | None = Field(
         None, description="For a fact: when a source last confirmed it."
     )
-    found_later: str = Field(
+    later_finding: str = Field(
         "", description="For a finding that has changed: what a later run found."
     )
 
     @classmethod
     def of(cls, hit: RecallHit) -> Self:
-        shows(hit.record, trust=Trust.EXTERNAL if hit.found_later else "")
+        shows(hit.record, trust=Trust.EXTERNAL if hit.later_finding else "")
         checked_at = getattr(hit.record, "confirmed_at", None)
         return cls.from_row(hit, trust=hit.record.trust, checked_at=checked_at)
 

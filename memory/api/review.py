@@ -75,10 +75,10 @@ class ProposalOut(RowOut):
     actor: str
     source: str
     reason: str = Field(description="The writer's reason.")
-    held_because: list[str]
+    hold_reasons: list[str]
     danger: DangerCode = Field(description="How dangerous it is to accept this without reading it.")
     risks: list[dict[str, Any]] = Field(
-        description="The codes behind `held_because`, each with its parameters."
+        description="The codes behind `hold_reasons`, each with its parameters."
     )
     state: State
     edited: dict[str, Any] = Field(description="The person's edit of `after`, if any.")
@@ -95,7 +95,7 @@ class ProposalOut(RowOut):
             proposal,
             type=proposal.record_type,
             target=proposal.target_id,
-            held_because=reasons_of(proposal),
+            hold_reasons=reasons_of(proposal),
             danger=cast(DangerCode, Danger(proposal.danger).code),
             result=proposal.result_id,
         )
@@ -177,7 +177,7 @@ def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
 
 def waiting(proposal: Proposal) -> Status[Held]:
     """Return the answer that the write waits for a person's approval."""
-    return Status(202, Held(proposal=str(proposal.pk), why=proposal.held_because))
+    return Status(202, Held(proposal=str(proposal.pk), why=proposal.hold_reasons))
 
 
 # --- conflicts ---
@@ -245,9 +245,9 @@ class ConflictOut(RowOut):
     )
     source: str
     state: Literal["open", "settled"]
-    settled_how: str
-    settled_by: str
-    settled_at: datetime | None
+    resolution: str
+    resolved_by: str
+    resolved_at: datetime | None
     created: datetime
 
     @classmethod

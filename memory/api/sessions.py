@@ -75,7 +75,7 @@ class TranscriptIn(Body):
         True,
         description="False while the conversation continues, so that its last answer isn’t saved as its summary.",
     )
-    read_outside: bool = Field(
+    has_external_text: bool = Field(
         False,
         description="True if the agent read web pages or other servers’ text, so that its answers count as external.",
     )
@@ -201,7 +201,7 @@ def consolidate_session(
     caller = request.auth
     session = _stored(caller, session_id)
     turns = [(message.role, message.content) for message in transcript.messages]
-    answers: str = Trust.EXTERNAL if transcript.read_outside else Trust.AGENT
+    answers: str = Trust.EXTERNAL if transcript.has_external_text else Trust.AGENT
     if not turns and session is not None:
         turns = turns_of(session)
         answers = lowest_trust([answers, conversation_end.trust_of(session)])
@@ -287,7 +287,7 @@ class ContextOut(BaseModel):
     text: str
     bytes: int
     tokens: int
-    tokens_are: str = Field(description="How the tokens were counted.")
+    token_count_method: str = Field(description="How the tokens were counted.")
 
 
 @context_api.post("", auth=READ, response=ContextOut)

@@ -47,7 +47,7 @@ class TrashedOut(RowOut):
     id: UUID
     title: str
     trashed_at: datetime
-    gone_at: datetime = Field(description="When it will be deleted permanently.")
+    purge_at: datetime = Field(description="When it will be deleted permanently.")
     actor: str
     why: str
 

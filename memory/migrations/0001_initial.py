@@ -582,7 +582,7 @@ class Migration(InitialMigration):
                     ),
                 ),
                 (
-                    "settled_how",
+                    "resolution",
                     models.CharField(
                         blank=True,
                         choices=[
@@ -598,8 +598,8 @@ class Migration(InitialMigration):
                         max_length=6,
                     ),
                 ),
-                ("settled_by", models.CharField(blank=True, max_length=200)),
-                ("settled_at", models.DateTimeField(blank=True, null=True)),
+                ("resolved_by", models.CharField(blank=True, max_length=200)),
+                ("resolved_at", models.DateTimeField(blank=True, null=True)),
                 ("results", models.JSONField(blank=True, default=list)),
                 ("lines", models.JSONField(blank=True, default=list)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
@@ -772,7 +772,7 @@ class Migration(InitialMigration):
                 ("token_hash", models.CharField(max_length=64, unique=True)),
                 ("note", models.CharField(blank=True, max_length=150, verbose_name="recipient")),
                 (
-                    "makes_staff",
+                    "grants_admin",
                     models.BooleanField(
                         default=False, verbose_name="admin (can manage users and connections)"
                     ),
@@ -1176,7 +1176,7 @@ class Migration(InitialMigration):
                 ("result_id", models.UUIDField(blank=True, null=True)),
                 ("results", models.JSONField(blank=True, default=list)),
                 ("reason", models.TextField(blank=True)),
-                ("held_because", models.TextField(blank=True)),
+                ("hold_reasons", models.TextField(blank=True)),
                 (
                     "danger",
                     models.PositiveSmallIntegerField(
@@ -2141,8 +2141,8 @@ class Migration(InitialMigration):
                 ("size", models.PositiveIntegerField(default=0, verbose_name="size")),
                 ("action", models.CharField(blank=True, max_length=80, verbose_name="action")),
                 (
-                    "kept_with",
-                    models.CharField(blank=True, max_length=200, verbose_name="kept with"),
+                    "run_step",
+                    models.CharField(blank=True, max_length=200, verbose_name="step of the run"),
                 ),
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("position", models.PositiveIntegerField()),
@@ -2887,8 +2887,8 @@ class Migration(InitialMigration):
                 ("size", models.PositiveIntegerField(default=0, verbose_name="size")),
                 ("action", models.CharField(blank=True, max_length=80, verbose_name="action")),
                 (
-                    "kept_with",
-                    models.CharField(blank=True, max_length=200, verbose_name="kept with"),
+                    "run_step",
+                    models.CharField(blank=True, max_length=200, verbose_name="step of the run"),
                 ),
                 (
                     "owner",
@@ -2920,9 +2920,9 @@ class Migration(InitialMigration):
                     models.Index(fields=["owner", "-created"], name="content_of_owner"),
                     models.Index(fields=["owner", "scope", "-created"], name="content_of_scope"),
                     models.Index(
-                        condition=models.Q(("kept_with", ""), _negated=True),
-                        fields=["kept_with"],
-                        name="content_kept_with",
+                        condition=models.Q(("run_step", ""), _negated=True),
+                        fields=["run_step"],
+                        name="content_run_step",
                     ),
                 ],
             },
@@ -3079,7 +3079,7 @@ class Migration(InitialMigration):
                 ),
                 ("position", models.PositiveIntegerField(default=0)),
                 ("key", models.TextField(blank=True)),
-                ("touched_by_person", models.BooleanField(default=False)),
+                ("edited_by_person", models.BooleanField(default=False)),
                 ("first_run", models.PositiveIntegerField(blank=True, null=True)),
                 ("retired_run", models.PositiveIntegerField(blank=True, null=True)),
                 (
@@ -3294,7 +3294,7 @@ class Migration(InitialMigration):
                 ("started_at", models.DateTimeField(blank=True, null=True)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
                 (
-                    "asked_by",
+                    "requested_by",
                     models.ForeignKey(
                         blank=True,
                         null=True,

@@ -198,7 +198,7 @@ class BackupFile(LeasedJob):
     A restore leaves this table out (`WITHOUT_ROWS`): it lists files that a restore doesn't change.
     """
 
-    RELATED: ClassVar[tuple[str, ...]] = ("asked_by",)
+    RELATED: ClassVar[tuple[str, ...]] = ("requested_by",)
     CLAIMED: ClassVar[dict[str, Any]] = {"started_at": Now()}
     RETRY_SECONDS: ClassVar[tuple[int, ...]] = (300, 1_800)
     TASK, QUEUE = "memory.tasks.make_backup", "research"
@@ -230,7 +230,7 @@ class BackupFile(LeasedJob):
     )  # restored into a scratch database without a difference
     problem = models.CharField(max_length=12, choices=Problem, blank=True)
     detail = models.TextField(blank=True)  # what the program or the storage answered
-    asked_by = models.ForeignKey(
+    requested_by = models.ForeignKey(
         "memory.User", models.SET_NULL, null=True, blank=True, related_name="+"
     )  # null: the schedule
     created = models.DateTimeField(default=timezone.now)

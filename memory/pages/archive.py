@@ -397,7 +397,7 @@ def _after_backup(request: BeaconRequest) -> HttpResponse:
 
 
 def _backups_page(request: BeaconRequest, form: PlanForm) -> HttpResponse:
-    rows = list(BackupFile.objects.select_related("asked_by")[:_LISTED])
+    rows = list(BackupFile.objects.select_related("requested_by")[:_LISTED])
     done = [row for row in rows if row.state == BackupFile.State.DONE]
     plan = BackupPlan.current()
     context: dict[str, Any] = {

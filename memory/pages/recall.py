@@ -178,7 +178,7 @@ class MemoryRow:
             return _("quarantined"), "bad"
         if getattr(self.record, "paused", False):
             return _("paused"), "warn"
-        if self.hit is not None and self.hit.found_later:
+        if self.hit is not None and self.hit.later_finding:
             return _("changed since then"), "warn"
         if self.stale:
             return _("stale"), "warn"
@@ -487,7 +487,7 @@ def _plain(hit: RecallHit) -> dict[str, Any]:
             "boosts": list(hit.why.boosts),
         },
         "replaces": [str(key) for key in hit.replaces],
-        "found_later": hit.found_later,
+        "later_finding": hit.later_finding,
     }
 
 

@@ -65,7 +65,7 @@ class CorrectedFactOut(RowOut):
 
 
 class CorrectionOut(RowOut):
-    """A correction. `taken_back_at` is set once it is undone."""
+    """A correction. `undone_at` is set once it is undone."""
 
     id: UUID
     topic: str
@@ -75,7 +75,7 @@ class CorrectionOut(RowOut):
     right: str
     by: str
     created: datetime
-    taken_back_at: datetime | None
+    undone_at: datetime | None
     lesson: UUID | None = Field(description="The observation that later runs use.")
     facts: list[CorrectedFactOut]
 

@@ -83,7 +83,7 @@ class ForecastOut(NoStoredText):
     has_model: bool
     tokens_left: int | None = Field(description="For this month. Null if there is no limit.")
     money_left: str | None = Field(description="For this month, in USD. Null if there is no limit.")
-    does_not_fit: str = Field(
+    over_limit_reason: str = Field(
         description="Why a scheduled run wouldn't fit within the limit. Empty if it would."
     )
     words: str
@@ -106,7 +106,7 @@ class ForecastOut(NoStoredText):
             has_model=found.has_model,
             tokens_left=left.tokens,
             money_left=None if left.money is None else f"{left.money:f}",
-            does_not_fit=forecasting.why_not(found, left),
+            over_limit_reason=forecasting.why_not(found, left),
             words=f"{found.words} ({found.basis_words})",
         )
 
@@ -340,7 +340,7 @@ class TopicSourceOut(RowOut):
     contradicted: int
     unsupported: int = Field(description="Sentences that cite it but aren't supported by it.")
     failed: int
-    why_unread: str
+    not_read_reason: str
     last_seen: datetime | None
     here: Acts = Field(description="The topic's rule for exactly this domain or page.")
     in_all: Acts = Field(description="The rule for exactly this domain or page in all topics.")
@@ -351,7 +351,7 @@ class TopicSourceOut(RowOut):
         figures = row.figures
         return cls.from_row(
             figures,
-            why_unread=figures.why,
+            not_read_reason=figures.why,
             last_seen=figures.last_at,
             here=row.here,
             in_all=row.in_all,

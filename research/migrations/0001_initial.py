@@ -70,7 +70,7 @@ class Migration(InitialMigration):
                 ("started_at", models.DateTimeField(blank=True, null=True)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
                 ("waiting_since", models.DateTimeField(blank=True, null=True)),
-                ("beat_at", models.DateTimeField(blank=True, null=True)),
+                ("heartbeat_at", models.DateTimeField(blank=True, null=True)),
                 ("worker", models.CharField(blank=True, max_length=200)),
                 ("leaving", models.BooleanField(default=False)),
                 ("progress", models.PositiveIntegerField(default=0)),
@@ -205,7 +205,7 @@ class Migration(InitialMigration):
                         default=1, validators=[django.core.validators.MaxValueValidator(6)]
                     ),
                 ),
-                ("even_if_quiet", models.BooleanField(default=False)),
+                ("send_if_empty", models.BooleanField(default=False)),
                 ("next_at", models.DateTimeField(blank=True, null=True)),
                 ("zone", models.CharField(blank=True, default="", max_length=64)),
             ],
@@ -368,7 +368,7 @@ class Migration(InitialMigration):
                     models.TextField(blank=True, verbose_name="report template"),
                 ),
                 (
-                    "report_most",
+                    "report_max_items",
                     models.PositiveSmallIntegerField(
                         blank=True, null=True, verbose_name="items per list"
                     ),
@@ -475,7 +475,7 @@ class Migration(InitialMigration):
                 ),
                 ("intent", models.TextField(blank=True, verbose_name="notify me about")),
                 (
-                    "tell_also",
+                    "notify_examples",
                     django.contrib.postgres.fields.ArrayField(
                         base_field=models.TextField(),
                         blank=True,
@@ -567,11 +567,11 @@ class Migration(InitialMigration):
                 ("digest", models.BooleanField(default=True)),
                 ("comments", models.BooleanField(default=True)),
                 ("enabled", models.BooleanField(default=True)),
-                ("off_because", models.TextField(blank=True)),
-                ("failed_in_row", models.PositiveIntegerField(default=0)),
+                ("disabled_reason", models.TextField(blank=True)),
+                ("consecutive_failures", models.PositiveIntegerField(default=0)),
                 ("last_at", models.DateTimeField(blank=True, null=True)),
                 ("last_ok", models.BooleanField(blank=True, null=True)),
-                ("last_said", models.TextField(blank=True)),
+                ("last_response", models.TextField(blank=True)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("removed_at", models.DateTimeField(blank=True, null=True)),
                 (
@@ -601,7 +601,7 @@ class Migration(InitialMigration):
                 ("key", models.CharField(max_length=16)),
                 ("by", models.CharField(max_length=200)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
-                ("taken_back_at", models.DateTimeField(blank=True, null=True)),
+                ("undone_at", models.DateTimeField(blank=True, null=True)),
                 ("wrong", models.TextField(blank=True, verbose_name="mistake")),
                 ("right", models.TextField(blank=True, verbose_name="correction")),
                 (
@@ -653,9 +653,9 @@ class Migration(InitialMigration):
                 ("before", models.TextField()),
                 ("after", models.TextField(blank=True)),
                 ("version", models.PositiveIntegerField()),
-                ("was_touched", models.BooleanField(default=False)),
+                ("was_edited_by_person", models.BooleanField(default=False)),
                 (
-                    "was_trust",
+                    "previous_trust",
                     models.CharField(
                         choices=[
                             ("owner", "owner"),
@@ -868,7 +868,7 @@ class Migration(InitialMigration):
                     ),
                 ),
                 ("round", models.PositiveIntegerField(default=1)),
-                ("handed_at", models.DateTimeField(blank=True, null=True)),
+                ("attempted_at", models.DateTimeField(blank=True, null=True)),
                 ("request", models.TextField(blank=True)),
                 ("response_code", models.PositiveIntegerField(blank=True, null=True)),
                 ("response", models.TextField(blank=True)),
@@ -954,7 +954,7 @@ class Migration(InitialMigration):
                         default=uuid.uuid4, editable=False, primary_key=True, serialize=False
                     ),
                 ),
-                ("with_private", models.BooleanField(default=False)),
+                ("include_private", models.BooleanField(default=False)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("ended_at", models.DateTimeField(blank=True, null=True)),
                 ("opened_at", models.DateTimeField(blank=True, null=True)),
@@ -1269,7 +1269,7 @@ class Migration(InitialMigration):
                 ("key", models.CharField(max_length=16)),
                 ("by", models.CharField(max_length=200)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
-                ("taken_back_at", models.DateTimeField(blank=True, null=True)),
+                ("undone_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "owner",
                     models.ForeignKey(
@@ -1296,7 +1296,7 @@ class Migration(InitialMigration):
                     models.UniqueConstraint(
                         models.F("report"),
                         models.F("key"),
-                        condition=models.Q(("taken_back_at", None)),
+                        condition=models.Q(("undone_at", None)),
                         name="sentence_checked_once",
                     )
                 ],
@@ -1675,7 +1675,7 @@ class Migration(InitialMigration):
             constraint=models.UniqueConstraint(
                 models.F("report"),
                 models.F("key"),
-                condition=models.Q(("taken_back_at", None)),
+                condition=models.Q(("undone_at", None)),
                 name="sentence_corrected_once",
             ),
         ),

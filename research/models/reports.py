@@ -104,7 +104,7 @@ class DigestSettings(models.Model):
     hour = models.PositiveSmallIntegerField(default=7, validators=[MaxValueValidator(23)])
     weekday = models.PositiveSmallIntegerField(default=1, validators=[MaxValueValidator(6)])
     # Sunday is 0, as in cron.
-    even_if_quiet = models.BooleanField(default=False)
+    send_if_empty = models.BooleanField(default=False)
     next_at = models.DateTimeField(null=True, blank=True)
     # The owner's time zone for which `next_at` was calculated.
     zone = models.CharField(max_length=64, default="", blank=True)
@@ -167,7 +167,7 @@ class Feed(PrivateLink):
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     topic = models.ForeignKey(Topic, models.CASCADE, null=True, blank=True, related_name="+")
-    with_private = models.BooleanField(default=False)
+    include_private = models.BooleanField(default=False)
     created = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
     opened_at = models.DateTimeField(null=True, blank=True)
@@ -276,7 +276,7 @@ class Report(Recalled):
 
     `body` never contains the delta. `delta` is its Markdown, empty for a baseline. `sources` is the
     numbered list as cited, in the order of n: a list of `{n, url, link, title, domain,
-    published_at, state, trust, publisher, derived_from, carried_by, quotes: [{sentence, quote,
+    published_at, state, trust, publisher, derived_from, repeated_by, quotes: [{sentence, quote,
     found, in_snippet, start, end, before, after, checked_at}]}`. `start` and `end` are offsets in
     the page's stored text. `checks` has the result of `verify` for each cited sentence: `{sentence,
     key, supported, why, sources, independent}`.
@@ -607,7 +607,7 @@ class OfReportQuerySet(OwnedQuerySet):
 class SentenceQuerySet(OfReportQuerySet):
     def standing(self) -> Self:
         """Keep remarks that weren't undone."""
-        return self.filter(taken_back_at=None)
+        return self.filter(undone_at=None)
 
 
 class SentenceRemark(models.Model):
@@ -619,7 +619,7 @@ class SentenceRemark(models.Model):
     key = models.CharField(max_length=16)
     by = models.CharField(max_length=200)  # an actor, such as `human:alice`
     created = models.DateTimeField(default=timezone.now)
-    taken_back_at = models.DateTimeField(null=True, blank=True)
+    undone_at = models.DateTimeField(null=True, blank=True)
 
     objects: ClassVar[SentenceQuerySet] = SentenceQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -644,7 +644,7 @@ class CheckedSentence(SentenceRemark):
         ordering = ("created", "id")
         constraints = [
             models.UniqueConstraint(
-                F("report"), F("key"), condition=Q(taken_back_at=None), name="sentence_checked_once"
+                F("report"), F("key"), condition=Q(undone_at=None), name="sentence_checked_once"
             )
         ]
         indexes = [models.Index(fields=["owner", "-created"], name="checked_sentence_of_owner")]
@@ -670,7 +670,7 @@ class Correction(SentenceRemark):
             models.UniqueConstraint(
                 F("report"),
                 F("key"),
-                condition=Q(taken_back_at=None),
+                condition=Q(undone_at=None),
                 name="sentence_corrected_once",
             )
         ]
@@ -729,8 +729,8 @@ class CorrectedFact(models.Model):
     before = models.TextField()
     after = models.TextField(blank=True)
     version = models.PositiveIntegerField()
-    was_touched = models.BooleanField(default=False)  # whether a person had edited it before
-    was_trust = models.CharField(max_length=12, choices=Trust, default=Trust.EXTERNAL)
+    was_edited_by_person = models.BooleanField(default=False)
+    previous_trust = models.CharField(max_length=12, choices=Trust, default=Trust.EXTERNAL)
 
     objects: ClassVar[models.Manager[Any]] = models.Manager()
 

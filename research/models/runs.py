@@ -251,7 +251,7 @@ class Run(LeasedJob):
     CLAIMED: ClassVar[dict[str, Any]] = {
         "leaving": False,
         "progress": F("progress") + 1,
-        "beat_at": Now(),
+        "heartbeat_at": Now(),
         "started_at": Coalesce("started_at", Now()),
     }
     RELEASED: ClassVar[dict[str, Any]] = {"leaving": False, "progress": F("progress") + 1}
@@ -284,7 +284,7 @@ class Run(LeasedJob):
 
     # Set while a queued run waits for a person to review its plan. No worker claims it.
     waiting_since = models.DateTimeField(null=True, blank=True)
-    beat_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
     worker = models.CharField(max_length=200, blank=True)
     leaving = models.BooleanField(default=False)
     progress = models.PositiveIntegerField(default=0)
@@ -387,7 +387,7 @@ class Run(LeasedJob):
         super().put(progress=F("progress") + 1, **fields)
 
     def renew(self, **fields: Any) -> bool:
-        return super().renew(beat_at=Now(), **fields)
+        return super().renew(heartbeat_at=Now(), **fields)
 
     def release(self, **fields: Any) -> bool:
         # Only working time counts toward the run's minutes.

@@ -40,7 +40,7 @@ class TopicSettings(models.Model):
         "engine",
         "report_style",
         "report_template",
-        "report_most",
+        "report_max_items",
         "report_tone",
         "reading",
         "model",
@@ -118,7 +118,7 @@ class TopicSettings(models.Model):
     )
     # Markdown with placeholders (`research.services.runs.reporting.template`). Empty: by the style.
     report_template = models.TextField(_("report template"), blank=True)
-    report_most = models.PositiveSmallIntegerField(_("items per list"), null=True, blank=True)
+    report_max_items = models.PositiveSmallIntegerField(_("items per list"), null=True, blank=True)
     report_tone = models.CharField(_("tone"), max_length=200, blank=True)
     reading = models.CharField(
         _("pages to read"), max_length=8, choices=Reading, default=Reading.NORMAL
@@ -160,7 +160,7 @@ class TopicSettings(models.Model):
     recheck = models.BooleanField(_("recheck stale facts every month"), default=False)
     intent = models.TextField(_("notify me about"), blank=True)
     # Withheld sentences for which a person asked to be notified about similar news.
-    tell_also = ArrayField(
+    notify_examples = ArrayField(
         models.TextField(), default=list, blank=True, verbose_name=_("also notify me about")
     )
     # Domains and canonical page addresses. Boosted ones are read first. Muted ones are read, but

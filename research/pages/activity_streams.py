@@ -598,7 +598,7 @@ _SUBJECTS = {
 # Fields that aren't mentioned, because they follow from another field.
 QUIET = frozenset(
     {
-        "digest", "edited_by_person", "touched_by_person", "key", "updated", "near_duplicate_of_id",
+        "digest", "edited_by_person", "key", "updated", "near_duplicate_of_id",
         "retired_run", "retired_as", "blame", "size", "summary_by",
     }
 )  # fmt: skip

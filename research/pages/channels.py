@@ -212,7 +212,7 @@ class DigestForm(forms.Form):
         coerce=int,
         help_text=gettext_lazy("Only for a weekly digest."),
     )
-    even_if_quiet = forms.BooleanField(
+    send_if_empty = forms.BooleanField(
         label=gettext_lazy("Send even if nothing changed"), required=False
     )
     topics = forms.ModelMultipleChoiceField(
@@ -231,7 +231,7 @@ class DigestForm(forms.Form):
             "often": chosen.often,
             "hour": chosen.hour,
             "weekday": chosen.weekday,
-            "even_if_quiet": chosen.even_if_quiet,
+            "send_if_empty": chosen.send_if_empty,
             "topics": [topic.pk for topic in topics if topic.pk not in out],
         }
         super().__init__(*args, **more)
@@ -257,7 +257,7 @@ class FeedForm(forms.Form, RefusalErrorsMixin):
         required=False,
         empty_label=gettext_lazy("all topics"),
     )
-    with_private = forms.BooleanField(
+    include_private = forms.BooleanField(
         label=gettext_lazy("Include private topics"),
         required=False,
         help_text=gettext_lazy("Anyone with the URL can see what changed in these topics."),
@@ -469,7 +469,7 @@ def digest_settings(request: BeaconRequest) -> HttpResponse:
     form = DigestForm(request.POST, chosen=chosen, topics=_topics(request))
     if not form.is_valid():
         return _overview(request, digest_form=form)
-    fields = {n: form.cleaned_data[n] for n in ("often", "hour", "weekday", "even_if_quiet")}
+    fields = {n: form.cleaned_data[n] for n in ("often", "hour", "weekday", "send_if_empty")}
     before = settings_now(request.user, "digest")
     digests.save_settings(request.user, by=request.actor, left_out=form.left_out(), **fields)
     undo = offer_settings(request, "digest", before)
@@ -552,7 +552,7 @@ def kept_mails(request: BeaconRequest) -> HttpResponse:
 
 # --- undoing a change to settings ---
 
-_DIGEST = ("often", "hour", "weekday", "even_if_quiet")
+_DIGEST = ("often", "hour", "weekday", "send_if_empty")
 _NOTICES = ("own", "reports", "failures", "in_digest")
 
 

@@ -30,14 +30,14 @@ FIELDS: dict[str, Any] = {
     "languages": ["de"], "services": [], "feeds": ["https://evil.example/feed"],
     "allow_domains": ["evil.example"], "block_domains": ["good.example"],
     "block_pages": ["https://good.example/a"], "always_check": ["https://evil.example/a"],
-    "report_style": "executive", "report_template": "## New\n{{ new }}", "report_most": 3,
+    "report_style": "executive", "report_template": "## New\n{{ new }}", "report_max_items": 3,
     "report_tone": "plain", "reading": "thorough", "labels": ["x"], "private": True, "stale_days": 9,
 }  # fmt: skip
 PERSONS: dict[str, Any] = {
     "plan_review": "no", "max_pages": 500, "max_minutes": 240, "max_tokens": 2_000_000_000,
     "max_money": 999.0, "month_tokens": 2_000_000_000, "month_money": 99_999_999.0,
     "over_limit": "skip", "recheck": True, "schedule": {"cron": "0 * * * *"}, "archived": True,
-    "intent": "nothing", "tell_also": ["x"], "model": "dear",
+    "intent": "nothing", "notify_examples": ["x"], "model": "dear",
 }  # fmt: skip
 
 

@@ -339,7 +339,7 @@ def test_a_conflict_is_settled_once(alice: Any, people: list[Program]):
 
     assert statuses(answers) == {200: 1, 409: AT_ONCE - 1}
     [done] = [answer.json() for answer in answers if answer.status_code == 200]
-    assert Conflict.objects.get(pk=one.pk).settled_how == done["settled_how"]
+    assert Conflict.objects.get(pk=one.pk).resolution == done["resolution"]
 
 
 # --- the trash --------------------------------------------------------------------------------------

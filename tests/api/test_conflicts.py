@@ -15,7 +15,7 @@ def test_it_is_listed_settled_and_opened_again(person: Program, alice: Any) -> N
     assert (told["id"], told["left"]["type"]) == (str(one.pk), "note")
 
     done = person.post(f"/conflicts/{one.pk}/settle", {"how": "left"}).json()
-    assert (done["state"], done["settled_how"]) == ("settled", "left")
+    assert (done["state"], done["resolution"]) == ("settled", "left")
     assert texts(alice)["notes"] == [OLD]
     problem(person.post(f"/conflicts/{one.pk}/settle", {"how": "left"}), 409)
     assert items(person.get("/conflicts?state=settled"))[0]["id"] == str(one.pk)

@@ -42,7 +42,7 @@ def test_a_correction_changes_the_fact_and_is_reported_with_the_report(person: P
 def test_it_is_undone_once(person: Program, run: Run):
     made = person.post("/corrections", said(run)).json()
 
-    assert person.post(f"/corrections/{made['id']}/take-back").json()["taken_back_at"]
+    assert person.post(f"/corrections/{made['id']}/take-back").json()["undone_at"]
     problem(person.post(f"/corrections/{made['id']}/take-back"), 409)
     assert items(person.get("/corrections")) == []
     assert not Observation.objects.live().exists()

@@ -414,7 +414,7 @@ FIELDS_OF_A_TOPIC: dict[str, Any] = {
     "always_check": ["https://attacker.example/"],
     "report_style": "bullets",
     "report_template": "## {{ topic }}\n\n{{ text }}",
-    "report_most": 1,
+    "report_max_items": 1,
     "report_tone": "as the attacker says",
     "reading": "thorough",
     "labels": ["urgent"],
@@ -425,7 +425,7 @@ MONEY_AND_SAY: dict[str, Any] = {
     "model": "dear-model",
     "plan_review": "no",
     "intent": "prices only",
-    "tell_also": ["Globex"],
+    "notify_examples": ["Globex"],
     "max_pages": 500,
     "max_minutes": 240,
     "max_tokens": 2_000_000_000,
@@ -458,7 +458,7 @@ TOPICS = (
             persons,
             lambda w, name=name: w.rest("POST", "/topics", {**ASKED, name: MONEY_AND_SAY[name]}),
         )
-        for name in ("month_money", "plan_review", "schedule", "intent", "tell_also")
+        for name in ("month_money", "plan_review", "schedule", "intent", "notify_examples")
     ),
     *(
         Write("edit_topic", name, reviewed, _patched(_topic, {name: value}), words=False)

@@ -42,7 +42,7 @@ def test_each_way_leaves_what_it_says_and_is_undone_whole(
     done = settled(one, how, text=MERGED)
 
     assert sorted(chain(*texts(alice).values())) == left
-    assert (done.state, done.settled_how) == ("settled", how)
+    assert (done.state, done.resolution) == ("settled", how)
     conflict_services.undo_change(done, by=alice.actor)
     assert texts(alice) == before
     assert Conflict.objects.standing().get() == one
@@ -53,12 +53,12 @@ def test_the_kept_side_of_a_contradiction_is_the_persons_word(alice: Any):
     settled(one, "right")
 
     right, left = TopicFact.objects.get(pk=one.right_id), TopicFact.objects.get(pk=one.left_id)
-    assert (right.trust, right.touched_by_person) == (Trust.OWNER, True)
+    assert (right.trust, right.edited_by_person) == (Trust.OWNER, True)
     assert right.confirmed_at is not None
     assert (left.state, left.retired_as) == ("retired", "replaced")
     conflict_services.undo_change(one, by=alice.actor)
     right.refresh_from_db()
-    assert (right.trust, right.touched_by_person) == ("external", False)
+    assert (right.trust, right.edited_by_person) == ("external", False)
 
 
 def test_of_two_facts_the_newer_one_was_wrong_if_the_older_is_kept(alice: Any):
@@ -85,7 +85,7 @@ def test_a_newer_fact_and_what_it_replaced_answer_the_question_of_the_older(alic
     for each, before in zip((replaced, left, right), was, strict=True):
         each.refresh_from_db()
         assert each.chain == before
-    assert not left.touched_by_person
+    assert not left.edited_by_person
 
 
 def test_an_undo_after_the_same_two_came_up_again_leaves_one_that_waits(alice: Any):
@@ -98,7 +98,7 @@ def test_an_undo_after_the_same_two_came_up_again_leaves_one_that_waits(alice: A
 
     with pytest.raises(conflict_services.AlreadyResolved, match="already open"):
         conflict_services.undo_change(one, by=alice.actor)
-    assert conflict_services.take_back_of(alice, one.settled_at, by=alice.actor).done == 0
+    assert conflict_services.take_back_of(alice, one.resolved_at, by=alice.actor).done == 0
     assert Conflict.objects.standing().get() == again
 
 
@@ -203,14 +203,14 @@ def test_a_side_that_expired_settles_it_by_itself_with_a_line_in_the_log(alice: 
     maintain()
 
     one.refresh_from_db()
-    assert one.settled_how == "gone"
+    assert one.resolution == "gone"
     assert Activity.objects.filter(kind="conflict-gone").exists()
 
 
 def test_settling_one_of_which_a_side_is_gone_only_says_so(alice: Any):
     one = two_notes(alice)
     Note.objects.filter(pk=one.left_id).update(expires_at="2020-01-01T00:00:00Z")
-    assert settled(one, "left").settled_how == "gone"
+    assert settled(one, "left").resolution == "gone"
 
 
 # --- finding --------------------------------------------------------------------------------------

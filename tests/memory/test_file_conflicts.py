@@ -309,7 +309,7 @@ def test_no_lines_join_a_conflict_that_is_being_resolved(root: Path, alice: User
         other.start()
         has_begun.wait(5)
         other.join(1)
-        Conflict.objects.filter(pk=row.pk).update(state="settled", settled_how="left")
+        Conflict.objects.filter(pk=row.pk).update(state="settled", resolution="left")
     other.join(20)
     assert Conflict.objects.get(pk=pair.pk).lines == pair.lines[:1]
     assert [one.lines for one in open_of("near-duplicate")] != []
@@ -339,7 +339,7 @@ def test_repeated_lines_that_share_no_copy_any_more_close_their_conflict(
         file = MemoryFile.objects.get(pk=key)
         save_file(alice, file.path, f"- {line}\n", by=alice.actor, seen=file.version)
     pair.refresh_from_db()
-    assert pair.settled_how == "gone"
+    assert pair.resolution == "gone"
 
 
 @pytest.mark.parametrize("kind", ["contradiction", "near-duplicate"])
@@ -400,7 +400,7 @@ def test_a_line_corrected_in_the_file_closes_its_conflict(root: Path, alice: Use
     file = MemoryFile.objects.get(pk=pair.right_id)
     save_file(alice, file.path, RULES.replace(OLD, NEW), by=alice.actor, seen=file.version)
     pair.refresh_from_db()
-    assert (pair.state, pair.settled_how) == ("settled", "gone")
+    assert (pair.state, pair.resolution) == ("settled", "gone")
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,9 @@ def test_undo_brings_it_back(browser: Client, alice: User):
     assert texts(alice)["notes"] == [NEW]
 
     one.refresh_from_db()
-    assert one.settled_at is not None
+    assert one.resolved_at is not None
     assert "<bdi>you</bdi>" in browser.get(one.get_absolute_url()).content.decode()
-    browser.post(undo_of("conflicts-resolved", one.settled_at.isoformat()))
+    browser.post(undo_of("conflicts-resolved", one.resolved_at.isoformat()))
     assert texts(alice)["notes"] == [NEW, OLD]
 
 

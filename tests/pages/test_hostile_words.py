@@ -44,7 +44,7 @@ def channel(alice: User, run: Run) -> Channel:
     channel = channels.add(
         alice, kind="email", name=EVIL[:150], address="desk@example.org", by=alice.actor
     )
-    Channel.objects.update(last_said=EVIL, off_because=EVIL)
+    Channel.objects.update(last_response=EVIL, disabled_reason=EVIL)
     [row] = body_in_style(run)
     told = {"at": timezone.now().isoformat(), "ok": False, "code": 500, "said": EVIL, "ms": 1}
     Delivery.objects.filter(pk=row.pk).update(
@@ -90,7 +90,7 @@ def test_nor_are_they_markup_in_mails_and_in_the_feed(alice: User, run: Run, cha
     check(message.html)
     assert "\n" not in message.subject
 
-    feed = pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
+    feed = pages_digests.add(alice, topic=None, include_private=False, by=alice.actor)
     found = pages_digests.found_by(feed.token)
     assert found is not None
     feed, runs, _etag, modified = found

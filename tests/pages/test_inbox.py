@@ -136,7 +136,7 @@ def test_what_another_tab_decided_is_said_and_the_list_continues(browser: Client
     answer = browser.post(url, {"next": item.next}, headers=SWAPPED, follow=True)
     assert "This proposal has already been rejected" in text_of(answer)
     conflict = two_notes(alice)
-    Conflict.objects.filter(pk=conflict.pk).update(state="settled", settled_how="both")
+    Conflict.objects.filter(pk=conflict.pk).update(state="settled", resolution="both")
     url = reverse("memory:conflict-resolve", args=[conflict.pk])
     sent = {"how": "left", "left_version": 1, "right_version": 1, "next": LIST}
     answer = browser.post(url, sent, headers=SWAPPED)

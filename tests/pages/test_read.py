@@ -363,7 +363,7 @@ def test_a_sentence_is_corrected_in_its_place(browser: Client, topic: Topic):
 
     undone(browser, answer)
     fact.refresh_from_db()
-    assert fact.text == NEWS and Correction.objects.get().taken_back_at
+    assert fact.text == NEWS and Correction.objects.get().undone_at
 
 
 def test_a_correction_needs_a_change(browser: Client, topic: Topic):

@@ -78,7 +78,7 @@ def test_a_reader_is_not_told_that_the_owner_has_a_document_with_the_same_text(
     report = Report.objects.get(run=run)
     ours = {"link": f"library:{uuid.uuid4()}/1", "domain": "library-of-alice", "published_at": None}
     other = {"link": "https://copy.example/", "domain": "copy.example", "published_at": None}
-    report.sources[0] |= {"derived_from": ours, "carried_by": [ours, other]}
+    report.sources[0] |= {"derived_from": ours, "repeated_by": [ours, other]}
     report.save()
 
     shown = read(link).content.decode()

@@ -170,7 +170,7 @@ def test_the_sentence_names_what_there_is(topic: Topic):
 def test_the_newest_entry_of_a_feed_tells_the_unread_reports_as_one(
     browser: Client, topic: Topic, alice: User
 ):
-    feed = pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
+    feed = pages_digests.add(alice, topic=None, include_private=False, by=alice.actor)
     path = feed.address.partition("//")[2].partition("/")[2]
     first = browser.get(f"/{path}")
     entries = first.content.decode().split("<entry>")[1:]

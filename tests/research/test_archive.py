@@ -175,7 +175,7 @@ def told(topic: Topic, run: Run) -> None:
     channels.choose(topic, by=by, left_out=[channel], **more)
     chosen = digests.save_settings(owner, by=by, often="never", hour=6, weekday=5)
     digests.make(chosen, run.created)
-    pages_digests.end(pages_digests.add(owner, topic=topic, with_private=False, by=by), by=by)
+    pages_digests.end(pages_digests.add(owner, topic=topic, include_private=False, by=by), by=by)
 
 
 def exported(owner: User, path: Path) -> Path:

@@ -162,7 +162,7 @@ def test_with_nothing_to_tell_none_is_made_unless_it_is_wanted(alice: User, chos
     digests.make_due()
     assert not Digest.objects.exists()
 
-    DigestSettings.objects.update(even_if_quiet=True)
+    DigestSettings.objects.update(send_if_empty=True)
     due_again()
     digests.make_due()
     assert [part.topic for part in digests.content(Digest.objects.get()).quiet] == [topic]

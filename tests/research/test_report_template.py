@@ -39,7 +39,7 @@ def contents(run: Run, **more: Any) -> template.Contents:
 
 
 def laid_out(run: Run, layout: str, most: int | None = None, **more: Any) -> str:
-    settings = TopicSettings(topic=run.topic, report_template=layout, report_most=most)
+    settings = TopicSettings(topic=run.topic, report_template=layout, report_max_items=most)
     return template.laid_out(settings, contents(run, **more))
 
 

@@ -153,7 +153,7 @@ def _recalled(context: ToolContext, args: RecallArguments) -> ToolResult:
         hit for hit in page.hits if context.may_read(hit.record) and hit.score >= args.min_score
     ][: args.limit]
     context.read([hit.record for hit in hits])
-    if any(hit.found_later for hit in hits):
+    if any(hit.later_finding for hit in hits):
         context.shown(trust=Trust.EXTERNAL)
     notices = list(page.question.problems)
     data = {
@@ -175,7 +175,7 @@ def _recalled(context: ToolContext, args: RecallArguments) -> ToolResult:
 
 def _has_outside_text(hit: RecallHit) -> bool:
     """Whether a result's line has text from outside: its own, or from a later run."""
-    return bool(hit.found_later) or _is_outside(hit.record)
+    return bool(hit.later_finding) or _is_outside(hit.record)
 
 
 def _hit_line(hit: RecallHit, question: Question) -> str:

@@ -485,7 +485,7 @@ def context_data(built: Context) -> dict[str, Any]:
         "index": built.index,
         "text": built.text,
         **size_data(counted(built.text)),
-        "tokens_are": how_in_words(),
+        "token_count_method": how_in_words(),
     }
 
 

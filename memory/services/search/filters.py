@@ -254,9 +254,8 @@ def _superseded(about: _FilterContext) -> Q:
 
 
 def _edited(about: _FilterContext) -> Q:
-    for name in ("edited_by_person", "touched_by_person"):
-        if about.has(name):
-            return Q(**{name: True})
+    if about.has("edited_by_person"):
+        return Q(edited_by_person=True)
     by_person = Revision.objects.filter(actor__startswith="human:", version__gt=1)
     return Q(Exists(by_person.filter(record_id=OuterRef("pk"))))
 

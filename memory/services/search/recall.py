@@ -82,7 +82,7 @@ class Why:
 class RecallHit:
     """One record found.
 
-    `replaces` are the superseded records that it replaces. `found_later` is what a later run found
+    `replaces` are the superseded records that it replaces. `later_finding` is what a later run found
     that differs from it. `rating` is the rating for this question that changed its score.
     """
 
@@ -99,14 +99,14 @@ class RecallHit:
     url: str
     record: Any
     replaces: tuple[uuid.UUID, ...] = ()
-    found_later: str = ""
+    later_finding: str = ""
     rating: Rating | None = None
 
     def dated(self, passage: str) -> str:
         """Return a passage of the record, followed by what a later run found, if anything."""
-        if not self.found_later:
+        if not self.later_finding:
             return passage
-        params = {"passage": passage, "later": shorten(self.found_later, MAX_LATER_LENGTH)}
+        params = {"passage": passage, "later": shorten(self.later_finding, MAX_LATER_LENGTH)}
         return _("%(passage)s (a later run found a change: %(later)s)") % params
 
 
@@ -521,17 +521,17 @@ def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[Reca
     for one in (one for some in best for one in some):
         ids.setdefault(one.key[0], []).append(one.key[1])
     records: dict[RecordKey, Any] = {}
-    found_later: dict[uuid.UUID, str] = {}
+    later_finding: dict[uuid.UUID, str] = {}
     for name, some in ids.items():
         rows = list(KINDS[name].rows(asked.owner, asked.now).filter(pk__in=some).order_by())
         records |= {(name, row.pk): row for row in rows}
         if overtaken := KINDS[name].overtaken:
-            found_later |= overtaken(rows)
+            later_finding |= overtaken(rows)
     # translated once: ten translations take half a ms
     labelled = _("author, tag or topic also matches: %(words)s")
     return [
         [
-            _hit(answer, one, records[one.key], labelled, found_later.get(one.key[1], ""))
+            _hit(answer, one, records[one.key], labelled, later_finding.get(one.key[1], ""))
             for one in [one for one in some if one.key in records][:limit]
         ]
         for answer, some in zip(answers, best, strict=True)
@@ -546,7 +546,9 @@ def _best(answer: Answer, least: float, limit: int) -> list[Candidate]:
     return kept[: limit + 5] if limit else []
 
 
-def _hit(answer: Answer, one: Candidate, record: Any, labelled: str, found_later: str) -> RecallHit:
+def _hit(
+    answer: Answer, one: Candidate, record: Any, labelled: str, later_finding: str
+) -> RecallHit:
     kind = KINDS[one.key[0]]
     said = {}  # by lane
     if one.raw > 0:
@@ -569,7 +571,7 @@ def _hit(answer: Answer, one: Candidate, record: Any, labelled: str, found_later
         url=kind.url(record),
         record=record,
         replaces=tuple(one.replaces),
-        found_later=found_later,
+        later_finding=later_finding,
         rating=answer.rated.get(record.pk),
     )
 

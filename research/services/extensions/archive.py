@@ -191,7 +191,14 @@ KINDS = [
         "channels",
         gettext_lazy("channels"),
         models.Channel,
-        without=("secret", "last_at", "last_ok", "last_said", "off_because", "failed_in_row"),
+        without=(
+            "secret",
+            "last_at",
+            "last_ok",
+            "last_response",
+            "disabled_reason",
+            "consecutive_failures",
+        ),
         prepare=_switch_off,
     ),
     Kind(

@@ -73,7 +73,7 @@ SELECT news.topic_id, news.told -> 'unread', counted.unread FROM research_topicn
 # Items that a person edited or pinned stay, and so do those that a report cites.
 _ORPHAN_CONTENT = """
 SELECT item.id, item.source FROM memory_contentitem item
- WHERE item.trashed_at IS NULL AND item.kept_with LIKE 'run:%' AND item.source LIKE 'run:%'
+ WHERE item.trashed_at IS NULL AND item.run_step LIKE 'run:%' AND item.source LIKE 'run:%'
    AND NOT item.pinned AND item.lock = 'open' AND item.trust <> 'owner'
    AND NOT EXISTS (SELECT 1 FROM research_run run WHERE item.source = 'run:' || run.id)
    AND NOT EXISTS (SELECT 1 FROM research_hit hit WHERE hit.content_item_id = item.id)

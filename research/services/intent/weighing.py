@@ -180,7 +180,7 @@ def _messages(
 
 # --- feedback: reporting a filtered-out change after all ---
 #
-# Its sentence becomes an example in the topic's `tell_also`, which later runs use, and the report's
+# Its sentence becomes an example in the topic's `notify_examples`, which later runs use, and the report's
 # section is rewritten.
 
 
@@ -198,14 +198,14 @@ def notify_about_similar(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
         item: DeltaItem | None = DeltaItem.objects.filter(run=run, pk=item_id).first()
         if item is None or not item.is_unasked or item.judged_by not in _OF_INTENT:
             raise InvalidValue(_("This change isn’t currently filtered out."))
-        also = topic_editing.settings_of(topic).tell_also
+        also = topic_editing.settings_of(topic).notify_examples
         if len(also) >= MAX_ALSO:
             problem = _(
                 "You’ve reached the limit of %(most)d examples. Remove some in the topic’s settings, or describe what you want under “Notify me about”."
             )
             raise LimitReached(problem % {"most": MAX_ALSO})
         wanted = list(dict.fromkeys([*also, item.sentence]))
-        topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
+        topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": wanted})
         item.withheld, item.judged_by = "", DeltaItem.Judge.PERSON
         item.save(update_fields=["withheld", "judged_by"])
         _rewrite_delta_section(
@@ -226,9 +226,9 @@ def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaIte
                     "You haven’t asked to be notified about similar changes, or that request was removed."
                 )
             )
-        also = topic_editing.settings_of(topic).tell_also
+        also = topic_editing.settings_of(topic).notify_examples
         wanted = [text for text in also if text != item.sentence]
-        topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
+        topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": wanted})
         item.withheld, item.judged_by = item.judged or _("doesn’t match your filter"), judge
         item.save(update_fields=["withheld", "judged_by"])
         _rewrite_delta_section(

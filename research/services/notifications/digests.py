@@ -164,7 +164,7 @@ def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
     )
     news = _unread_of(owner, now).filter(created__gt=since, is_quiet=False)
     told = told or news.exists()
-    if not told and not (runs and chosen.even_if_quiet):
+    if not told and not (runs and chosen.send_if_empty):
         return None
     digest: Digest = Digest.objects.create(owner=owner, slot=slot, since=since, created=now)
     DigestEntry.objects.bulk_create(

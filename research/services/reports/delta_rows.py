@@ -72,7 +72,7 @@ class SourceRow:
     quotes: list[Quote]
     trust: str = ""
     derived_from: dict[str, Any] = field(default_factory=dict)  # the page that it repeats
-    carried_by: list[dict[str, Any]] = field(default_factory=list)  # pages that repeat it
+    repeated_by: list[dict[str, Any]] = field(default_factory=list)  # pages that repeat it
 
     @property
     def place(self) -> str:
@@ -241,7 +241,7 @@ class DeltaRow:
             Conflict.How.MERGED: _("Resolved: the two sentences were merged."),
             Conflict.How.GONE: _("Resolved: one of the two sentences no longer exists."),
         }
-        return words.get(Conflict.How(conflict.settled_how or Conflict.How.GONE), "")
+        return words.get(Conflict.How(conflict.resolution or Conflict.How.GONE), "")
 
 
 @dataclass(slots=True)

@@ -671,10 +671,10 @@ def _known(
         since=found,
         history_url=_history_url(topic, fact.pk),
     )
-    if source is None and fact.touched_by_person:
+    if source is None and fact.edited_by_person:
         line.origin = _("written or edited by you")
     # A sentence of a report is corrected with the report. Another fact is edited itself.
-    if found is not None and not fact.touched_by_person:
+    if found is not None and not fact.edited_by_person:
         line.correct_url = reverse("research:sentence-correct", args=[topic.slug, found.pk, key])
         line.corrects_in_place = True
     elif fact.state == TopicFact.State.CURRENT:

@@ -297,7 +297,7 @@ def page_of_removed(run: Run) -> dict[str, Any]:
         "record": record,
         "type": record.record_type(),
         "why": "" if reason == _("moved to Trash") else reason,
-        "gone_at": (record.trashed_at or timezone.now()) + timedelta(days=TRASH_DAYS),
+        "purge_at": (record.trashed_at or timezone.now()) + timedelta(days=TRASH_DAYS),
     }
 
 
@@ -563,7 +563,7 @@ def _trashed_with(report: Report) -> Iterable[Remembered]:
 
 def read_for(run: Run) -> Any:
     """Return the content items that were kept only for this run."""
-    its_own = Q(source=run.source) | Q(kept_with=run.source) | Q(scope=run.source)
+    its_own = Q(source=run.source) | Q(run_step=run.source) | Q(scope=run.source)
     elsewhere = Hit.objects.exclude(run=run).exclude(content_item=None).values("content_item")
     rows = ContentItem.objects.filter(its_own, owner=run.topic.owner_id)
     return rows.exclude(pk__in=elsewhere).exclude(pinned=True).defer("content")

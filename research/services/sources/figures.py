@@ -533,7 +533,7 @@ def row_of(figures: Figures, rules: Rules) -> DeskRow:
 
 FIELDS = (
     "place", "domain", "title", "pages", "returned", "read", "cited", "facts", "confirmed",
-    "contradicted", "unsupported", "failed", "why_unread", "last_seen", "trust", "treated",
+    "contradicted", "unsupported", "failed", "not_read_reason", "last_seen", "trust", "treated",
 )  # fmt: skip
 
 
@@ -545,7 +545,7 @@ def as_csv(topic: Topic, filters: SourcesFilter) -> Iterator[str]:
         row = row_of(figures, rules)
         values = {name: getattr(figures, name, "") for name in FIELDS}
         values |= {
-            "why_unread": figures.why,
+            "not_read_reason": figures.why,
             "last_seen": figures.last_at.isoformat() if figures.last_at else "",
             "trust": row.trust,
             "treated": row.effect_words,

@@ -117,7 +117,7 @@ def _inside(sentences: str) -> Iterator[str]:
 
 def laid_out(settings: TopicSettings, contents: Contents) -> str:
     """Return the body by the topic's template, in Markdown."""
-    blocks = _blocks(contents, settings.report_most)
+    blocks = _blocks(contents, settings.report_max_items)
     words = _words(settings, contents)
     parts: list[str] = []
     for line in settings.report_template.splitlines():

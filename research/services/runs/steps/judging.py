@@ -45,7 +45,7 @@ def judge(context: RunContext) -> StepResult:
     listed = [place for place, change in enumerate(changes) if change.is_listed]
     verdicts, warning, by = intents.weigh(
         context.settings.intent,
-        context.settings.tell_also,
+        context.settings.notify_examples,
         [changes[place] for place in listed],
         about=context.topic.title,
         owner=context.topic.owner,
