@@ -606,7 +606,7 @@ register(
 
 # Folders of agents, with what their last check found; BEACON_AGENT_DIRS names them.
 register(memory.MountedFolder, "name owner place layout files problem checked_at")
-register(memory.MirroredFile, "path owner version problem at", search="path owner__username")
+register(memory.MirroredFile, "path owner version problem synced_at", search="path owner__username")
 register(memory.MirrorFolder, "identity root problem")
 
 # What went to Trash with a run and isn't a record; its text is visible to the owner only.
@@ -863,8 +863,8 @@ register(
 )
 register(
     memory.Archive,
-    "way owner state size created finished_at",
-    filters="way state",
+    "kind owner state size created finished_at",
+    filters="kind state",
     search="owner__username",
     masked="name options result problem",
     ALL_SENSITIVE=True,  # a name or a reason can have anything its owner stored

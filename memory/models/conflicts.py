@@ -308,7 +308,7 @@ class Conflict(models.Model):
 
     class State(models.TextChoices):
         OPEN = "open", _("open")
-        SETTLED = "settled", _("resolved")
+        RESOLVED = "resolved", _("resolved")
 
     class How(models.TextChoices):
         LEFT = "left", _("kept older")
@@ -329,7 +329,7 @@ class Conflict(models.Model):
     topic_ids = ArrayField(models.UUIDField(), default=list, blank=True)
     source = models.CharField(max_length=MAX_SOURCE_LENGTH, blank=True)
     reason = models.CharField(max_length=8, choices=Reason, blank=True)
-    state = models.CharField(max_length=7, choices=State, default=State.OPEN)
+    state = models.CharField(max_length=8, choices=State, default=State.OPEN)
     resolution = models.CharField(max_length=6, choices=How, blank=True)
     resolved_by = models.CharField(max_length=200, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
@@ -418,24 +418,24 @@ class Conflict(models.Model):
     @classmethod
     def resolve_automatically(cls, gone: Iterable[Conflict], *, by: Actor) -> int:
         """Resolve conflicts with a missing side, each with a line in the activity log."""
-        settled, gone = 0, list(gone)
+        resolved, gone = 0, list(gone)
         sides = sides_of(gone)
         for one in gone:
             changed = (
                 cls.objects.filter(pk=one.pk)
                 .open()
                 .update(
-                    state=cls.State.SETTLED,
+                    state=cls.State.RESOLVED,
                     resolution=cls.How.GONE,
                     resolved_by=str(by),
                     resolved_at=timezone.now(),
                 )
             )
             if changed:
-                settled += 1
+                resolved += 1
                 label, why = one.log_label(sides), _why_gone(one, sides)
                 Activity.log(one.owner, by, "conflict-gone", subject=one, label=label, because=why)
-        return settled
+        return resolved
 
     @classmethod
     def reopen_restored(cls, ids: Iterable[Any], *, by: Actor) -> None:

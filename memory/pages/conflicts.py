@@ -308,7 +308,7 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
             if question := question_about_secrets(text, both):
                 return _page(request, found, question=question, **typed)
     try:
-        done = conflict_services.settle(
+        done = conflict_services.resolve(
             found, how, by=request.actor, seen=_seen(request), text=text,
             seen_lines=request.POST.get("lines", ""),
             dated=bool(request.POST.get("dated")),
@@ -343,7 +343,7 @@ def _resolve_others(
 
     def resolve(one: Conflict) -> None:
         one.owner = request.user
-        conflict_services.settle(one, how, by=request.actor, at=at)
+        conflict_services.resolve(one, how, by=request.actor, at=at)
 
     return BulkResult(at).perform(others, resolve).reasons
 

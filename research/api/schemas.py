@@ -380,7 +380,7 @@ def cited_first(item: DeltaItem, sources: Sequence[dict[str, Any]]) -> dict[str,
 
 
 class DeltaItemOut(RowOut):
-    """One changed fact. If `withheld` is set, it's the reason why no section lists the fact.
+    """One changed fact. If `hidden_reason` is set, it's the reason why no section lists the fact.
 
     If `judged_by` is also set, the fact is supported and remembered, but filtered out by the
     topic's intent or a muted source.
@@ -396,7 +396,7 @@ class DeltaItemOut(RowOut):
     previous_source: DeltaSourceOut | None = Field(
         description="The source of the old sentence when the two were compared."
     )
-    unsure: bool = Field(
+    needs_review: bool = Field(
         description="The old fact is still current, and a person should review both."
     )
     compared_by: str = Field(
@@ -408,7 +408,7 @@ class DeltaItemOut(RowOut):
     citations: list[int]
     quote: str
     source: DeltaSourceOut | None = Field(description="The first source of the sentence.")
-    withheld: str
+    hidden_reason: str
     judged_by: str = Field(description="model, rule, muted or person. Empty if not judged.")
     judged: str = Field(description="Why it is announced or filtered out.")
 
@@ -455,7 +455,7 @@ class QuoteOut(BaseModel):
         )
 
 
-class KinOut(BaseModel):
+class RelatedPageOut(BaseModel):
     """Another page with the same text, or by the same publisher."""
 
     n: int | None = Field(description="Its number in the list of sources, if it is cited.")
@@ -507,8 +507,10 @@ class SourceOut(BaseModel):
     published_at: str | None
     state: str
     trust: str = ""
-    derived_from: KinOut | None = Field(None, description="Null if the source is independent.")
-    repeated_by: list[KinOut] = []
+    derived_from: RelatedPageOut | None = Field(
+        None, description="Null if the source is independent."
+    )
+    repeated_by: list[RelatedPageOut] = []
     quotes: list[QuoteOut]
 
     @classmethod

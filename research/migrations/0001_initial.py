@@ -72,7 +72,7 @@ class Migration(InitialMigration):
                 ("waiting_since", models.DateTimeField(blank=True, null=True)),
                 ("heartbeat_at", models.DateTimeField(blank=True, null=True)),
                 ("worker", models.CharField(blank=True, max_length=200)),
-                ("leaving", models.BooleanField(default=False)),
+                ("is_worker_stopping", models.BooleanField(default=False)),
                 ("progress", models.PositiveIntegerField(default=0)),
                 ("cancel_requested_at", models.DateTimeField(blank=True, null=True)),
                 ("stop_requested_at", models.DateTimeField(blank=True, null=True)),
@@ -182,7 +182,7 @@ class Migration(InitialMigration):
                     ),
                 ),
                 (
-                    "often",
+                    "frequency",
                     models.CharField(
                         choices=[
                             ("never", "never"),
@@ -207,7 +207,7 @@ class Migration(InitialMigration):
                 ),
                 ("send_if_empty", models.BooleanField(default=False)),
                 ("next_at", models.DateTimeField(blank=True, null=True)),
-                ("zone", models.CharField(blank=True, default="", max_length=64)),
+                ("time_zone", models.CharField(blank=True, default="", max_length=64)),
             ],
             options={
                 "verbose_name_plural": "digest settings",
@@ -227,8 +227,8 @@ class Migration(InitialMigration):
                     ),
                 ),
                 ("changes", models.BigIntegerField(default=0)),
-                ("counted", models.BigIntegerField(null=True)),
-                ("told", models.JSONField(default=dict)),
+                ("counted_changes", models.BigIntegerField(null=True)),
+                ("counts", models.JSONField(default=dict)),
             ],
             options={
                 "verbose_name_plural": "topic news",
@@ -644,7 +644,7 @@ class Migration(InitialMigration):
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 (
-                    "act",
+                    "action",
                     models.CharField(
                         choices=[("corrected", "corrected"), ("struck", "marked as wrong")],
                         max_length=9,
@@ -761,7 +761,7 @@ class Migration(InitialMigration):
                 ("sentence", models.TextField()),
                 ("previous_text", models.TextField(blank=True)),
                 ("previous_source", models.JSONField(blank=True, default=dict)),
-                ("unsure", models.BooleanField(default=False)),
+                ("needs_review", models.BooleanField(default=False)),
                 ("compared_by", models.CharField(blank=True, max_length=200)),
                 (
                     "citations",
@@ -773,7 +773,7 @@ class Migration(InitialMigration):
                     ),
                 ),
                 ("quote", models.TextField(blank=True)),
-                ("withheld", models.TextField(blank=True)),
+                ("hidden_reason", models.TextField(blank=True)),
                 (
                     "judged_by",
                     models.CharField(
@@ -1379,7 +1379,7 @@ class Migration(InitialMigration):
                 ("note", models.CharField(blank=True, max_length=150)),
                 ("ends_at", models.DateTimeField()),
                 ("ended_at", models.DateTimeField(blank=True, null=True)),
-                ("opened", models.PositiveIntegerField(default=0)),
+                ("view_count", models.PositiveIntegerField(default=0)),
                 ("opened_at", models.DateTimeField(blank=True, null=True)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 (
@@ -1526,7 +1526,7 @@ class Migration(InitialMigration):
                         to="memory.topic",
                     ),
                 ),
-                ("own", models.BooleanField(default=False)),
+                ("is_custom", models.BooleanField(default=False)),
                 (
                     "reports",
                     models.CharField(
@@ -1595,8 +1595,8 @@ class Migration(InitialMigration):
             trigger=pgtrigger.compiler.Trigger(
                 name="news_retold",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    func="\n    PERFORM 1 FROM research_topicnews\n     WHERE topic_id IN (SELECT topic_id FROM research_run WHERE id IN (SELECT gone.run_id FROM gone JOIN added USING (id)\n              WHERE (gone.run_id, gone.position, gone.status, gone.withheld, gone.previous_fact_id,\n                     gone.sentence, gone.previous_text) IS DISTINCT FROM\n                    (added.run_id, added.position, added.status, added.withheld,\n                     added.previous_fact_id, added.sentence, added.previous_text)))\n     ORDER BY topic_id FOR NO KEY UPDATE;\n    UPDATE research_topicnews SET changes = changes + 1\n     WHERE topic_id IN (SELECT topic_id FROM research_run WHERE id IN (SELECT gone.run_id FROM gone JOIN added USING (id)\n              WHERE (gone.run_id, gone.position, gone.status, gone.withheld, gone.previous_fact_id,\n                     gone.sentence, gone.previous_text) IS DISTINCT FROM\n                    (added.run_id, added.position, added.status, added.withheld,\n                     added.previous_fact_id, added.sentence, added.previous_text)));\n    RETURN NULL;\n",
-                    hash="e81c3fab91c72ed59f5a2940390d500c5ad1b226",
+                    func="\n    PERFORM 1 FROM research_topicnews\n     WHERE topic_id IN (SELECT topic_id FROM research_run WHERE id IN (SELECT gone.run_id FROM gone JOIN added USING (id)\n              WHERE (gone.run_id, gone.position, gone.status, gone.hidden_reason, gone.previous_fact_id,\n                     gone.sentence, gone.previous_text) IS DISTINCT FROM\n                    (added.run_id, added.position, added.status, added.hidden_reason,\n                     added.previous_fact_id, added.sentence, added.previous_text)))\n     ORDER BY topic_id FOR NO KEY UPDATE;\n    UPDATE research_topicnews SET changes = changes + 1\n     WHERE topic_id IN (SELECT topic_id FROM research_run WHERE id IN (SELECT gone.run_id FROM gone JOIN added USING (id)\n              WHERE (gone.run_id, gone.position, gone.status, gone.hidden_reason, gone.previous_fact_id,\n                     gone.sentence, gone.previous_text) IS DISTINCT FROM\n                    (added.run_id, added.position, added.status, added.hidden_reason,\n                     added.previous_fact_id, added.sentence, added.previous_text)));\n    RETURN NULL;\n",
+                    hash="a24632759294b0f58faf182b69d33e8db474f0fa",
                     level="STATEMENT",
                     operation="UPDATE",
                     pgid="pgtrigger_news_retold_cc0f1",

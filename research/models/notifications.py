@@ -120,7 +120,7 @@ class TopicNotices(models.Model):
     """The notification settings of one topic, if they differ from the channels' own settings."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, related_name="notices", primary_key=True)
-    own = models.BooleanField(default=False)  # if False, each channel's own settings apply
+    is_custom = models.BooleanField(default=False)  # if False, each channel's own settings apply
     left_out = models.ManyToManyField(Channel, blank=True, related_name="+")
     reports = models.CharField(max_length=8, choices=Reports, default=Reports.EACH)
     failures = models.BooleanField(default=True)
@@ -332,7 +332,7 @@ def _choices_of(topic: Topic) -> list[tuple[Channel, str, bool]]:
         return []
     chosen = TopicNotices.objects.filter(topic=topic).first()
     left_out = set(chosen.left_out.values_list("pk", flat=True)) if chosen else set()
-    own = chosen if chosen is not None and chosen.own else None
+    own = chosen if chosen is not None and chosen.is_custom else None
     return [
         (channel, (own or channel).reports, (own or channel).failures)
         for channel in channels

@@ -247,14 +247,17 @@ class Run(LeasedJob):
 
     STATE, WAITING = "status", "queued"
     CLAIMABLE = Q(waiting_since=None)
-    CRASHED = Q(leaving=False)  # a worker that is shutting down hands the run over
+    CRASHED = Q(is_worker_stopping=False)  # a worker that is shutting down hands the run over
     CLAIMED: ClassVar[dict[str, Any]] = {
-        "leaving": False,
+        "is_worker_stopping": False,
         "progress": F("progress") + 1,
         "heartbeat_at": Now(),
         "started_at": Coalesce("started_at", Now()),
     }
-    RELEASED: ClassVar[dict[str, Any]] = {"leaving": False, "progress": F("progress") + 1}
+    RELEASED: ClassVar[dict[str, Any]] = {
+        "is_worker_stopping": False,
+        "progress": F("progress") + 1,
+    }
     RETRY_SECONDS = (30, 120)
     RELATED = ("topic__settings", "topic__owner", "topic__schedule")
     TASK, QUEUE = "research.tasks.execute_run", "research"
@@ -286,7 +289,7 @@ class Run(LeasedJob):
     waiting_since = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     worker = models.CharField(max_length=200, blank=True)
-    leaving = models.BooleanField(default=False)
+    is_worker_stopping = models.BooleanField(default=False)
     progress = models.PositiveIntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     stop_requested_at = models.DateTimeField(null=True, blank=True)

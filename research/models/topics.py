@@ -361,9 +361,9 @@ _REPORTS = """SELECT gone.run_id FROM gone JOIN added USING (id)
                 WHERE (gone.read_at, gone.trashed_at) IS DISTINCT FROM
                       (added.read_at, added.trashed_at)"""
 _ITEMS = """SELECT gone.run_id FROM gone JOIN added USING (id)
-              WHERE (gone.run_id, gone.position, gone.status, gone.withheld, gone.previous_fact_id,
+              WHERE (gone.run_id, gone.position, gone.status, gone.hidden_reason, gone.previous_fact_id,
                      gone.sentence, gone.previous_text) IS DISTINCT FROM
-                    (added.run_id, added.position, added.status, added.withheld,
+                    (added.run_id, added.position, added.status, added.hidden_reason,
                      added.previous_fact_id, added.sentence, added.previous_text)"""
 _GONE = "SELECT run_id FROM gone"
 _ADDED = "SELECT run_id FROM added"
@@ -406,19 +406,19 @@ OF_RUNS = [
 class TopicNewsQuerySet(TopicRowQuerySet):
     def stale(self) -> Self:
         """Keep rows that must be counted again."""
-        return self.exclude(Q(counted=F("changes")) & Q(counted__isnull=False))
+        return self.exclude(Q(counted_changes=F("changes")) & Q(counted_changes__isnull=False))
 
 
 class TopicNews(models.Model):
     """The counts of a topic's unread reports for lists. A topic without reports has no row.
 
-    `told` was counted when `changes` was `counted` (`research.services.reports.since_read`).
+    `counts` was calculated when `changes` was `counted_changes` (`research.services.reports.since_read`).
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="news")
     changes = models.BigIntegerField(default=0)
-    counted = models.BigIntegerField(null=True)
-    told = models.JSONField(default=dict)
+    counted_changes = models.BigIntegerField(null=True)
+    counts = models.JSONField(default=dict)
 
     objects: ClassVar[TopicNewsQuerySet] = TopicNewsQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -431,4 +431,4 @@ class TopicNews(models.Model):
     @property
     def is_stale(self) -> bool:
         """Whether anything changed since it was counted."""
-        return self.counted != self.changes
+        return self.counted_changes != self.changes

@@ -558,7 +558,7 @@ _DETAILS = {
     "address": _lazy("from"),
     "before": _lazy("before"),
     "cron": _lazy("schedule"),
-    "often": _lazy("frequency"),
+    "frequency": _lazy("frequency"),
 }
 _VALUES = {
     "block": _lazy("blocked"),

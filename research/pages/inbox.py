@@ -101,7 +101,7 @@ DECIDED = {  # the states of decided items, by the value in the URL
     "accepted": gettext_lazy("Accepted"),
     "rejected": gettext_lazy("Rejected"),
     "expired": gettext_lazy("Expired"),
-    "settled": gettext_lazy("Conflicts"),
+    "resolved": gettext_lazy("Conflicts"),
 }
 
 
@@ -271,9 +271,9 @@ def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
         near = When(kind=Conflict.Kind.NEAR_DUPLICATE, then=_DUPLICATES)
         place = Case(near, default=_CONFLICTS, output_field=Number())
         return [_named(rows.standing().one_per_record(), "conflict", place, "created")]
-    if wanted.state not in ("decided", "settled"):
+    if wanted.state not in ("decided", "resolved"):
         return []
-    return [_named(rows.filter(state=Conflict.State.SETTLED), "conflict", 0, "resolved_at")]
+    return [_named(rows.filter(state=Conflict.State.RESOLVED), "conflict", 0, "resolved_at")]
 
 
 def _side_containing(user: User, word: str) -> Q:
@@ -599,7 +599,7 @@ def _facets(user: User, wanted: Wanted, counts: Mapping[str, int]) -> list[Facet
     conflicts = (
         conflicts.standing().one_per_record()
         if wanted.is_waiting
-        else conflicts.filter(state=Conflict.State.SETTLED)
+        else conflicts.filter(state=Conflict.State.RESOLVED)
     )
     kinds.update(dict(conflicts.order_by().values_list("kind").annotate(n=Count("pk"))))
     writers.setdefault(wanted.by, 0)

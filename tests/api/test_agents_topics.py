@@ -72,7 +72,7 @@ def test_no_field_of_a_persons_topic_is_an_agents(
         assert "only a person" in told["detail"].lower(), field
         assert state(agent.owner) == before, field
     problem(agent.delete(path, If_Match="*"), 403)
-    place = {"place": "good.example", "act": "block"}
+    place = {"source": "good.example", "rule": "block"}
     problem(agent.patch(f"{path}/sources", place), 403)
     assert state(agent.owner) == before
 
@@ -92,7 +92,9 @@ def test_an_agent_edits_its_own_topic_until_a_person_does(agent: Program, person
     path = made(agent)
 
     assert agent.patch(path, {"focus": "green"}, If_Match="*").status_code == 200
-    assert agent.patch(f"{path}/sources", {"place": "a.example", "act": "block"}).status_code == 200
+    assert (
+        agent.patch(f"{path}/sources", {"source": "a.example", "rule": "block"}).status_code == 200
+    )
     problem(agent.delete(path, If_Match="*"), 403)
     assert person.patch(path, {"focus": "black"}, If_Match="*").status_code == 200
     problem(agent.patch(path, {"focus": "white"}, If_Match="*"), 403)
@@ -130,7 +132,7 @@ def test_where_each_write_waits_topics_are_a_persons(agent: Program) -> None:
 
     for answer in (
         agent.patch(path, {"focus": "x"}, If_Match="*"),
-        agent.patch(f"{path}/sources", {"place": "a.example", "act": "block"}),
+        agent.patch(f"{path}/sources", {"source": "a.example", "rule": "block"}),
         agent.post("/topics", {"title": "New"}),
     ):
         assert "Ask the user to create or change the topic" in problem(answer, 403)["detail"]

@@ -441,7 +441,7 @@ ASKED = {"title": "Cranes"}
 
 
 def _source(path: str, **more: Any) -> Callable[[World], Answer]:
-    body = {"place": "example.org", "act": "block", **more}
+    body = {"source": "example.org", "rule": "block", **more}
     return lambda w: w.rest("PATCH", f"/topics/{getattr(w, path).slug}/sources", body)
 
 
@@ -487,7 +487,7 @@ TOPICS = (
     ),
     Write("treat_source", "own", reviewed, _source("topic"), words=False),
     Write("treat_source", "a person's", persons, _source("persons_topic")),
-    Write("treat_source", "everywhere", persons, _source("topic", everywhere=True)),
+    Write("treat_source", "all_topics", persons, _source("topic", all_topics=True)),
     Write("treat_source", "mute", persons, _source("topic", act="mute")),
     Write("start_run", "", allowed, lambda w: w.rest("POST", f"{_persons_topic(w)}/runs", {})),
     Write(

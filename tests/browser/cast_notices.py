@@ -42,8 +42,8 @@ def notices(owner: Any) -> dict[str, str]:
         not_before=timezone.now() + timedelta(minutes=4),
     )  # fmt: skip
     pages_digests.add(owner, topic=None, include_private=True, by=by)
-    digests.save_settings(owner, by=by, often="weekly", hour=7, weekday=1)
-    digest = digests.make(DigestSettings(owner=owner, often="weekly"), timezone.now())
+    digests.save_settings(owner, by=by, frequency="weekly", hour=7, weekday=1)
+    digest = digests.make(DigestSettings(owner=owner, frequency="weekly"), timezone.now())
     return {
         "channel": f"/settings/channels/{desk.pk}/",
         "webhook": f"/settings/channels/{hook.pk}/",

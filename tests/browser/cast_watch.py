@@ -123,13 +123,16 @@ def _told(topic: Topic) -> Run:
         previous_source=STANDS, quote="now 9,950 euros for the device", citations=[1],
     )  # fmt: skip
     factories.make_item(
-        run, DeltaItem.Status.CHANGED, "Five makers share half of the market.", unsure=True,
+        run, DeltaItem.Status.CHANGED, "Five makers share half of the market.", needs_review=True,
         previous_text="Four makers share half of the market.", citations=[2],
     )  # fmt: skip
     for sentence, judge, why in UNASKED:
-        factories.make_item(run, "new", sentence, citations=[2], withheld=why, judged_by=judge)
+        factories.make_item(run, "new", sentence, citations=[2], hidden_reason=why, judged_by=judge)
     factories.make_item(
-        run, "new", "Pumps hum at night.", withheld="the quoted words stand on no page of the run"
+        run,
+        "new",
+        "Pumps hum at night.",
+        hidden_reason="the quoted words stand on no page of the run",
     )
     factories.make_hits(run, 15)
     at = _put_back(run, days=20)

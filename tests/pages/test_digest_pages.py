@@ -42,7 +42,7 @@ def feed(alice: User) -> Feed:
 
 
 def make_digest(owner: User) -> Digest:
-    made = DigestSettings(owner=owner, often="daily")
+    made = DigestSettings(owner=owner, frequency="daily")
     found = digests.make(made, timezone.now())
     assert found is not None
     return found
@@ -116,7 +116,7 @@ def test_what_a_source_disputes_is_not_told_as_gone(
     browser: Client, alice: User, feed: Feed, topic: Topic, status: str, unsure: bool
 ):
     run = saved_run(topic, "The limit is 90.")
-    run.delta_items.update(status=status, unsure=unsure, previous_text="The limit is 80.")
+    run.delta_items.update(status=status, needs_review=unsure, previous_text="The limit is 80.")
     made = make_digest(alice)
 
     for shown in (text(browser.get(f"/digest/{made.pk}/")), unescape(text(read(feed)))):
@@ -166,7 +166,7 @@ def test_it_says_that_nothing_changed_to_who_has_it(feed: Feed, topic: Topic):
 def test_private_topics_stand_in_it_only_where_their_owner_says_so(alice: User, feed: Feed):
     private = make_topic(alice, "Private", private=True)
     run = saved_run(private, "A private fact.")
-    make_item(run, "new", "A withheld one.", withheld="not asked for")
+    make_item(run, "new", "A withheld one.", hidden_reason="not asked for")
     open_one = pages_digests.add(alice, topic=None, include_private=True, by=alice.actor)
 
     assert "rivate" not in text(read(feed)).replace("no-private", "")

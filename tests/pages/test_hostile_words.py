@@ -35,7 +35,7 @@ def run(alice: User) -> Run:
     make_report(run, body=f"Cells {EVIL} cost 89 dollars [1].", summary=EVIL, delta=EVIL,
                 delta_heading=EVIL[:90], delta_since=EVIL[:90], sources=[source])  # fmt: skip
     make_item(run, "new", EVIL, quote=EVIL, citations=[1], previous_text=EVIL)
-    make_item(run, "changed", f"{EVIL}.", withheld=EVIL, judged=EVIL, judged_by="model")
+    make_item(run, "changed", f"{EVIL}.", hidden_reason=EVIL, judged=EVIL, judged_by="model")
     return run
 
 
@@ -67,7 +67,7 @@ def test_they_are_words_on_every_page_that_trust_added(
     correcting.correct(run.report, sentence, wrong=EVIL, right=EVIL, by=by)
     link = shares.make_link(run.report, days=7, note=EVIL[:150], by=by)
     made = digests.make(
-        digests.save_settings(alice, by=by, often="daily", hour=7, weekday=1), timezone.now()
+        digests.save_settings(alice, by=by, frequency="daily", hour=7, weekday=1), timezone.now()
     )
     assert made is not None
     row, topic = Delivery.objects.filter(kind="report").get(), f"/topics/{run.topic.slug}/"

@@ -290,7 +290,9 @@ def make_second_run(topic: Topic) -> Run:
         citations=[1],
     )
     make_item(run, DeltaItem.Status.GONE_QUIET, "The next release is due in May.")
-    make_item(run, DeltaItem.Status.NEW, "It is the fastest.", withheld="unsupported: no quote")
+    make_item(
+        run, DeltaItem.Status.NEW, "It is the fastest.", hidden_reason="unsupported: no quote"
+    )
     make_hits(run, 5)
     make_steps(run)
     return run

@@ -34,7 +34,7 @@ def stored(stored_once: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[
         channels.add(
             alice, kind="webhook", name="Hook", address="https://h.example/s3cret", by=alice.actor
         )
-        digests.save_settings(alice, by=alice.actor, often="daily", hour=7, weekday=1)
+        digests.save_settings(alice, by=alice.actor, frequency="daily", hour=7, weekday=1)
         return alice.pk, exported(alice, tmp_path_factory.mktemp("archive") / "archive.zip")
 
 

@@ -339,7 +339,13 @@ def test_a_topic_chooses_otherwise_than_its_channels(topic: Topic):
     by = topic.owner.actor
     first, second = email(topic.owner), email(topic.owner, "other@example.org", reports="none")
     channels.choose(
-        topic, by=by, left_out=[first], own=True, reports="each", failures=True, in_digest=True
+        topic,
+        by=by,
+        left_out=[first],
+        is_custom=True,
+        reports="each",
+        failures=True,
+        in_digest=True,
     )
 
     assert [row.channel for row in body_in_style(saved_run(topic))] == [second]

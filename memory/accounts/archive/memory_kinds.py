@@ -284,7 +284,7 @@ def resolve_duplicate_conflict(conflict: Conflict, import_context: Any) -> None:
     """Resolve an imported conflict that is already open here."""
     conflict.owner = import_context.owner
     if conflict.is_open and conflict.same_pairs().open().exclude(pk=conflict.pk).exists():
-        conflict.state, conflict.resolution = Conflict.State.SETTLED, Conflict.How.GONE
+        conflict.state, conflict.resolution = Conflict.State.RESOLVED, Conflict.How.GONE
         conflict.resolved_by, conflict.resolved_at = str(import_context.by), timezone.now()
 
 

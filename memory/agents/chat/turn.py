@@ -165,8 +165,8 @@ def _has_related(found: Sequence[Statement], talk: ConversationContext) -> bool:
     """
     terms = query_terms(_words(talk), language_of(talk.session.owner))
     return all(map(_is_weak, terms)) or any(
-        not all(map(_is_weak, hit.why.stems))
-        or (MEANING in hit.lanes and hit.lanes[MEANING].score >= MIN_MEANING)
+        not all(map(_is_weak, hit.explanation.matched_terms))
+        or (MEANING in hit.retrievers and hit.retrievers[MEANING].score >= MIN_MEANING)
         for hit in {one.hit.id: one.hit for one in found}.values()
     )
 

@@ -271,7 +271,7 @@ def pending_result(proposal: Proposal) -> ToolResult:
     text = _(
         "Pending approval: “%(why)s”. Nothing has been saved yet (proposal %(id)s). Don’t write it again. Continue with your task."
     ) % {"why": proposal.hold_reasons, "id": proposal.pk}
-    return ToolResult(text, data={"proposal": str(proposal.pk), "why": proposal.hold_reasons})
+    return ToolResult(text, data={"proposal": str(proposal.pk), "reason": proposal.hold_reasons})
 
 
 def reviewed(

@@ -554,7 +554,7 @@ def _forget_drafts(records: Iterable[Remembered]) -> None:
 def _forget_exports(traces: Traces) -> None:
     """Delete exports that can contain the records: those created since."""
     rows = Archive.objects.filter(
-        owner=traces.owner_id, way=Archive.Way.EXPORT, created__gte=traces.since
+        owner=traces.owner_id, kind=Archive.Kind.EXPORT, created__gte=traces.since
     )
     for row in rows.exclude(state__in=(Archive.State.WAITING, Archive.State.RUNNING)):
         transaction.on_commit(partial(row.file.unlink, missing_ok=True))

@@ -143,7 +143,7 @@ class StaleConflict(MemoryRefused):
     """A side changed after the person saw it; nothing was changed."""
 
 
-def settle(
+def resolve(
     conflict: Conflict,
     how: str,
     *,
@@ -246,7 +246,7 @@ def _perform(
     at: datetime,
 ) -> None:
     last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
-    fields = {"state": Conflict.State.SETTLED, "resolution": how, "resolved_by": str(by)}
+    fields = {"state": Conflict.State.RESOLVED, "resolution": how, "resolved_by": str(by)}
     # Marked as resolved first, so that moving a record to Trash below doesn't resolve it
     # automatically.
     Conflict.objects.filter(pk=row.pk).update(resolved_at=at, **fields)
@@ -480,7 +480,7 @@ def in_words(result: BulkResult) -> str:
 def keep_both_of(rows: Sequence[Conflict], *, by: Actor) -> BulkResult:
     """Keep both sides of each unchanged, within the time limit of a request."""
     at = timezone.now()
-    return BulkResult(at).perform(rows, lambda row: settle(row, How.BOTH, by=by, at=at), SECONDS)
+    return BulkResult(at).perform(rows, lambda row: resolve(row, How.BOTH, by=by, at=at), SECONDS)
 
 
 def resolve_missing_sides(owner: User | None = None) -> int:

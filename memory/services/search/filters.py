@@ -491,7 +491,7 @@ def among_of(kind: RecallKind, asked: SearchScope, language: str = ENGLISH) -> E
         where=tuple(conditions.where),
         params=tuple(conditions.params),
         required=tuple(query for query in phrases if query),
-        stands=True if kind.successors is not None else None,
+        is_current=True if kind.successors is not None else None,
         is_narrow=_is_narrow(asked),
     )
 

@@ -306,15 +306,15 @@ def _change_facts(
         if correction.right and fact is first:
             edit_fact(fact, correction.right, fact.url, by=by, seen=version)
             fact.refresh_from_db()
-            act, after = CorrectedFact.Act.CORRECTED, fact.text
+            action, after = CorrectedFact.Action.CORRECTED, fact.text
         else:
             fact.strike(by=by, why=why)
-            act, after = CorrectedFact.Act.STRUCK, ""
+            action, after = CorrectedFact.Action.STRUCK, ""
         done.append(
             CorrectedFact(
                 correction=correction,
                 fact=fact,
-                act=act,
+                action=action,
                 before=before,
                 after=after,
                 version=fact.version,

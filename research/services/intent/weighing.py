@@ -206,8 +206,8 @@ def notify_about_similar(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
             raise LimitReached(problem % {"most": MAX_ALSO})
         wanted = list(dict.fromkeys([*also, item.sentence]))
         topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": wanted})
-        item.withheld, item.judged_by = "", DeltaItem.Judge.PERSON
-        item.save(update_fields=["withheld", "judged_by"])
+        item.hidden_reason, item.judged_by = "", DeltaItem.Judge.PERSON
+        item.save(update_fields=["hidden_reason", "judged_by"])
         _rewrite_delta_section(
             run, by, _("no longer filtered out: %(text)s") % {"text": item.sentence[:200]}
         )
@@ -229,8 +229,8 @@ def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaIte
         also = topic_editing.settings_of(topic).notify_examples
         wanted = [text for text in also if text != item.sentence]
         topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": wanted})
-        item.withheld, item.judged_by = item.judged or _("doesn’t match your filter"), judge
-        item.save(update_fields=["withheld", "judged_by"])
+        item.hidden_reason, item.judged_by = item.judged or _("doesn’t match your filter"), judge
+        item.save(update_fields=["hidden_reason", "judged_by"])
         _rewrite_delta_section(
             run, by, _("filtered out again: %(text)s") % {"text": item.sentence[:200]}
         )
@@ -263,7 +263,8 @@ def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> dict[
     """
     saved = Run.objects.filter(topic=topic, is_baseline=False).exclude(number=None)
     runs: dict[int, dict[str, Any]] = {
-        run.pk: {"run": run, "told": [], "withheld": []} for run in saved.order_by("-number")[:RUNS]
+        run.pk: {"run": run, "told": [], "filtered_out": []}
+        for run in saved.order_by("-number")[:RUNS]
     }
     for one in runs.values():
         one["run"].topic = topic
@@ -280,13 +281,13 @@ def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> dict[
         meter=MonthMeter(topic.owner),
     )
     for item, verdict in zip(items, verdicts, strict=True):
-        runs[item.run_id]["told" if verdict.tell else "withheld"].append((item, verdict))
+        runs[item.run_id]["told" if verdict.tell else "filtered_out"].append((item, verdict))
     rows = list(runs.values())
     return {
         "runs": rows,
         "told": sum(len(row["told"]) for row in rows),
-        "withheld": sum(len(row["withheld"]) for row in rows),
-        "opened": next((row["run"].pk for row in rows if row["told"] or row["withheld"]), 0),
+        "filtered_out": sum(len(row["filtered_out"]) for row in rows),
+        "opened": next((row["run"].pk for row in rows if row["told"] or row["filtered_out"]), 0),
         "warning": warning,
         "by": judge,
         "is_empty": not intent.strip(),

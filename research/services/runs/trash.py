@@ -78,7 +78,7 @@ def forget(gone: Traces) -> None:
     news = TopicNews.objects.filter(topic__owner_id=gone.owner_id)
     told = news.annotate(said=traces.as_text("told")).filter(gone.find("said"))
     keys = list(told.values_list("pk", flat=True))
-    TopicNews.objects.filter(pk__in=keys).update(told={}, counted=None)
+    TopicNews.objects.filter(pk__in=keys).update(counts={}, counted_changes=None)
 
 
 def reports(gone: Traces) -> Iterable[tuple[str, str]]:

@@ -159,7 +159,7 @@ WITH hit AS (
   FROM research_run r
   JOIN research_deltaitem d ON d.run_id = r.id
   JOIN research_hit h ON h.run_id = r.id AND h.cited_as = ANY (d.citations)
-  WHERE r.topic_id = %(topic)s AND (d.withheld = '' OR d.judged_by <> '') GROUP BY h.url
+  WHERE r.topic_id = %(topic)s AND (d.hidden_reason = '' OR d.judged_by <> '') GROUP BY h.url
 ), fact AS (
   SELECT h.url, count(DISTINCT f.id) AS facts
   FROM memory_topicfact f
