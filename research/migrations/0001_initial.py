@@ -1627,8 +1627,8 @@ class Migration(InitialMigration):
             trigger=pgtrigger.compiler.Trigger(
                 name="news_came",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    func="\n    INSERT INTO research_topicnews (topic_id, changes, told)\n    SELECT DISTINCT run.topic_id, 1, '{}'::jsonb\n      FROM added JOIN research_run run ON run.id = added.run_id\n     ORDER BY run.topic_id\n        ON CONFLICT (topic_id) DO UPDATE SET changes = research_topicnews.changes + 1;\n    RETURN NULL;\n",
-                    hash="d9d29ca6ab84ba97a37acf43cb01729bf68f7c42",
+                    func="\n    INSERT INTO research_topicnews (topic_id, changes, counts)\n    SELECT DISTINCT run.topic_id, 1, '{}'::jsonb\n      FROM added JOIN research_run run ON run.id = added.run_id\n     ORDER BY run.topic_id\n        ON CONFLICT (topic_id) DO UPDATE SET changes = research_topicnews.changes + 1;\n    RETURN NULL;\n",
+                    hash="12fa54c49a255ec00c37f304e856e919203ed9a2",
                     level="STATEMENT",
                     operation="INSERT",
                     pgid="pgtrigger_news_came_45867",

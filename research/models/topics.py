@@ -350,7 +350,7 @@ def _raised(runs: str) -> str:
 
 
 _CAME = """
-    INSERT INTO research_topicnews (topic_id, changes, told)
+    INSERT INTO research_topicnews (topic_id, changes, counts)
     SELECT DISTINCT run.topic_id, 1, '{}'::jsonb
       FROM added JOIN research_run run ON run.id = added.run_id
      ORDER BY run.topic_id

@@ -76,7 +76,7 @@ def forget(gone: Traces) -> None:
     sent = Delivery.objects.filter(owner_id=gone.owner_id, created__gte=gone.since)
     redact(sent, gone, "subject", "message", "request", "response", "error", "results")
     news = TopicNews.objects.filter(topic__owner_id=gone.owner_id)
-    told = news.annotate(said=traces.as_text("told")).filter(gone.find("said"))
+    told = news.annotate(said=traces.as_text("counts")).filter(gone.find("said"))
     keys = list(told.values_list("pk", flat=True))
     TopicNews.objects.filter(pk__in=keys).update(counts={}, counted_changes=None)
 
