@@ -112,7 +112,7 @@ def _leave(name: str) -> None:
     run = apps.get_model("research", "Run")
     worker = apps.get_model("research", "Worker")
     try:
-        marked = run.objects.filter(worker=name, status="running").update(leaving=True)
+        marked = run.objects.filter(worker=name, status="running").update(is_worker_stopping=True)
         worker.objects.filter(name__in=[name, f"{name}, upkeep"]).delete()
         logger.info("worker stopping", worker=name, runs=marked)
     except DatabaseError as exc:

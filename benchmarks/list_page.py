@@ -78,7 +78,7 @@ SELECT md5('note' || n)::uuid, %(owner)s,
 # As beacon_site.text.terms makes them of such words: each is its own stem.
 ENTRIES = """
 INSERT INTO memory_searchentry (space_id, record_id, length, words, kind, topic_id, created, until,
-    stands, trust, sensitivity, paused)
+    is_current, trust, sensitivity, paused)
 SELECT %(space)s, id, array_length(string_to_array(content, ' '), 1),
        to_tsvector('simple', content) || coalesce(levels.of_it, ''),
        kind, topic_id, created, expires_at, superseded_by_id IS NULL, trust, sensitivity, paused

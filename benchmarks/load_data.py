@@ -144,7 +144,7 @@ def watched_runs(world: World) -> list[Any]:
             actor=str(world.owner.actor),
             status=Run.Status.RUNNING,
             started_at=now,
-            beat_at=now,
+            heartbeat_at=now,
             lease_until=now + timedelta(hours=2),
         )
         for topic in world.topics[-5:]

@@ -507,8 +507,8 @@ register(
 # One-time links; only their hash is stored, and it isn't shown.
 register(
     memory.Invitation,
-    "note makes_staff is_first invited_by expires_at used_by",
-    filters="makes_staff is_first",
+    "note grants_admin is_first invited_by expires_at used_by",
+    filters="grants_admin is_first",
     hidden="token_hash",
 )
 
@@ -606,7 +606,7 @@ register(
 
 # Folders of agents, with what their last check found; BEACON_AGENT_DIRS names them.
 register(memory.MountedFolder, "name owner place layout files problem checked_at")
-register(memory.MirroredFile, "path owner version problem at", search="path owner__username")
+register(memory.MirroredFile, "path owner version problem synced_at", search="path owner__username")
 register(memory.MirrorFolder, "identity root problem")
 
 # What went to Trash with a run and isn't a record; its text is visible to the owner only.
@@ -675,8 +675,8 @@ register(
 
 @admin.register(memory.TopicFact)
 class TopicFactAdmin(RememberedAdmin):
-    list_display = ("label", "owner", "state", "touched_by_person", "trust", "first_run", "updated")
-    list_filter = ("state", "touched_by_person", "trust", "sensitivity")
+    list_display = ("label", "owner", "state", "edited_by_person", "trust", "first_run", "updated")
+    list_filter = ("state", "edited_by_person", "trust", "sensitivity")
     search_fields = ("=topic__id", "owner__username")
     list_select_related = ("owner", "topic")
     MASKED = ("text", "url", "source_title", "quote", "key")
@@ -802,14 +802,14 @@ register(
     AboutRecordAdmin,
     filters="state danger record_type",
     search="actor owner__username",
-    masked="before after reason held_because risks",
+    masked="before after reason hold_reasons risks",
     ID="target_id",
 )
 register(
     memory.Conflict,
-    "kind owner left_type right_type state settled_how created",
+    "kind owner left_type right_type state resolution created",
     AboutRecordAdmin,
-    filters="state kind settled_how",
+    filters="state kind resolution",
     search="=left_id =right_id source owner__username",
     TYPE="left_type",
     ID="left_id",
@@ -863,8 +863,8 @@ register(
 )
 register(
     memory.Archive,
-    "way owner state size created finished_at",
-    filters="way state",
+    "kind owner state size created finished_at",
+    filters="kind state",
     search="owner__username",
     masked="name options result problem",
     ALL_SENSITIVE=True,  # a name or a reason can have anything its owner stored

@@ -356,7 +356,7 @@ _review = [
     path("conflicts/keep-both/", conflicts.conflicts_bulk, name="conflicts-bulk"),
     path("conflicts/look/", conflicts.conflicts_scan, name="conflicts-scan"),
     path("conflicts/<uuid:pk>/", conflicts.conflict, name="conflict"),
-    path("conflicts/<uuid:pk>/settle/", conflicts.conflict_resolve, name="conflict-resolve"),
+    path("conflicts/<uuid:pk>/resolve/", conflicts.conflict_resolve, name="conflict-resolve"),
 ]
 
 

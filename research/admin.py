@@ -39,24 +39,24 @@ register(
 )
 register(
     research.TopicNotices,
-    "topic_id own reports failures in_digest",
+    "topic_id is_custom reports failures in_digest",
     OWNER="topic__owner_id",
     SENSITIVE="topic__sensitivity",
     list_select_related=("topic__owner",),
-    filters="own reports in_digest",
+    filters="is_custom reports in_digest",
 )
-register(research.DigestSettings, "owner often hour weekday next_at", filters="often")
+register(research.DigestSettings, "owner frequency hour weekday next_at", filters="frequency")
 register(research.Digest, "id owner slot since created", date_hierarchy="created")
 register(research.DigestEntry, "run_id digest_id", OWNER="digest__owner_id")
 
 # Private feeds, without the secret part of their URLs.
 register(
     research.Feed,
-    "id owner topic_id with_private created ended_at opened_at",
+    "id owner topic_id include_private created ended_at opened_at",
     PrivateNamesAdmin,
     SENSITIVE="topic__sensitivity",
     list_select_related=("owner", "topic"),
-    filters="with_private",
+    filters="include_private",
 )
 
 
@@ -95,7 +95,7 @@ register(
 )
 register(
     research.TopicNews,
-    "of_topic owned_by changes counted",
+    "of_topic owned_by changes counted_changes",
     TopicRowAdmin,
     masked="told",
     PAGE=("research:topic", ("topic__slug",)),
@@ -174,7 +174,7 @@ class OfSentenceAdmin(ReadOnlyAdmin):
 
     SENSITIVE = "report__run__topic__sensitivity"
     list_select_related: ClassVar[Any] = ("owner", "report__run__topic")
-    list_display = ("label", "owner", "report_id", "created", "taken_back_at")
+    list_display = ("label", "owner", "report_id", "created", "undone_at")
     date_hierarchy = "created"
     PAGE = ("research:report-sentences", ("report__run__topic__slug", "report__run_id"))
 
@@ -211,8 +211,8 @@ class CorrectedFactAdmin(ReadOnlyAdmin):
     OWNER = "correction__owner_id"
     SENSITIVE = "correction__topic__sensitivity"
     list_select_related: ClassVar[Any] = ("correction__owner", "correction__topic")
-    list_display = ("label", "correction_id", "act", "version")
-    list_filter = ("act",)
+    list_display = ("label", "correction_id", "action", "version")
+    list_filter = ("action",)
     MASKED = ("correction", "before", "after")  # a correction's name is its sentence
     PAGE = ("research:topic-corrections", ("correction__topic__slug",))
 
@@ -220,15 +220,15 @@ class CorrectedFactAdmin(ReadOnlyAdmin):
 # Links that open reports without an account, without the secret part of their URLs.
 register(
     research.SharedLink,
-    "id owner report_id ends_at ended_at opened opened_at",
+    "id owner report_id ends_at ended_at view_count opened_at",
     SENSITIVE="report__run__topic__sensitivity",
     masked="note",
 )
 register(
     research.DeltaItem,
-    "label run_id of_topic owned_by status unsure position",
+    "label run_id of_topic owned_by status needs_review position",
     RunRowAdmin,
-    filters="status unsure",
-    masked="sentence previous_text previous_source quote withheld judged",
+    filters="status needs_review",
+    masked="sentence previous_text previous_source quote hidden_reason judged",
 )
 register(research.Worker, "name kind seen_at", filters="kind")

@@ -329,7 +329,7 @@ class InvitationForm(forms.Form):
         help_text=gettext_lazy("Shown only in this list."),
         error_messages={"required": gettext_lazy("Enter a name so you can tell your links apart.")},
     )
-    makes_staff = forms.BooleanField(
+    grants_admin = forms.BooleanField(
         label=gettext_lazy("Admin (can manage users and connections)"),
         required=False,
         help_text=gettext_lazy("Admins can see all accounts in the admin site."),

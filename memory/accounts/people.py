@@ -81,7 +81,7 @@ def only_way_in() -> str:
 
 
 def invite(
-    *, by: User, note: str, makes_staff: bool, instead_of: str = ""
+    *, by: User, note: str, grants_admin: bool, instead_of: str = ""
 ) -> tuple[Invitation, str]:
     """Create a one-time link and return it with its token, which isn't stored.
 
@@ -92,7 +92,9 @@ def invite(
         if instead_of:
             for unseen in Invitation.objects.filter(invited_by=by, pk=instead_of, used_at=None):
                 revoke(unseen, by=by)
-        invitation, token = Invitation.create_with_token(by=by, note=note, makes_staff=makes_staff)
+        invitation, token = Invitation.create_with_token(
+            by=by, note=note, grants_admin=grants_admin
+        )
         Activity.log(by, by.actor, "invited", subject=invitation)
     return invitation, token
 

@@ -107,7 +107,7 @@ class ItemOut(RecordOut):
     url: str
     action: str
     size: int = Field(description="Length of the whole content in characters.")
-    kept_with: str
+    run_step: str
     sensitivity: Sensitivity
     trust: str
     version: int
@@ -115,7 +115,7 @@ class ItemOut(RecordOut):
     updated: datetime
 
 
-class ShownOut(ItemOut):
+class ContentViewOut(ItemOut):
     """An item in one view, which shows `shown` of the `of` units of its content."""
 
     content: str
@@ -232,12 +232,12 @@ def query_content(
     return listing(rows.defer("content"), wanted, name="content", out=ItemOut.about)
 
 
-@api.get("/{uuid:item_id}", auth=READ, response=ShownOut)
+@api.get("/{uuid:item_id}", auth=READ, response=ContentViewOut)
 def show_content(
     request: ApiRequest,
     item_id: UUID,
     wanted: Query[ViewQuery],
-) -> ShownOut:
+) -> ContentViewOut:
     """Return all or part of an item, with the size of the returned part and the full size."""
     caller = request.auth
     item = content_services.retrieve(caller.owner, item_id, scopes=None)
@@ -249,7 +249,7 @@ def show_content(
         item.content, wanted.transform, n=wanted.n, q=wanted.q, unit=wanted.unit
     )
     used(caller, item)
-    return ShownOut.view_of(item, wanted.transform, view)
+    return ContentViewOut.view_of(item, wanted.transform, view)
 
 
 @api.delete("", auth=WRITE, response=ClearedOut)

@@ -22,7 +22,7 @@ from memory.agents.tools.memory_commands import CommandArguments
 from memory.agents.tools.registry import call_tool
 from memory.agents.tools.types import ToolResult
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
-from memory.api.frame import Body, Held, located, router
+from memory.api.frame import Body, PendingOut, located, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
 from memory.api.review import waiting
@@ -47,7 +47,7 @@ from memory.services.files.texts import MAX_EPISODES
 from memory.services.records import history as record_history
 
 MAX_PATCHES = 100
-_WHY = Field("", max_length=500, description="Reason for the change, for its history.")
+_REASON = Field("", max_length=500, description="Reason for the change, for its history.")
 
 
 class FileIn(Body):
@@ -57,7 +57,7 @@ class FileIn(Body):
         max_length=MAX_EPISODES,
         description="Markdown. The two fact files share a limit of 15 KiB. A month's file can have 256 KiB.",
     )
-    why: str = _WHY
+    reason: str = _REASON
 
 
 class PatchPair(Body):
@@ -73,7 +73,7 @@ class FilePatch(Body):
     """Replacements in a file, all or none."""
 
     patches: list[PatchPair] = Field(min_length=1, max_length=MAX_PATCHES)
-    why: str = _WHY
+    reason: str = _REASON
 
     def pairs(self) -> list[tuple[str, str]]:
         return [(one.old_text, one.new_text) for one in self.patches]
@@ -88,7 +88,7 @@ class EntryIn(Body):
         max_length=500,
         description="The file's summary line. An agent can't replace a line that a person wrote.",
     )
-    why: str = _WHY
+    reason: str = _REASON
 
 
 class FileListed(RowOut):
@@ -179,7 +179,7 @@ def _lines(value: object) -> list[str]:
 
 api = router("files")
 _ONE = "/{path:path}"
-_SAVED = {200: FileSaved, 201: FileSaved, 202: Held}
+_SAVED = {200: FileSaved, 201: FileSaved, 202: PendingOut}
 
 
 @api.get("", auth=READ, response=Listing[FileListed])
@@ -211,7 +211,7 @@ def list_file_revisions(
 def append_entry(request: ApiRequest, response: HttpResponse, path: str, entry: EntryIn) -> Any:
     """Append an entry to a file. The first entry of a month creates that month's file (201)."""
     edit = appending(entry.entry)
-    return _written(request, response, path, edit, why=entry.why, summary=entry.summary)
+    return _written(request, response, path, edit, why=entry.reason, summary=entry.summary)
 
 
 @api.get(_ONE, auth=READ, response=FileOut)
@@ -230,7 +230,7 @@ def read_file(
 def write_file(request: ApiRequest, response: HttpResponse, path: str, file: FileIn) -> Any:
     """Replace a file's text (If-Match), or create a month's file (If-None-Match: *, 201)."""
     edit = replacing(file.content)
-    return _written(request, response, path, edit, why=file.why, check=_check_seen)
+    return _written(request, response, path, edit, why=file.reason, check=_check_seen)
 
 
 @api.patch(_ONE, auth=WRITE, response=_SAVED, openapi_extra=IF_MATCH)
@@ -240,7 +240,7 @@ def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch:
     Either all patches are applied, or none. Each old text must occur exactly once.
     """
     edit = patching(patch.pairs())
-    return _written(request, response, path, edit, why=patch.why, check=_check_there)
+    return _written(request, response, path, edit, why=patch.reason, check=_check_there)
 
 
 @api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
@@ -385,7 +385,7 @@ class CommandOut(BaseModel):
     version: int | None = Field(None, description="Its version.")
 
 
-@commands_api.post("", auth=WRITE, response={200: CommandOut, 202: Held})
+@commands_api.post("", auth=WRITE, response={200: CommandOut, 202: PendingOut})
 def carry_out_command(request: ApiRequest, command: CommandIn) -> Any:
     """Run a command of Anthropic's memory tool in the agent's own folder.
 
@@ -402,7 +402,7 @@ def carry_out_command(request: ApiRequest, command: CommandIn) -> Any:
     if result.is_error:
         raise problem_of(result)
     if "proposal" in result.data:
-        why = str(result.data.get("why", ""))
-        return Status(202, Held(proposal=str(result.data["proposal"]), why=why))
+        why = str(result.data.get("reason", ""))
+        return Status(202, PendingOut(proposal=str(result.data["proposal"]), reason=why))
     data = result.data
     return CommandOut(text=result.text, path=data.get("path", ""), version=data.get("version"))

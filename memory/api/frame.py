@@ -341,11 +341,11 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Held(api_shown.NoStoredText):
+class PendingOut(api_shown.NoStoredText):
     """The write waits for a person's approval. Nothing has been saved yet."""
 
     proposal: str = Field(description="The proposal's ID.")
-    why: str = Field("", description="Why it needs approval.")
+    reason: str = Field("", description="Why it needs approval.")
 
 
 def router(tag: str, *, is_held: bool = False) -> Router:

@@ -15,7 +15,7 @@ from pydantic import Field
 from memory.agents.tools.types import named_source, reviewed
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
-from memory.api.frame import Body, Held, located, router
+from memory.api.frame import Body, PendingOut, located, router
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
 from memory.api.review import check_unreviewed, waiting
@@ -124,21 +124,21 @@ class NotePatch(NoteFields):
     lock: Lock | None = Field(
         None, description="What agents can do with the note. Only people can set this."
     )
-    why: str = Field("", max_length=500, description="Reason for the change, for its history.")
+    reason: str = Field("", max_length=500, description="Reason for the change, for its history.")
 
     def changed(self) -> dict[str, Any]:
-        return self.sent(but={"why"})
+        return self.sent(but={"reason"})
 
 
 class SupersedeIn(NoteFields):
     """A note that replaces another. Omitted fields are copied from that one."""
 
     content: Content
-    why: str = Field("", max_length=500, description="Reason for the change, for its history.")
+    reason: str = Field("", max_length=500, description="Reason for the change, for its history.")
 
     def fields(self) -> dict[str, Any]:
         """Return the fields that were sent, except the text and the reason."""
-        return self.sent(but={"why", "content"})
+        return self.sent(but={"reason", "content"})
 
 
 class MergeIn(Body):
@@ -239,7 +239,7 @@ def _in_state(rows: NoteQuerySet, state: str) -> NoteQuerySet:
     return rows.exclude(superseded_by=None) if state == "superseded" else rows
 
 
-@api.post("", auth=WRITE, response={201: NoteOut, 202: Held})
+@api.post("", auth=WRITE, response={201: NoteOut, 202: PendingOut})
 def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any:
     """Create a note. Returns 202 if an agent's write waits for a person's approval."""
     caller = request.auth
@@ -280,7 +280,7 @@ def read_note(
         return NoteOut.of(note)
 
 
-@api.patch(_ONE, auth=WRITE, response={200: NoteOut, 202: Held}, openapi_extra=IF_MATCH)
+@api.patch(_ONE, auth=WRITE, response={200: NoteOut, 202: PendingOut}, openapi_extra=IF_MATCH)
 def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch: NotePatch) -> Any:
     """Correct a note. Omitted fields don't change. Only people can correct what a person wrote."""
     caller, note = request.auth, _note(request.auth, note_id)
@@ -299,7 +299,7 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
             after=after,
             texts=[after["content"], *after.get("evidence", ()), *after.get("tags", ())],
             target=note,
-            why=patch.why,
+            why=patch.reason,
         )
         if held is not None:
             return waiting(held)
@@ -309,7 +309,7 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
             note,
             by=caller.by,
             expected_version=expected,
-            why=patch.why,
+            why=patch.reason,
             trust=caller.write_trust,
             **changed,
         )
@@ -352,7 +352,7 @@ def _check_identity(caller: Caller, note: Note) -> None:
         )
 
 
-@api.delete(_ONE, auth=WRITE, response={204: None, 202: Held}, openapi_extra=IF_MATCH)
+@api.delete(_ONE, auth=WRITE, response={204: None, 202: PendingOut}, openapi_extra=IF_MATCH)
 def trash_note(request: ApiRequest, note_id: UUID) -> Any:
     """Move a note to Trash. A person can restore it for 30 days."""
     caller, note = request.auth, _note(request.auth, note_id)
@@ -378,7 +378,7 @@ def trash_note(request: ApiRequest, note_id: UUID) -> Any:
     return Status(204, None)
 
 
-@api.post("/merge", auth=WRITE, response={201: MergedOut, 202: Held})
+@api.post("/merge", auth=WRITE, response={201: MergedOut, 202: PendingOut})
 def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> Any:
     """Merge 2 to 20 notes into one summary that replaces them, with a model if one is set up.
 
@@ -429,7 +429,7 @@ def _check_agents_merge(caller: Caller, ids: list[str]) -> None:
         )
 
 
-@api.post(_ONE + "/supersede", auth=WRITE, response={201: NoteOut, 202: Held})
+@api.post(_ONE + "/supersede", auth=WRITE, response={201: NoteOut, 202: PendingOut})
 def supersede_note(
     request: ApiRequest, response: HttpResponse, note_id: UUID, successor: SupersedeIn
 ) -> Any:
@@ -452,7 +452,7 @@ def supersede_note(
         after={"kind": note.kind, "content": successor.content, **fields},
         texts=[successor.content, *fields.get("evidence", ()), *fields.get("tags", ())],
         target=note,
-        why=successor.why,
+        why=successor.reason,
     )
     if held is not None:
         return waiting(held)
@@ -461,7 +461,7 @@ def supersede_note(
         successor.content,
         by=caller.by,
         expected_version=note.version,
-        why=successor.why,
+        why=successor.reason,
         source=caller.source,
         trust=caller.context().successor_trust(note),
         **fields,

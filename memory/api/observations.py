@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from memory.agents.tools.types import named_source, reviewed_lines
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
-from memory.api.frame import Body, Held, router
+from memory.api.frame import Body, PendingOut, router
 from memory.api.notes import Content, Lock, Sensitivity, Tags
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.review import waiting
@@ -100,11 +100,11 @@ class ObservationPatch(Body):
     pinned: bool | None = None
     paused: bool | None = Field(None, description="Agents can’t see paused observations.")
     lock: Lock | None = None
-    why: str = Field("", max_length=500, description="Reason for the change, for its history.")
+    reason: str = Field("", max_length=500, description="Reason for the change, for its history.")
 
     def changed(self) -> dict[str, Any]:
         """Return the fields that were sent."""
-        sent = self.model_dump(exclude_unset=True, exclude={"why"})
+        sent = self.model_dump(exclude_unset=True, exclude={"reason"})
         return {name: value for name, value in sent.items() if value is not None}
 
 
@@ -223,7 +223,7 @@ def list_observations(
         return listing(visible(caller, rows), wanted, name="observations", out=ObservationOut.of)
 
 
-@api.post("", auth=WRITE, response={201: IdsOut, 202: Held})
+@api.post("", auth=WRITE, response={201: IdsOut, 202: PendingOut})
 def remember_observations(request: ApiRequest, observations: ObservationsIn) -> Any:
     """Save one observation or a batch. Exact duplicates from the same source are ignored."""
     caller, sent = request.auth, observations
@@ -296,7 +296,7 @@ def edit_one_observation(
     expected, changed = expected_version(request, one), patch.changed()
     with transaction.atomic():
         state = {name: changed.pop(name, getattr(one, name)) for name in record_acts.STATE}
-        edit_observation(one, by=caller.by, expected_version=expected, why=patch.why, **changed)
+        edit_observation(one, by=caller.by, expected_version=expected, why=patch.reason, **changed)
         record_acts.set_state(one, by=caller.by, **state)
     tagged(response, one)
     return ObservationOut.of(one)
@@ -316,7 +316,7 @@ def trash_observation(request: ApiRequest, observation_id: UUID) -> Status[None]
     return Status(204, None)
 
 
-@api.post("/extract", auth=WRITE, response={200: ExtractedOut, 202: Held})
+@api.post("/extract", auth=WRITE, response={200: ExtractedOut, 202: PendingOut})
 def extract_observations(request: ApiRequest, extraction: ExtractIn) -> Any:
     """Extract findings, insights and lessons from a step's output.
 

@@ -31,11 +31,11 @@ from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, parse
 from memory.services.search.recall import (
     MAX_HITS,
-    Lane,
+    Explanation,
     RecallHit,
     RecallOptions,
     RecallPage,
-    Why,
+    RetrieverScore,
     recall_page,
 )
 from memory.services.search.related import MAX as MAX_RELATED
@@ -96,19 +96,19 @@ class HitOut(RowOut):
     trust: str
     title: str
     url: str
-    lanes: dict[str, Lane]
-    why: Why
+    retrievers: dict[str, RetrieverScore]
+    explanation: Explanation
     replaces: list[UUID]
     checked_at: datetime | None = Field(
         None, description="For a fact: when a source last confirmed it."
     )
-    found_later: str = Field(
+    later_finding: str = Field(
         "", description="For a finding that has changed: what a later run found."
     )
 
     @classmethod
     def of(cls, hit: RecallHit) -> Self:
-        shows(hit.record, trust=Trust.EXTERNAL if hit.found_later else "")
+        shows(hit.record, trust=Trust.EXTERNAL if hit.later_finding else "")
         checked_at = getattr(hit.record, "confirmed_at", None)
         return cls.from_row(hit, trust=hit.record.trust, checked_at=checked_at)
 
@@ -391,7 +391,7 @@ class MonthOut(BaseModel):
     records: int
 
 
-class BesideOut(BaseModel):
+class RelatedNameOut(BaseModel):
     """Another name in the same records."""
 
     name: str
@@ -399,27 +399,29 @@ class BesideOut(BaseModel):
 
 
 class AboutOut(BaseModel):
-    """Everything about a name. `beside` is based on the newest `read` records."""
+    """Everything about a name. `related_names` is based on the newest `read` records."""
 
     name: str
     aliases: list[str]
     total: int
     counts: dict[str, int] = Field(description="Number of records of each type.")
     months: list[MonthOut]
-    beside: list[BesideOut]
+    related_names: list[RelatedNameOut]
     read: int
     items: list[MentionOut]
     next: str | None = None
 
     @classmethod
     def of(cls, found: About) -> Self:
-        if found.beside:  # the names come from records that aren't all listed
+        if found.related_names:  # the names come from records that aren't all listed
             shows(trust=lowest_trust([Trust.OWNER, *found.trusts]))
         told: dict[str, Any] = {
             "name": found.names[0],
             "aliases": found.names[1:],
             "months": [MonthOut(month=month, records=n) for month, n in found.months],
-            "beside": [BesideOut(name=name, records=n) for name, _key, n in found.beside],
+            "related_names": [
+                RelatedNameOut(name=name, records=n) for name, _key, n in found.related_names
+            ],
             "items": [MentionOut.of(mention) for mention in found.mentions],
             "next": closed(found.next, _ABOUT_LIST),
         }

@@ -15,7 +15,7 @@ from ninja import Status
 from pydantic import BaseModel, Field
 
 from memory.api.auth import ADMIN, ApiRequest, Caller
-from memory.api.frame import Body, Held, router
+from memory.api.frame import Body, PendingOut, router
 from memory.api.paging import PAGE, Listing, PageParams, closed, listing, opened
 from memory.api.problems import Problem, not_found
 from memory.api.shown import RowOut
@@ -75,10 +75,10 @@ class ProposalOut(RowOut):
     actor: str
     source: str
     reason: str = Field(description="The writer's reason.")
-    held_because: list[str]
+    hold_reasons: list[str]
     danger: DangerCode = Field(description="How dangerous it is to accept this without reading it.")
     risks: list[dict[str, Any]] = Field(
-        description="The codes behind `held_because`, each with its parameters."
+        description="The codes behind `hold_reasons`, each with its parameters."
     )
     state: State
     edited: dict[str, Any] = Field(description="The person's edit of `after`, if any.")
@@ -95,7 +95,7 @@ class ProposalOut(RowOut):
             proposal,
             type=proposal.record_type,
             target=proposal.target_id,
-            held_because=reasons_of(proposal),
+            hold_reasons=reasons_of(proposal),
             danger=cast(DangerCode, Danger(proposal.danger).code),
             result=proposal.result_id,
         )
@@ -175,9 +175,9 @@ def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
     review_services.check_unreviewed(caller.owner, kind, by=caller.by, act=act)
 
 
-def waiting(proposal: Proposal) -> Status[Held]:
+def waiting(proposal: Proposal) -> Status[PendingOut]:
     """Return the answer that the write waits for a person's approval."""
-    return Status(202, Held(proposal=str(proposal.pk), why=proposal.held_because))
+    return Status(202, PendingOut(proposal=str(proposal.pk), reason=proposal.hold_reasons))
 
 
 # --- conflicts ---
@@ -191,14 +191,14 @@ Kind = Literal["contradiction", "near-duplicate"]
 class ConflictsQuery(PageParams):
     """Which conflicts."""
 
-    state: Literal["open", "settled", "all"] = "open"
+    state: Literal["open", "resolved", "all"] = "open"
     kind: Literal["", "contradiction", "near-duplicate"] = ""
 
 
 class ResolveIn(Body):
     """How to resolve a conflict."""
 
-    how: Literal["left", "right", "both", "merged"]
+    resolution: Literal["left", "right", "both", "merged"]
     text: str = Field("", max_length=MAX_CONTENT, description="The merged text.")
     dated: bool = Field(False, description="If you keep both, add each record's date to its text.")
     left_version: int | None = Field(None, ge=1, description="The version you saw.")
@@ -244,10 +244,10 @@ class ConflictOut(RowOut):
         description="Identifies the lines of memory files that are in conflict."
     )
     source: str
-    state: Literal["open", "settled"]
-    settled_how: str
-    settled_by: str
-    settled_at: datetime | None
+    state: Literal["open", "resolved"]
+    resolution: str
+    resolved_by: str
+    resolved_at: datetime | None
     created: datetime
 
     @classmethod
@@ -261,22 +261,22 @@ def list_conflicts(request: ApiRequest, wanted: ConflictsQuery = PAGE) -> Listin
     """List conflicts, oldest first. By default, only open ones."""
     mine = _with_files(Conflict.objects.for_user(request.auth.owner))
     rows = mine.standing() if wanted.state == "open" else mine
-    if wanted.state == "settled":
-        rows = rows.filter(state="settled")
+    if wanted.state == "resolved":
+        rows = rows.filter(state="resolved")
     if wanted.kind:
         rows = rows.filter(kind=wanted.kind)
     return listing(rows.order_by(), wanted, name="conflicts", out=ConflictOut.of, falling=False)
 
 
-@conflicts_api.post(_CONFLICT + "/settle", auth=ADMIN, response=ConflictOut)
+@conflicts_api.post(_CONFLICT + "/resolve", auth=ADMIN, response=ConflictOut)
 def resolve_conflict(request: ApiRequest, conflict_id: UUID, body: ResolveIn) -> ConflictOut:
     """Resolve a conflict. Returns 409 if it's already resolved, or if a side has changed."""
     one = _conflict(request.auth, conflict_id)
     listed = ConflictOut.of(one)
     seen = (body.left_version or listed.left.version, body.right_version or listed.right.version)
     try:
-        conflict_services.settle(
-            one, body.how, by=request.auth.by, seen=seen, text=body.text, dated=body.dated,
+        conflict_services.resolve(
+            one, body.resolution, by=request.auth.by, seen=seen, text=body.text, dated=body.dated,
             seen_lines=body.lines_digest or listed.lines_digest,
         )  # fmt: skip
     except (conflict_services.AlreadyResolved, conflict_services.StaleConflict) as exc:

@@ -20,7 +20,7 @@ from memory.agents.chat import end as conversation_end
 from memory.agents.tools.types import reviewed_lines
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
-from memory.api.frame import Body, Held, located, router
+from memory.api.frame import Body, PendingOut, located, router
 from memory.api.observations import IdsOut
 from memory.api.problems import Problem, not_found
 from memory.api.review import waiting
@@ -75,7 +75,7 @@ class TranscriptIn(Body):
         True,
         description="False while the conversation continues, so that its last answer isn’t saved as its summary.",
     )
-    read_outside: bool = Field(
+    has_external_text: bool = Field(
         False,
         description="True if the agent read web pages or other servers’ text, so that its answers count as external.",
     )
@@ -123,13 +123,13 @@ class SessionOut(RowOut):
 
 
 class WholeSessionOut(SessionOut):
-    """A session with its last messages, in order. `earlier`: there are older messages."""
+    """A session with its last messages, in order. `has_earlier`: there are older messages."""
 
     messages: list[MessageOut]
-    earlier: bool
+    has_earlier: bool
 
 
-class SaidOut(BaseModel):
+class SentMessageOut(BaseModel):
     """The message, and the pending answer. Read the session to get it."""
 
     message: MessageOut
@@ -163,10 +163,12 @@ def read_session(
     found = list(rows[: MAX_SHOWN + 1])
     shown = [MessageOut.of(one) for one in reversed(found[:MAX_SHOWN])]
     tagged(response, session)
-    return WholeSessionOut.of(session, messages=shown, earlier=len(found) > MAX_SHOWN)
+    return WholeSessionOut.of(
+        session, messages=shown, has_has_has_has_has_has_has_has_earlier=len(found) > MAX_SHOWN
+    )
 
 
-@api.post(_ONE + "/messages", auth=WRITE, response={201: SaidOut})
+@api.post(_ONE + "/messages", auth=WRITE, response={201: SentMessageOut})
 def say(request: ApiRequest, session_id: UUID, message: MessageIn) -> Any:
     """Send a message. A background worker writes the answer. “Remember …” also writes a note."""
     caller = request.auth
@@ -174,7 +176,7 @@ def say(request: ApiRequest, session_id: UUID, message: MessageIn) -> Any:
     answer = conversation.ask(session, message.content, by=caller.by, trust=caller.write_trust)
     said = session.messages.get(position=answer.position - 1)
     shows(session)
-    return Status(201, SaidOut(message=MessageOut.of(said), answer=MessageOut.of(answer)))
+    return Status(201, SentMessageOut(message=MessageOut.of(said), answer=MessageOut.of(answer)))
 
 
 @api.post(_ONE + "/end", auth=WRITE, response=SessionOut)
@@ -187,7 +189,7 @@ def end_session(request: ApiRequest, response: HttpResponse, session_id: UUID) -
     return SessionOut.of(session)
 
 
-@api.post("/{session_id}/consolidate", auth=WRITE, response={200: IdsOut, 202: Held})
+@api.post("/{session_id}/consolidate", auth=WRITE, response={200: IdsOut, 202: PendingOut})
 def consolidate_session(
     request: ApiRequest,
     session_id: Annotated[str, Path(..., min_length=1, max_length=MAX_ID_LENGTH)],
@@ -201,7 +203,7 @@ def consolidate_session(
     caller = request.auth
     session = _stored(caller, session_id)
     turns = [(message.role, message.content) for message in transcript.messages]
-    answers: str = Trust.EXTERNAL if transcript.read_outside else Trust.AGENT
+    answers: str = Trust.EXTERNAL if transcript.has_external_text else Trust.AGENT
     if not turns and session is not None:
         turns = turns_of(session)
         answers = lowest_trust([answers, conversation_end.trust_of(session)])
@@ -287,7 +289,7 @@ class ContextOut(BaseModel):
     text: str
     bytes: int
     tokens: int
-    tokens_are: str = Field(description="How the tokens were counted.")
+    token_count_method: str = Field(description="How the tokens were counted.")
 
 
 @context_api.post("", auth=READ, response=ContextOut)

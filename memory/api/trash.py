@@ -47,13 +47,13 @@ class TrashedOut(RowOut):
     id: UUID
     title: str
     trashed_at: datetime
-    gone_at: datetime = Field(description="When it will be deleted permanently.")
+    purge_at: datetime = Field(description="When it will be deleted permanently.")
     actor: str
-    why: str
+    reason: str
 
     @classmethod
     def of(cls, row: trash_page.TrashRow) -> Self:
-        return cls.from_row(row, type=row.record_type, id=row.pk, title=row.label)
+        return cls.from_row(row, type=row.record_type, id=row.pk, title=row.label, reason=row.why)
 
 
 class PurgeIn(Body):

@@ -393,7 +393,7 @@ class Migration(InitialMigration):
                     ),
                 ),
                 (
-                    "way",
+                    "kind",
                     models.CharField(
                         choices=[
                             ("export", "export"),
@@ -498,7 +498,7 @@ class Migration(InitialMigration):
                 ),
                 ("total", models.PositiveIntegerField(null=True)),
                 ("done", models.PositiveIntegerField(default=0)),
-                ("left", models.PositiveIntegerField(default=0)),
+                ("unchanged", models.PositiveIntegerField(default=0)),
                 ("problem", models.TextField(blank=True)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
@@ -576,13 +576,13 @@ class Migration(InitialMigration):
                 (
                     "state",
                     models.CharField(
-                        choices=[("open", "open"), ("settled", "resolved")],
+                        choices=[("open", "open"), ("resolved", "resolved")],
                         default="open",
-                        max_length=7,
+                        max_length=8,
                     ),
                 ),
                 (
-                    "settled_how",
+                    "resolution",
                     models.CharField(
                         blank=True,
                         choices=[
@@ -598,8 +598,8 @@ class Migration(InitialMigration):
                         max_length=6,
                     ),
                 ),
-                ("settled_by", models.CharField(blank=True, max_length=200)),
-                ("settled_at", models.DateTimeField(blank=True, null=True)),
+                ("resolved_by", models.CharField(blank=True, max_length=200)),
+                ("resolved_at", models.DateTimeField(blank=True, null=True)),
                 ("results", models.JSONField(blank=True, default=list)),
                 ("lines", models.JSONField(blank=True, default=list)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
@@ -716,7 +716,7 @@ class Migration(InitialMigration):
                 ("tries", models.PositiveIntegerField(default=0)),
                 ("not_before", models.DateTimeField(default=django.utils.timezone.now)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
-                ("held", models.BooleanField(default=False)),
+                ("needs_local_embedder", models.BooleanField(default=False)),
                 (
                     "owner",
                     models.ForeignKey(
@@ -772,7 +772,7 @@ class Migration(InitialMigration):
                 ("token_hash", models.CharField(max_length=64, unique=True)),
                 ("note", models.CharField(blank=True, max_length=150, verbose_name="recipient")),
                 (
-                    "makes_staff",
+                    "grants_admin",
                     models.BooleanField(
                         default=False, verbose_name="admin (can manage users and connections)"
                     ),
@@ -905,7 +905,7 @@ class Migration(InitialMigration):
                 ("checked_at", models.DateTimeField(null=True)),
                 ("files", models.PositiveIntegerField(default=0)),
                 ("unreadable", models.PositiveIntegerField(default=0)),
-                ("left", models.PositiveIntegerField(default=0)),
+                ("remaining", models.PositiveIntegerField(default=0)),
                 ("problem", models.TextField(blank=True)),
                 (
                     "owner",
@@ -1094,7 +1094,7 @@ class Migration(InitialMigration):
                 ("stamp", models.CharField(blank=True, max_length=80)),
                 ("refused", models.CharField(blank=True, max_length=64)),
                 ("problem", models.TextField(blank=True)),
-                ("at", models.DateTimeField(default=django.utils.timezone.now)),
+                ("synced_at", models.DateTimeField(default=django.utils.timezone.now)),
                 ("committed", models.PositiveIntegerField(default=0)),
                 (
                     "owner",
@@ -1176,7 +1176,7 @@ class Migration(InitialMigration):
                 ("result_id", models.UUIDField(blank=True, null=True)),
                 ("results", models.JSONField(blank=True, default=list)),
                 ("reason", models.TextField(blank=True)),
-                ("held_because", models.TextField(blank=True)),
+                ("hold_reasons", models.TextField(blank=True)),
                 (
                     "danger",
                     models.PositiveSmallIntegerField(
@@ -1592,7 +1592,7 @@ class Migration(InitialMigration):
                 ("topic_id", models.UUIDField(blank=True, null=True)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("until", models.DateTimeField(blank=True, null=True)),
-                ("stands", models.BooleanField(default=True)),
+                ("is_current", models.BooleanField(default=True)),
                 ("trust", models.CharField(default="owner", max_length=12)),
                 ("sensitivity", models.CharField(default="normal", max_length=10)),
                 ("paused", models.BooleanField(default=False)),
@@ -1613,7 +1613,7 @@ class Migration(InitialMigration):
                         fastupdate=False, fields=["words"], name="search_entry_words"
                     ),
                     models.Index(
-                        condition=models.Q(("stands", False)),
+                        condition=models.Q(("is_current", False)),
                         fields=["space"],
                         name="search_entry_superseded",
                     ),
@@ -1642,8 +1642,8 @@ class Migration(InitialMigration):
                 ),
                 ("lexeme", models.TextField(db_collation="C")),
                 ("documents", models.IntegerField()),
-                ("most", models.SmallIntegerField(default=255)),
-                ("shortest", models.IntegerField(default=0)),
+                ("max_count", models.SmallIntegerField(default=255)),
+                ("min_length", models.IntegerField(default=0)),
                 (
                     "space",
                     models.ForeignKey(
@@ -2141,8 +2141,8 @@ class Migration(InitialMigration):
                 ("size", models.PositiveIntegerField(default=0, verbose_name="size")),
                 ("action", models.CharField(blank=True, max_length=80, verbose_name="action")),
                 (
-                    "kept_with",
-                    models.CharField(blank=True, max_length=200, verbose_name="kept with"),
+                    "run_step",
+                    models.CharField(blank=True, max_length=200, verbose_name="step of the run"),
                 ),
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("position", models.PositiveIntegerField()),
@@ -2887,8 +2887,8 @@ class Migration(InitialMigration):
                 ("size", models.PositiveIntegerField(default=0, verbose_name="size")),
                 ("action", models.CharField(blank=True, max_length=80, verbose_name="action")),
                 (
-                    "kept_with",
-                    models.CharField(blank=True, max_length=200, verbose_name="kept with"),
+                    "run_step",
+                    models.CharField(blank=True, max_length=200, verbose_name="step of the run"),
                 ),
                 (
                     "owner",
@@ -2920,9 +2920,9 @@ class Migration(InitialMigration):
                     models.Index(fields=["owner", "-created"], name="content_of_owner"),
                     models.Index(fields=["owner", "scope", "-created"], name="content_of_scope"),
                     models.Index(
-                        condition=models.Q(("kept_with", ""), _negated=True),
-                        fields=["kept_with"],
-                        name="content_kept_with",
+                        condition=models.Q(("run_step", ""), _negated=True),
+                        fields=["run_step"],
+                        name="content_run_step",
                     ),
                 ],
             },
@@ -3079,7 +3079,7 @@ class Migration(InitialMigration):
                 ),
                 ("position", models.PositiveIntegerField(default=0)),
                 ("key", models.TextField(blank=True)),
-                ("touched_by_person", models.BooleanField(default=False)),
+                ("edited_by_person", models.BooleanField(default=False)),
                 ("first_run", models.PositiveIntegerField(blank=True, null=True)),
                 ("retired_run", models.PositiveIntegerField(blank=True, null=True)),
                 (
@@ -3197,8 +3197,8 @@ class Migration(InitialMigration):
             trigger=pgtrigger.compiler.Trigger(
                 name="counted",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    func="\n    PERFORM 1 FROM memory_searchspace\n     WHERE owner_id IN (SELECT owner_id FROM memory_searchspace\n                         WHERE id IN (SELECT space_id FROM added))\n     ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents + more.documents, length = space.length + more.length\n      FROM (SELECT space_id, count(*) AS documents, sum(length) AS length\n              FROM added GROUP BY space_id) more\n     WHERE space.id = more.space_id;\n    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents, most, shortest)\n    SELECT added.space_id, word.lexeme, count(*),\n           coalesce(max(cardinality(word.positions)), 1), min(added.length)\n      FROM added, unnest(added.words) word GROUP BY 1, 2 ORDER BY 1, 2\n        ON CONFLICT (space_id, lexeme) DO UPDATE\n       SET documents = term.documents + excluded.documents,\n           most = greatest(term.most, excluded.most),\n           shortest = least(term.shortest, excluded.shortest);\n    RETURN NULL;\n",
-                    hash="82324579d023a8f04695ed87ce3c6ff0fdd6609e",
+                    func="\n    PERFORM 1 FROM memory_searchspace\n     WHERE owner_id IN (SELECT owner_id FROM memory_searchspace\n                         WHERE id IN (SELECT space_id FROM added))\n     ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents + more.documents, length = space.length + more.length\n      FROM (SELECT space_id, count(*) AS documents, sum(length) AS length\n              FROM added GROUP BY space_id) more\n     WHERE space.id = more.space_id;\n    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents, max_count, min_length)\n    SELECT added.space_id, word.lexeme, count(*),\n           coalesce(max(cardinality(word.positions)), 1), min(added.length)\n      FROM added, unnest(added.words) word GROUP BY 1, 2 ORDER BY 1, 2\n        ON CONFLICT (space_id, lexeme) DO UPDATE\n       SET documents = term.documents + excluded.documents,\n           max_count = greatest(term.max_count, excluded.max_count),\n           min_length = least(term.min_length, excluded.min_length);\n    RETURN NULL;\n",
+                    hash="57e043e4c3aa03caac4baa58451359d589e4ab4f",
                     level="STATEMENT",
                     operation="INSERT",
                     pgid="pgtrigger_counted_b5ddc",
@@ -3229,8 +3229,8 @@ class Migration(InitialMigration):
             trigger=pgtrigger.compiler.Trigger(
                 name="recounted",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    func="\n    IF NOT EXISTS (SELECT 1 FROM gone JOIN added USING (id, space_id)\n                    WHERE gone.words <> added.words OR gone.length <> added.length)\n       AND NOT EXISTS (SELECT 1 FROM gone JOIN added USING (id)\n                        WHERE gone.space_id <> added.space_id) THEN\n        RETURN NULL;\n    END IF;\n    PERFORM 1 FROM memory_searchspace\n     WHERE owner_id IN (SELECT owner_id FROM memory_searchspace\n                         WHERE id IN (SELECT space_id FROM gone\n                                      UNION SELECT space_id FROM added))\n     ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents + change.documents, length = space.length + change.length\n      FROM (SELECT space_id, sum(one) AS documents, sum(length) AS length\n              FROM (SELECT space_id, -1 AS one, -length AS length FROM gone\n                    UNION ALL SELECT space_id, 1, length FROM added) both_\n             GROUP BY space_id) change\n     WHERE space.id = change.space_id;\n    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents, most, shortest)\n    SELECT space_id, lexeme, sum(one), max(most), min(length)\n      FROM (SELECT gone.space_id, word.lexeme, -1 AS one, 1 AS most, gone.length\n              FROM gone, unnest(gone.words) word\n            UNION ALL\n            SELECT added.space_id, word.lexeme, 1, coalesce(cardinality(word.positions), 1),\n                   added.length\n              FROM added, unnest(added.words) word) both_\n     GROUP BY 1, 2 ORDER BY 1, 2\n        ON CONFLICT (space_id, lexeme) DO UPDATE\n       SET documents = term.documents + excluded.documents,\n           most = greatest(term.most, excluded.most),\n           shortest = least(term.shortest, excluded.shortest)\n     WHERE excluded.documents <> 0 OR excluded.most > term.most\n        OR excluded.shortest < term.shortest;\n    RETURN NULL;\n",
-                    hash="0143edc5d47a5ffe3fa227b7fc16126c7397561b",
+                    func="\n    IF NOT EXISTS (SELECT 1 FROM gone JOIN added USING (id, space_id)\n                    WHERE gone.words <> added.words OR gone.length <> added.length)\n       AND NOT EXISTS (SELECT 1 FROM gone JOIN added USING (id)\n                        WHERE gone.space_id <> added.space_id) THEN\n        RETURN NULL;\n    END IF;\n    PERFORM 1 FROM memory_searchspace\n     WHERE owner_id IN (SELECT owner_id FROM memory_searchspace\n                         WHERE id IN (SELECT space_id FROM gone\n                                      UNION SELECT space_id FROM added))\n     ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents + change.documents, length = space.length + change.length\n      FROM (SELECT space_id, sum(one) AS documents, sum(length) AS length\n              FROM (SELECT space_id, -1 AS one, -length AS length FROM gone\n                    UNION ALL SELECT space_id, 1, length FROM added) both_\n             GROUP BY space_id) change\n     WHERE space.id = change.space_id;\n    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents, max_count, min_length)\n    SELECT space_id, lexeme, sum(one), max(max_count), min(length)\n      FROM (SELECT gone.space_id, word.lexeme, -1 AS one, 1 AS max_count, gone.length\n              FROM gone, unnest(gone.words) word\n            UNION ALL\n            SELECT added.space_id, word.lexeme, 1, coalesce(cardinality(word.positions), 1),\n                   added.length\n              FROM added, unnest(added.words) word) both_\n     GROUP BY 1, 2 ORDER BY 1, 2\n        ON CONFLICT (space_id, lexeme) DO UPDATE\n       SET documents = term.documents + excluded.documents,\n           max_count = greatest(term.max_count, excluded.max_count),\n           min_length = least(term.min_length, excluded.min_length)\n     WHERE excluded.documents <> 0 OR excluded.max_count > term.max_count\n        OR excluded.min_length < term.min_length;\n    RETURN NULL;\n",
+                    hash="167a4101cd4ca40bb4ac6b3ccb49eb1bf85acfca",
                     level="STATEMENT",
                     operation="UPDATE",
                     pgid="pgtrigger_recounted_3e835",
@@ -3294,7 +3294,7 @@ class Migration(InitialMigration):
                 ("started_at", models.DateTimeField(blank=True, null=True)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
                 (
-                    "asked_by",
+                    "requested_by",
                     models.ForeignKey(
                         blank=True,
                         null=True,
@@ -3378,7 +3378,7 @@ class Migration(InitialMigration):
                 ),
                 ("name", models.CharField(max_length=40, unique=True)),
                 ("place", models.CharField(max_length=1000)),
-                ("real", models.CharField(blank=True, max_length=1000)),
+                ("real_path", models.CharField(blank=True, max_length=1000)),
                 (
                     "layout",
                     models.CharField(

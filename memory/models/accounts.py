@@ -308,7 +308,7 @@ class Invitation(models.Model):
     id = models.BigAutoField(primary_key=True)
     token_hash = models.CharField(max_length=64, unique=True)
     note = models.CharField(_("recipient"), max_length=150, blank=True)
-    makes_staff = models.BooleanField(_("admin (can manage users and connections)"), default=False)
+    grants_admin = models.BooleanField(_("admin (can manage users and connections)"), default=False)
     is_first = models.BooleanField(default=False)
     invited_by = models.ForeignKey(User, models.CASCADE, null=True, related_name="+")
     created = models.DateTimeField(default=timezone.now)
@@ -324,7 +324,7 @@ class Invitation(models.Model):
 
     @classmethod
     def create_with_token(
-        cls, *, by: User | None, note: str = "", makes_staff: bool = False, is_first: bool = False
+        cls, *, by: User | None, note: str = "", grants_admin: bool = False, is_first: bool = False
     ) -> tuple[Invitation, str]:
         """Create an invitation and return it with its token, which isn't stored.
 
@@ -336,7 +336,7 @@ class Invitation(models.Model):
         invitation = cls.objects.create(
             token_hash=cls.hash_of(token),
             note=note,
-            makes_staff=makes_staff,
+            grants_admin=grants_admin,
             is_first=is_first,
             invited_by=by,
             expires_at=timezone.now() + INVITATION_LIFETIME,
@@ -377,8 +377,8 @@ class Invitation(models.Model):
             user = User.objects.create_user(
                 username,
                 password=password,
-                is_staff=self.makes_staff,
-                is_superuser=self.makes_staff,
+                is_staff=self.grants_admin,
+                is_superuser=self.grants_admin,
                 **fields,
             )
             self.used_at, self.used_by = timezone.now(), user

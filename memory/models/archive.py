@@ -37,7 +37,7 @@ class Archive(LeasedJob):
     RELATED = ("owner",)
     TASK, QUEUE = "memory.tasks.run_archive_job", "research"
 
-    class Way(models.TextChoices):
+    class Kind(models.TextChoices):
         EXPORT = "export", _("export")
         IMPORT = "import", _("import")
         PAGES = "pages", _("web pages")
@@ -52,7 +52,7 @@ class Archive(LeasedJob):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    way = models.CharField(max_length=6, choices=Way)
+    kind = models.CharField(max_length=6, choices=Kind)
     state = models.CharField(max_length=8, choices=State, default=State.WAITING)
     name = models.CharField(max_length=200, blank=True)
     size = models.PositiveBigIntegerField(default=0)
@@ -71,7 +71,7 @@ class Archive(LeasedJob):
         indexes = [models.Index(fields=["owner", "-created"], name="archive_of_owner")]
 
     def __str__(self) -> str:
-        return f"{self.get_way_display()} {self.created:%Y-%m-%d %H:%M}"
+        return f"{self.get_kind_display()} {self.created:%Y-%m-%d %H:%M}"
 
     @property
     def file(self) -> Path:
@@ -80,7 +80,7 @@ class Archive(LeasedJob):
 
     @property
     def is_import(self) -> bool:
-        return self.way == self.Way.IMPORT
+        return self.kind == self.Kind.IMPORT
 
     @property
     def has_file(self) -> bool:
@@ -100,7 +100,7 @@ class Archive(LeasedJob):
     @property
     def items(self) -> int:
         """Return how many rows an export has, how many new ones an import, or how many pages."""
-        if self.way == self.Way.PAGES:
+        if self.kind == self.Kind.PAGES:
             return len(self.options["documents"])
         return sum(self.result.get("counts", {}).values()) or self.brings
 
@@ -118,7 +118,7 @@ class Archive(LeasedJob):
         why = gettext(
             "The worker stopped unexpectedly %(n)d times, perhaps because the machine ran out of memory. Nothing was saved."
         )
-        if self.way == self.Way.PAGES:
+        if self.kind == self.Kind.PAGES:
             why = gettext("The worker stopped unexpectedly %(n)d times. Fetched pages are kept.")
         self.fail(why % {"n": self.crashes})
 
@@ -198,7 +198,7 @@ class BackupFile(LeasedJob):
     A restore leaves this table out (`WITHOUT_ROWS`): it lists files that a restore doesn't change.
     """
 
-    RELATED: ClassVar[tuple[str, ...]] = ("asked_by",)
+    RELATED: ClassVar[tuple[str, ...]] = ("requested_by",)
     CLAIMED: ClassVar[dict[str, Any]] = {"started_at": Now()}
     RETRY_SECONDS: ClassVar[tuple[int, ...]] = (300, 1_800)
     TASK, QUEUE = "memory.tasks.make_backup", "research"
@@ -230,7 +230,7 @@ class BackupFile(LeasedJob):
     )  # restored into a scratch database without a difference
     problem = models.CharField(max_length=12, choices=Problem, blank=True)
     detail = models.TextField(blank=True)  # what the program or the storage answered
-    asked_by = models.ForeignKey(
+    requested_by = models.ForeignKey(
         "memory.User", models.SET_NULL, null=True, blank=True, related_name="+"
     )  # null: the schedule
     created = models.DateTimeField(default=timezone.now)

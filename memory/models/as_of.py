@@ -408,7 +408,7 @@ class Past:
         has = "e.has AND e.words @@ %s::tsquery"
         counts = ", ".join([f"count(*) FILTER (WHERE {has})"] * len(queries))
         shortest = ", ".join([f"min(e.length) FILTER (WHERE {has})"] * len(queries))
-        columns = "space_id, length, stands"
+        columns = "space_id, length, is_current"
         owned = f"(SELECT id FROM public.memory_searchspace WHERE owner_id = {int(self.owner.pk)})"  # nosec B608
         no_longer = (
             f"SELECT id FROM public.memory_searchentry WHERE space_id IN {owned} "  # nosec B608
@@ -418,7 +418,7 @@ class Past:
         )
         with connection.cursor() as cursor:
             cursor.execute(
-                "SELECT e.space_id, e.sign, count(*), sum(e.length), bool_or(NOT e.stands), "  # nosec B608
+                "SELECT e.space_id, e.sign, count(*), sum(e.length), bool_or(NOT e.is_current), "  # nosec B608
                 f"ARRAY[{counts}]::bigint[], ARRAY[{shortest}]::int[] FROM ("
                 f"SELECT c.*, c.words @@ %s::tsquery AS has FROM ("
                 f"SELECT -1 AS sign, {columns}, words FROM public.memory_searchentry "

@@ -125,7 +125,7 @@ class ConflictQuerySet(OwnedQuerySet):
         found: Conflict | None = pair.open().first()
         if found is not None:
             return found
-        last: Conflict | None = pair.exclude(settled_how=Conflict.How.GONE).last()
+        last: Conflict | None = pair.exclude(resolution=Conflict.How.GONE).last()
         return last if last is not None and not last.has_changed_since() else None
 
     def _known_lines(
@@ -138,7 +138,7 @@ class ConflictQuerySet(OwnedQuerySet):
         """
         # Locked, so that no lines join a conflict that a person is just resolving.
         # A decided line that was written again is new, unless both were kept.
-        asked = self.open() | self.filter(settled_how=Conflict.How.BOTH)
+        asked = self.open() | self.filter(resolution=Conflict.How.BOTH)
         pair = asked.for_user(owner).between(left.pk, right.pk)
         rows = list(pair.select_for_update(of=("self",)))
         by_lines = {pair: row for row in rows for pair in row.lines_from(left.pk)}
@@ -147,7 +147,7 @@ class ConflictQuerySet(OwnedQuerySet):
             return by_lines[lines[-1]], ()
         if kind == Conflict.Kind.NEAR_DUPLICATE:
             for row in (one for one in rows if one.kind == kind):
-                is_meant = row.settled_how == Conflict.How.BOTH and row.left_type == row.right_type
+                is_meant = row.resolution == Conflict.How.BOTH and row.left_type == row.right_type
                 if is_meant or (row.is_open and len(row.lines) >= MAX_PAIRS):
                     return row, ()
                 if row.is_open:
@@ -308,7 +308,7 @@ class Conflict(models.Model):
 
     class State(models.TextChoices):
         OPEN = "open", _("open")
-        SETTLED = "settled", _("resolved")
+        RESOLVED = "resolved", _("resolved")
 
     class How(models.TextChoices):
         LEFT = "left", _("kept older")
@@ -329,10 +329,10 @@ class Conflict(models.Model):
     topic_ids = ArrayField(models.UUIDField(), default=list, blank=True)
     source = models.CharField(max_length=MAX_SOURCE_LENGTH, blank=True)
     reason = models.CharField(max_length=8, choices=Reason, blank=True)
-    state = models.CharField(max_length=7, choices=State, default=State.OPEN)
-    settled_how = models.CharField(max_length=6, choices=How, blank=True)
-    settled_by = models.CharField(max_length=200, blank=True)
-    settled_at = models.DateTimeField(null=True, blank=True)
+    state = models.CharField(max_length=8, choices=State, default=State.OPEN)
+    resolution = models.CharField(max_length=6, choices=How, blank=True)
+    resolved_by = models.CharField(max_length=200, blank=True)
+    resolved_at = models.DateTimeField(null=True, blank=True)
     results = models.JSONField(default=list, blank=True)
     lines = models.JSONField(default=list, blank=True)
     created = models.DateTimeField(default=timezone.now)
@@ -418,30 +418,30 @@ class Conflict(models.Model):
     @classmethod
     def resolve_automatically(cls, gone: Iterable[Conflict], *, by: Actor) -> int:
         """Resolve conflicts with a missing side, each with a line in the activity log."""
-        settled, gone = 0, list(gone)
+        resolved, gone = 0, list(gone)
         sides = sides_of(gone)
         for one in gone:
             changed = (
                 cls.objects.filter(pk=one.pk)
                 .open()
                 .update(
-                    state=cls.State.SETTLED,
-                    settled_how=cls.How.GONE,
-                    settled_by=str(by),
-                    settled_at=timezone.now(),
+                    state=cls.State.RESOLVED,
+                    resolution=cls.How.GONE,
+                    resolved_by=str(by),
+                    resolved_at=timezone.now(),
                 )
             )
             if changed:
-                settled += 1
+                resolved += 1
                 label, why = one.log_label(sides), _why_gone(one, sides)
                 Activity.log(one.owner, by, "conflict-gone", subject=one, label=label, because=why)
-        return settled
+        return resolved
 
     @classmethod
     def reopen_restored(cls, ids: Iterable[Any], *, by: Actor) -> None:
         """Reopen conflicts that were resolved automatically if both sides are active again."""
-        gone = cls.objects.about(ids).filter(settled_how=cls.How.GONE).with_both_sides()
-        rows = list(gone.select_related("owner").order_by("-settled_at"))
+        gone = cls.objects.about(ids).filter(resolution=cls.How.GONE).with_both_sides()
+        rows = list(gone.select_related("owner").order_by("-resolved_at"))
         sides = sides_of(rows)
         for one in rows:
             if not one.same_pairs().open().exists():
@@ -457,9 +457,9 @@ class Conflict(models.Model):
 
     def open_again(self) -> None:
         """Reopen the conflict as if it had never been resolved."""
-        self.state, self.settled_how, self.settled_by = self.State.OPEN, "", ""
-        self.settled_at, self.results = None, []
-        self.save(update_fields=["state", "settled_how", "settled_by", "settled_at", "results"])
+        self.state, self.resolution, self.resolved_by = self.State.OPEN, "", ""
+        self.resolved_at, self.results = None, []
+        self.save(update_fields=["state", "resolution", "resolved_by", "resolved_at", "results"])
 
     @classmethod
     def forget(cls, ids: Iterable[Any]) -> None:

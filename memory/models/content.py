@@ -21,7 +21,7 @@ class ContentFields(models.Model):
     """Fields that a content item and its copy in a snapshot share.
 
     `size` is the content's length in characters. `scope` says who sees it (`run:<id>`,
-    `agent:<name>`, `owner`). `action` is the action that returned it. `kept_with` names the run's
+    `agent:<name>`, `owner`). `action` is the action that returned it. `run_step` names the run's
     step it belongs to (`run:12/step:345`).
     """
 
@@ -41,7 +41,7 @@ class ContentFields(models.Model):
     url = models.TextField(_("URL"), blank=True)
     size = models.PositiveIntegerField(_("size"), default=0)
     action = models.CharField(_("action"), max_length=80, blank=True)
-    kept_with = models.CharField(_("kept with"), max_length=200, blank=True)
+    run_step = models.CharField(_("step of the run"), max_length=200, blank=True)
 
     class Meta:
         abstract = True
@@ -81,7 +81,7 @@ class ContentItem(Remembered, ContentFields):
             models.Index(fields=["owner", "-created"], name="content_of_owner"),
             models.Index(fields=["owner", "scope", "-created"], name="content_of_scope"),
             models.Index(
-                fields=["kept_with"], condition=~models.Q(kept_with=""), name="content_kept_with"
+                fields=["run_step"], condition=~models.Q(run_step=""), name="content_run_step"
             ),
         ]
 

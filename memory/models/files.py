@@ -380,7 +380,7 @@ class MirroredFileQuerySet(OwnedQuerySet):
 class MountedFolder(models.Model):
     """A folder of an agent (BEACON_AGENT_DIRS), with what its last check found.
 
-    `real` is where `place` led when it was first read. If it leads elsewhere later, nothing is read.
+    `real_path` is where `place` led when it was first read. If it leads elsewhere later, nothing is read.
     `skipped` lists up to 50 files that aren't shown, as `[path, code]`.
     """
 
@@ -425,7 +425,7 @@ class MountedFolder(models.Model):
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
     name = models.CharField(max_length=40, unique=True)
     place = models.CharField(max_length=1000)
-    real = models.CharField(max_length=1000, blank=True)
+    real_path = models.CharField(max_length=1000, blank=True)
     layout = models.CharField(max_length=10, choices=Layout, blank=True)
     problem = models.CharField(max_length=10, choices=Problem, blank=True)
     detail = models.CharField(max_length=300, blank=True)
@@ -463,7 +463,7 @@ class MirroredFile(models.Model):
     stamp = models.CharField(max_length=80, blank=True)  # inode, size, mtime: cheap to compare
     refused = models.CharField(max_length=64, blank=True)
     problem = MessageField(blank=True)
-    at = models.DateTimeField(default=timezone.now)
+    synced_at = models.DateTimeField(default=timezone.now)
     committed = models.PositiveIntegerField(default=0)  # the version in git
 
     objects: ClassVar[models.Manager[Any]] = MirroredFileQuerySet.as_manager()

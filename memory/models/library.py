@@ -214,7 +214,7 @@ class LibraryDocument(Remembered):
 class LibraryFolder(models.Model):
     """The state of the watched folder: the account that owns its documents, and the last scan.
 
-    There is only one, `BEACON_LIBRARY_DIR`. `files` counts the searchable files, and `left` those
+    There is only one, `BEACON_LIBRARY_DIR`. `files` counts the searchable files, and `remaining` those
     the last scan had no time for.
     """
 
@@ -223,7 +223,7 @@ class LibraryFolder(models.Model):
     checked_at = models.DateTimeField(null=True)
     files = models.PositiveIntegerField(default=0)
     unreadable = models.PositiveIntegerField(default=0)
-    left = models.PositiveIntegerField(default=0)
+    remaining = models.PositiveIntegerField(default=0)
     problem = MessageField(blank=True)
 
     objects: ClassVar[models.Manager[LibraryFolder]] = OwnedQuerySet.as_manager()

@@ -75,7 +75,7 @@ class Proposal(models.Model):
     result_id = models.UUIDField(null=True, blank=True)
     results = models.JSONField(default=list, blank=True)
     reason = models.TextField(blank=True)
-    held_because = models.TextField(blank=True)
+    hold_reasons = models.TextField(blank=True)
     danger = models.PositiveSmallIntegerField(choices=Danger, default=Danger.OTHER)
     risks = models.JSONField(default=list, blank=True)
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)
@@ -130,7 +130,7 @@ class Proposal(models.Model):
 
     @property
     def reasons(self) -> list[str]:
-        return [reason for reason in self.held_because.split("; ") if reason]
+        return [reason for reason in self.hold_reasons.split("; ") if reason]
 
 
 class ReviewLevel(models.Model):

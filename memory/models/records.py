@@ -46,7 +46,7 @@ class BulkAction(LeasedJob):
     state = models.CharField(max_length=8, choices=State, default=State.WAITING)
     total = models.PositiveIntegerField(null=True)
     done = models.PositiveIntegerField(default=0)
-    left = models.PositiveIntegerField(default=0)
+    unchanged = models.PositiveIntegerField(default=0)
     problem = MessageField(blank=True)
     created = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -63,7 +63,7 @@ class BulkAction(LeasedJob):
     @property
     def worked(self) -> int:
         """Return how many records were processed so far."""
-        return self.done + self.left
+        return self.done + self.unchanged
 
     def fail(self, problem: str) -> None:
         """End an action that can't continue. Its changes stay, and can be undone."""

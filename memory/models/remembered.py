@@ -106,7 +106,6 @@ NO_VOUCHING = frozenset(
         "retired_as",
         "chain",
         "expires_at",
-        "touched_by_person",
         "edited_by_person",
         "superseded_by_id",
         "tags",

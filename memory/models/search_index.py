@@ -41,12 +41,12 @@ class RecordRowsQuerySet(OwnedQuerySet):
 
 _MARK = """
 INSERT INTO memory_embeddingdue AS due
-       (owner_id, record_type, object_id, tries, held, not_before, created)
+       (owner_id, record_type, object_id, tries, needs_local_embedder, not_before, created)
 SELECT one.owner_id, one.record_type, one.object_id, 0, false, new.at, new.at
   FROM (SELECT %s::timestamptz AS at) new,
        unnest(%s::bigint[], %s::text[], %s::uuid[]) one (owner_id, record_type, object_id)
     ON CONFLICT (record_type, object_id) DO UPDATE
-   SET created = excluded.created, not_before = excluded.not_before, tries = 0, held = false
+   SET created = excluded.created, not_before = excluded.not_before, tries = 0, needs_local_embedder = false
 """
 
 
@@ -68,7 +68,7 @@ class EmbeddingDueQuerySet(RecordRowsQuerySet):
 
     def waiting(self) -> Any:
         """Keep the records that an embedder of this Beacon can process."""
-        return self.filter(held=False)
+        return self.filter(needs_local_embedder=False)
 
 
 class RealField(models.FloatField):  # type: ignore[type-arg]
@@ -108,7 +108,7 @@ class EmbeddingDue(models.Model):
     """A record whose text changed and that has no current embedding yet. A task processes these.
 
     `created` is when the text last changed, so that the task knows whether its embedding is still
-    current. `held` marks a sensitive record that waits for an embedder on this machine.
+    current. `needs_local_embedder` marks a sensitive record that waits for an embedder on this machine.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -118,7 +118,7 @@ class EmbeddingDue(models.Model):
     tries = models.PositiveIntegerField(default=0)
     not_before = models.DateTimeField(default=timezone.now)
     created = models.DateTimeField(default=timezone.now)
-    held = models.BooleanField(default=False)
+    needs_local_embedder = models.BooleanField(default=False)
 
     objects: ClassVar[EmbeddingDueQuerySet] = EmbeddingDueQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -140,7 +140,7 @@ class EmbeddingDue(models.Model):
 # that writes a finding and then a note.
 # NO KEY leaves the key unlocked, which is enough for foreign key checks.
 #
-# `most` and `shortest` bound what a term can add to a score, for exact pruning. They only widen,
+# `max_count` and `min_length` bound what a term can add to a score, for exact pruning. They only widen,
 # because a bound that is too wide only costs time.
 _COUNTED = """
     PERFORM 1 FROM memory_searchspace
@@ -152,14 +152,14 @@ _COUNTED = """
       FROM (SELECT space_id, count(*) AS documents, sum(length) AS length
               FROM added GROUP BY space_id) more
      WHERE space.id = more.space_id;
-    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents, most, shortest)
+    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents, max_count, min_length)
     SELECT added.space_id, word.lexeme, count(*),
            coalesce(max(cardinality(word.positions)), 1), min(added.length)
       FROM added, unnest(added.words) word GROUP BY 1, 2 ORDER BY 1, 2
         ON CONFLICT (space_id, lexeme) DO UPDATE
        SET documents = term.documents + excluded.documents,
-           most = greatest(term.most, excluded.most),
-           shortest = least(term.shortest, excluded.shortest);
+           max_count = greatest(term.max_count, excluded.max_count),
+           min_length = least(term.min_length, excluded.min_length);
     RETURN NULL;
 """
 
@@ -200,9 +200,9 @@ _RECOUNTED = """
                     UNION ALL SELECT space_id, 1, length FROM added) both_
              GROUP BY space_id) change
      WHERE space.id = change.space_id;
-    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents, most, shortest)
-    SELECT space_id, lexeme, sum(one), max(most), min(length)
-      FROM (SELECT gone.space_id, word.lexeme, -1 AS one, 1 AS most, gone.length
+    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents, max_count, min_length)
+    SELECT space_id, lexeme, sum(one), max(max_count), min(length)
+      FROM (SELECT gone.space_id, word.lexeme, -1 AS one, 1 AS max_count, gone.length
               FROM gone, unnest(gone.words) word
             UNION ALL
             SELECT added.space_id, word.lexeme, 1, coalesce(cardinality(word.positions), 1),
@@ -211,10 +211,10 @@ _RECOUNTED = """
      GROUP BY 1, 2 ORDER BY 1, 2
         ON CONFLICT (space_id, lexeme) DO UPDATE
        SET documents = term.documents + excluded.documents,
-           most = greatest(term.most, excluded.most),
-           shortest = least(term.shortest, excluded.shortest)
-     WHERE excluded.documents <> 0 OR excluded.most > term.most
-        OR excluded.shortest < term.shortest;
+           max_count = greatest(term.max_count, excluded.max_count),
+           min_length = least(term.min_length, excluded.min_length)
+     WHERE excluded.documents <> 0 OR excluded.max_count > term.max_count
+        OR excluded.min_length < term.min_length;
     RETURN NULL;
 """
 
@@ -262,7 +262,7 @@ class SearchEntry(models.Model):
     """The counted terms of a record. `length` is their number.
 
     The other columns are recall's most frequent filters, stored here so that it doesn't need to
-    load the record. `until` is its expiry and `stands` whether it isn't superseded. Trust,
+    load the record. `until` is its expiry and `is_current` whether it isn't superseded. Trust,
     sensitivity and `paused` are here because every recall by an agent filters by them.
     """
 
@@ -275,7 +275,7 @@ class SearchEntry(models.Model):
     topic_id = models.UUIDField(null=True, blank=True)
     created = models.DateTimeField(default=timezone.now)
     until = models.DateTimeField(null=True, blank=True)
-    stands = models.BooleanField(default=True)
+    is_current = models.BooleanField(default=True)
     trust = models.CharField(max_length=12, default="owner")
     sensitivity = models.CharField(max_length=10, default="normal")
     paused = models.BooleanField(default=False)
@@ -290,7 +290,9 @@ class SearchEntry(models.Model):
         indexes = [
             GinIndex(fields=["words"], name="search_entry_words", fastupdate=False),
             models.Index(
-                fields=["space"], condition=models.Q(stands=False), name="search_entry_superseded"
+                fields=["space"],
+                condition=models.Q(is_current=False),
+                name="search_entry_superseded",
             ),
             # for a search as of a date, which subtracts what is newer
             models.Index(fields=["space", "created"], name="search_entry_created"),
@@ -308,7 +310,7 @@ class SearchEntry(models.Model):
 class SearchTerm(models.Model):
     """In how many documents of its space a term occurs: BM25's document frequency.
 
-    `most` is its highest count in one document, and `shortest` the length of the shortest document
+    `max_count` is its highest count in one document, and `min_length` the length of the shortest document
     with it.
     """
 
@@ -316,8 +318,8 @@ class SearchTerm(models.Model):
     space = models.ForeignKey(SearchSpace, models.CASCADE, related_name="terms", db_index=False)
     lexeme = models.TextField(db_collation="C")
     documents = models.IntegerField()
-    most = models.SmallIntegerField(default=255)
-    shortest = models.IntegerField(default=0)
+    max_count = models.SmallIntegerField(default=255)
+    min_length = models.IntegerField(default=0)
 
     def __str__(self) -> str:
         return self.lexeme
@@ -356,7 +358,7 @@ class FilterFields:
     topic_id: uuid.UUID | None = None
     created: datetime | None = None
     until: datetime | None = None
-    stands: bool = True
+    is_current: bool = True
     trust: str = "owner"
     sensitivity: str = "normal"
     paused: bool = False
@@ -366,7 +368,7 @@ class FilterFields:
 # triggers run once.
 COLUMNS = {
     "record_id": "uuid", "length": "int", "words": "text", "kind": "text", "topic_id": "uuid",
-    "created": "timestamptz", "until": "timestamptz", "stands": "boolean",
+    "created": "timestamptz", "until": "timestamptz", "is_current": "boolean",
     "trust": "text", "sensitivity": "text", "paused": "boolean",
 }  # fmt: skip
 _NAMES = ", ".join(COLUMNS)
@@ -414,7 +416,7 @@ def entry_of(space: SearchSpace, record: Searchable) -> list[Any]:
     words, length = indexed(text, marks.labels, space.language, isinstance(record, Recalled))
     created = marks.created or timezone.now()
     return [
-        record.pk, length, words, marks.kind, marks.topic_id, created, marks.until, marks.stands,
+        record.pk, length, words, marks.kind, marks.topic_id, created, marks.until, marks.is_current,
         marks.trust, marks.sensitivity, marks.paused,
     ]  # fmt: skip
 
@@ -559,7 +561,7 @@ class Recalled(Remembered):
             topic_id=topic_id,
             created=self.created,
             until=getattr(self, "expires_at", None),
-            stands=getattr(self, "superseded_by_id", None) is None,
+            is_current=getattr(self, "superseded_by_id", None) is None,
             trust=self.trust,
             sensitivity=self.sensitivity,
             paused=getattr(self, "paused", False),

@@ -84,7 +84,7 @@ class TopicFactQuerySet(RememberedQuerySet):
                 url=url,
                 key=match_key(text),
                 position=max((fact.position for fact in current), default=0) + 1,
-                touched_by_person=by.is_person,
+                edited_by_person=by.is_person,
                 source=str(by),
                 confirmed_at=timezone.now(),
             )
@@ -151,7 +151,7 @@ class TopicFact(Recalled):
     state = models.CharField(max_length=8, choices=State, default=State.CURRENT)
     position = models.PositiveIntegerField(default=0)
     key = models.TextField(blank=True)
-    touched_by_person = models.BooleanField(default=False)
+    edited_by_person = models.BooleanField(default=False)
     first_run = models.PositiveIntegerField(null=True, blank=True)
     retired_run = models.PositiveIntegerField(null=True, blank=True)
     retired_as = models.CharField(max_length=9, choices=RetiredAs, blank=True)
@@ -194,7 +194,7 @@ class TopicFact(Recalled):
         """Whether runs leave the fact unchanged because a person wrote, edited, pinned or locked
         it.
         """
-        return self.touched_by_person or self.pinned or self.lock != Lock.OPEN
+        return self.edited_by_person or self.pinned or self.lock != Lock.OPEN
 
     @classmethod
     def checked_text(cls, text: str) -> str:
@@ -299,7 +299,7 @@ class TopicFact(Recalled):
                 url=self.url if url is None else url.strip(),
                 **{name: day for name, day in dates.items() if getattr(self, name) != day},
                 key=match_key(text),
-                touched_by_person=self.touched_by_person or by.is_person,
+                edited_by_person=self.edited_by_person or by.is_person,
                 # Set explicitly, so that the revision has the old value and the edit can be undone exactly.
                 trust=Trust.OWNER if by.is_person else self.trust,
             )
@@ -307,7 +307,7 @@ class TopicFact(Recalled):
     def strike(self, *, by: Actor, why: str = "") -> None:
         """Mark the fact as wrong. Prompts say not to repeat it, and runs drop similar facts."""
         self.change(
-            by=by, why=why or _("marked as wrong"), state=self.State.STRUCK, touched_by_person=True
+            by=by, why=why or _("marked as wrong"), state=self.State.STRUCK, edited_by_person=True
         )
 
     def unstrike(self, *, by: Actor) -> None:
@@ -320,8 +320,8 @@ class TopicFact(Recalled):
             return
         fields: dict[str, Any] = self.AS_CURRENT.copy()
         strike = self._last_strike() if self.state == self.State.STRUCK else None
-        if strike and "touched_by_person" in strike.before:
-            fields["touched_by_person"] = strike.before["touched_by_person"]
+        if strike and "edited_by_person" in strike.before:
+            fields["edited_by_person"] = strike.before["edited_by_person"]
         self.restore_state(fields, by=by, why=_("restored"))
 
     def restore_state(self, fields: dict[str, Any], *, by: Actor, why: str) -> None:
@@ -338,7 +338,7 @@ class TopicFact(Recalled):
             fields |= {"text": text, "key": match_key(text)}
         decided = "text" in fields or "url" in fields or becomes_current
         if by.is_person and (decided or fields.get("state") == self.State.STRUCK):
-            fields.setdefault("touched_by_person", True)
+            fields.setdefault("edited_by_person", True)
         with transaction.atomic():
             Topic.objects.select_for_update().get(pk=self.topic_id)
             if identity(text) != identity(self.text):
@@ -351,8 +351,8 @@ class TopicFact(Recalled):
         self, text: str, fields: dict[str, Any], *, becomes_current: bool, by: Actor
     ) -> None:
         current = list(TopicFact.objects.filter(topic=self.topic_id).current().exclude(pk=self.pk))
-        will_be = self.snapshot("touched_by_person", "pinned", "lock") | fields
-        is_kept = will_be["touched_by_person"] or will_be["pinned"] or will_be["lock"] != Lock.OPEN
+        will_be = self.snapshot("edited_by_person", "pinned", "lock") | fields
+        is_kept = will_be["edited_by_person"] or will_be["pinned"] or will_be["lock"] != Lock.OPEN
         if is_kept and (becomes_current or not self.is_kept):
             self.check_room(current)
         if not becomes_current:

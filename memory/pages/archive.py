@@ -163,7 +163,7 @@ def archive_page(request: BeaconRequest) -> HttpResponse:
 
 def _page(request: BeaconRequest, form: UploadForm) -> HttpResponse:
     rows = list(Archive.objects.filter(owner=request.user)[:_SHOWN])
-    exported = [row for row in rows if row.way == Archive.Way.EXPORT and row.has_file]
+    exported = [row for row in rows if row.kind == Archive.Kind.EXPORT and row.has_file]
     context = {
         "form": form,
         "rows": rows,
@@ -227,11 +227,11 @@ def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = No
     }
     if name := row.options.get("app"):
         context["app_name"] = App(name).label
-    if row.way == Archive.Way.PAGES:
+    if row.kind == Archive.Kind.PAGES:
         failed = {one["document"]: one["why"] for one in row.result["failed"]}
         documents = LibraryDocument.objects.for_user(request.user).filter(pk__in=failed)
         context["failed"] = [(one, failed[str(one.pk)]) for one in documents.defer("text")]
-    if row.way == Archive.Way.IMPORT:
+    if row.kind == Archive.Kind.IMPORT:
         context["reading"] = reading or _reading(row)
     name = "_archive_row" if request.htmx else "archive_row"
     return render(request, f"memory/{name}.html", context)
@@ -247,7 +247,7 @@ def _has_content(counted: dict[str, Any] | None) -> bool:
 def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Read the file with other options, and preview it again."""
     row = _row(request, pk)
-    if row.way != Archive.Way.IMPORT:
+    if row.kind != Archive.Kind.IMPORT:
         raise Http404
     form = _reading(row, request.POST)
     if not form.is_valid():
@@ -263,7 +263,7 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Import a previewed file; if options have changed since, preview it again first."""
     row, options = _row(request, pk), dict[str, Any]()
-    if "reading" in request.POST and row.way == Archive.Way.IMPORT:
+    if "reading" in request.POST and row.kind == Archive.Kind.IMPORT:
         form = _reading(row, request.POST)
         if not form.is_valid():
             return _show(request, row, form)
@@ -320,7 +320,7 @@ def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def archive_file(request: BeaconRequest, pk: uuid.UUID) -> HttpResponseBase:
     """Send the file of an export, to its owner only."""
     row = _row(request, pk)
-    if row.way != Archive.Way.EXPORT or row.state != Archive.State.DONE or not row.has_file:
+    if row.kind != Archive.Kind.EXPORT or row.state != Archive.State.DONE or not row.has_file:
         raise Http404
     return FileResponse(row.file.open("rb"), as_attachment=True, filename=row.name)
 
@@ -397,7 +397,7 @@ def _after_backup(request: BeaconRequest) -> HttpResponse:
 
 
 def _backups_page(request: BeaconRequest, form: PlanForm) -> HttpResponse:
-    rows = list(BackupFile.objects.select_related("asked_by")[:_LISTED])
+    rows = list(BackupFile.objects.select_related("requested_by")[:_LISTED])
     done = [row for row in rows if row.state == BackupFile.State.DONE]
     plan = BackupPlan.current()
     context: dict[str, Any] = {

@@ -112,7 +112,7 @@ class Row:
     right: Side
     topic: Any = None
     found_in: origins.Origin | None = None
-    settled_by: origins.Origin | None = None
+    resolved_by: origins.Origin | None = None
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -154,7 +154,7 @@ def in_words(
     pairs = list(conflicts)
     records = _records(owner, pairs)
     sources = [record.source for record in records.values()]
-    sources += [name for one in pairs for name in (one.source, one.settled_by)]
+    sources += [name for one in pairs for name in (one.source, one.resolved_by)]
     named = origins.of(owner, sources)
     uses = dict(
         Use.objects.for_user(owner)
@@ -174,7 +174,7 @@ def in_words(
         topic = (
             next((topics[key] for key in one.topic_ids if key in topics), None) if topics else None
         )
-        rows.append(Row(one, left, right, topic, named.get(one.source), named.get(one.settled_by)))
+        rows.append(Row(one, left, right, topic, named.get(one.source), named.get(one.resolved_by)))
     return rows
 
 
@@ -308,7 +308,7 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
             if question := question_about_secrets(text, both):
                 return _page(request, found, question=question, **typed)
     try:
-        done = conflict_services.settle(
+        done = conflict_services.resolve(
             found, how, by=request.actor, seen=_seen(request), text=text,
             seen_lines=request.POST.get("lines", ""),
             dated=bool(request.POST.get("dated")),
@@ -320,19 +320,19 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
         return redirect_to(request, _next_address(request))
     except MemoryRefused as exc:
         return _page(request, _conflict(request, pk), problem=str(exc), **typed)
-    if done.settled_how == Conflict.How.GONE and text.strip():
+    if done.resolution == Conflict.How.GONE and text.strip():
         problem = _("Already resolved: one of the two texts no longer exists.")
         return _page(request, _conflict(request, pk), problem=problem, typed=text)
-    if others and done.settled_at is not None and how in ("right", "both"):
-        for problem in _resolve_others(request, others, how, done.settled_at):
+    if others and done.resolved_at is not None and how in ("right", "both"):
+        for problem in _resolve_others(request, others, how, done.resolved_at):
             messages.warning(request, problem)
-    if done.settled_how == Conflict.How.GONE:
+    if done.resolution == Conflict.How.GONE:
         messages.info(request, _("Already resolved: one of the two texts no longer exists."))
     else:
         other = {"left": found.right_type, "right": found.left_type}.get(how, "")
         kind = {"memoryfile": "-line", "topicfact": "-fact"}.get(other, "")
         said = SAID[how + kind]
-        messages.success(request, str(said), extra_tags=_undo_tag(request, done.settled_at))
+        messages.success(request, str(said), extra_tags=_undo_tag(request, done.resolved_at))
     return redirect_to(request, _next_address(request))
 
 
@@ -343,7 +343,7 @@ def _resolve_others(
 
     def resolve(one: Conflict) -> None:
         one.owner = request.user
-        conflict_services.settle(one, how, by=request.actor, at=at)
+        conflict_services.resolve(one, how, by=request.actor, at=at)
 
     return BulkResult(at).perform(others, resolve).reasons
 

@@ -102,7 +102,7 @@ def about_page(request: BeaconRequest) -> HttpResponse:
         "months": months,
         "earlier": sum(number for _day, number in found.months)
         - sum(number for _day, number, _width in months),
-        "beside": [(name, about_url(name), number) for name, _key, number in found.beside],
+        "beside": [(name, about_url(name), number) for name, _key, number in found.related_names],
         "here": request.get_full_path(),
     }
     return render(request, "memory/about.html", context)

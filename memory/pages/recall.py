@@ -146,7 +146,7 @@ class MemoryRow:
     note: str = ""  # a second line
     hit: RecallHit | None = None
     uses: int = 0
-    lanes: list[dict[str, Any]] = field(default_factory=list)
+    retrievers: list[dict[str, Any]] = field(default_factory=list)
     stale: str = ""  # for a fact not checked recently: how long ago
     rating: RatingControl | None = None
 
@@ -178,7 +178,7 @@ class MemoryRow:
             return _("quarantined"), "bad"
         if getattr(self.record, "paused", False):
             return _("paused"), "warn"
-        if self.hit is not None and self.hit.found_later:
+        if self.hit is not None and self.hit.later_finding:
             return _("changed since then"), "warn"
         if self.stale:
             return _("stale"), "warn"
@@ -232,7 +232,7 @@ def found(user: User, query: Query) -> SearchResults:
         page.stems,
         more,
         is_ranked=bool(page.question.has_words),
-        is_semantic=any("meaning" in hit.lanes for hit in hits),
+        is_semantic=any("meaning" in hit.retrievers for hit in hits),
     )
 
 
@@ -248,14 +248,14 @@ def _found_rows(
         row.hit, row.uses = hit, uses.get(hit.id, 0)
         row.rating = control_of(page.question.words, mode, hit)
         row.stale = topic_memory.in_words(stale[hit.id]) if hit.id in stale else ""
-        row.lanes = [
+        row.retrievers = [
             {
                 "name": LANE_WORDS.get(name, name),
-                "raw": lane.raw,
-                "percent": round(100 * lane.score),
-                "rank": lane.rank,
+                "raw": retriever.raw,
+                "percent": round(100 * retriever.score),
+                "rank": retriever.rank,
             }
-            for name, lane in hit.lanes.items()
+            for name, retriever in hit.retrievers.items()
         ]
     return rows
 
@@ -460,14 +460,14 @@ def as_csv(hits: Iterable[RecallHit]) -> str:
 
 
 def as_json(hits: Iterable[RecallHit]) -> str:
-    """Return results as JSON, with the scores of each lane."""
+    """Return results as JSON, with the scores of each retriever."""
     return json.dumps([_plain(hit) for hit in hits], ensure_ascii=False, indent=2) + "\n"
 
 
 def _plain(hit: RecallHit) -> dict[str, Any]:
-    lanes = {
-        name: {"raw": lane.raw, "score": lane.score, "rank": lane.rank}
-        for name, lane in hit.lanes.items()
+    retrievers = {
+        name: {"raw": retriever.raw, "score": retriever.score, "rank": retriever.rank}
+        for name, retriever in hit.retrievers.items()
     }
     return {
         "id": str(hit.id),
@@ -479,15 +479,15 @@ def _plain(hit: RecallHit) -> dict[str, Any]:
         "created_at": hit.created_at.isoformat(),
         "source": hit.source,
         "url": hit.url,
-        "lanes": lanes,
-        "why": {
-            "lanes": list(hit.why.lanes),
-            "stems": list(hit.why.stems),
-            "ranks": hit.why.ranks,
-            "boosts": list(hit.why.boosts),
+        "retrievers": retrievers,
+        "explanation": {
+            "retrievers": list(hit.explanation.retrievers),
+            "matched_terms": list(hit.explanation.matched_terms),
+            "ranks": hit.explanation.ranks,
+            "boosts": list(hit.explanation.boosts),
         },
         "replaces": [str(key) for key in hit.replaces],
-        "found_later": hit.found_later,
+        "later_finding": hit.later_finding,
     }
 
 

@@ -181,8 +181,8 @@ def _decide(request: BeaconRequest, record: Any) -> list[str]:
             pair = contradictions.report_line(record, known, by=request.actor) if how else None
             chosen += [(pair, how)] if pair is not None else []
     wanted = [(pair, how) for pair, how in chosen if how is not None and pair.is_open]
-    settle = partial(conflict_services.settle, by=request.actor)
-    return BulkResult().perform(wanted, lambda row: settle(*row)).problems
+    resolve = partial(conflict_services.resolve, by=request.actor)
+    return BulkResult().perform(wanted, lambda row: resolve(*row)).problems
 
 
 def open_pairs_of(record: Any) -> list[Conflict]:

@@ -339,8 +339,8 @@ def _came_from(model: type[Remembered], source: str) -> Q:
     if ":" not in source:  # only an app's or run's scope; the owner's scope isn't a source
         return came
     if model is ContentItem:
-        inside = Q(scope__startswith=f"{source}/") | Q(kept_with__startswith=f"{source}/")
-        return came | Q(scope=source) | Q(kept_with=source) | inside
+        inside = Q(scope__startswith=f"{source}/") | Q(run_step__startswith=f"{source}/")
+        return came | Q(scope=source) | Q(run_step=source) | inside
     return came | Q(scope=source) if model is ScratchpadEntry else came
 
 
@@ -394,10 +394,8 @@ def recent_sources(owner: User) -> list[tuple[str, str]]:
 
 def _touched(model: type[Remembered]) -> Q:
     touched = Q(pinned=True)
-    if model is Note:
+    if model in (Note, TopicFact):
         touched |= Q(edited_by_person=True)
-    if model is TopicFact:
-        touched |= Q(touched_by_person=True)
     if model in (ContentItem, LibraryDocument):
         touched |= Q(trust=Trust.OWNER)
     return touched

@@ -67,7 +67,7 @@ def ask(by: User | None = None) -> tuple[BackupFile, bool]:
             return waiting, False
         now = timezone.now().astimezone(UTC)
         name = f"beacon-{now:%Y-%m-%d-%H%M%S}-{token_hex(2)}.backup"
-        row = BackupFile(name=name, asked_by=by, created=now)
+        row = BackupFile(name=name, requested_by=by, created=now)
         row.save()
         row.wake_after_commit()
     return row, True
@@ -79,7 +79,7 @@ def ask_if_due() -> BackupFile | None:
     due = plan.last_due(timezone.now().astimezone(UTC))
     if due is None or due < plan.changed_at:
         return None
-    if BackupFile.objects.filter(asked_by=None, created__gte=due).exists():
+    if BackupFile.objects.filter(requested_by=None, created__gte=due).exists():
         return None
     row, _is_new = ask()
     return row
@@ -142,7 +142,7 @@ def _make(row: BackupFile, file: Path, *, tests_restore: bool) -> tuple[str, str
 
 
 def _delete_old(keep: int) -> None:
-    rows = BackupFile.objects.filter(asked_by=None)
+    rows = BackupFile.objects.filter(requested_by=None)
     for row in rows.filter(state=BackupFile.State.DONE)[keep:]:
         try:
             row.discard()

@@ -25,7 +25,7 @@ from research.services.notifications import channels
 
 api = router("notifications")
 Event = Literal[
-    "report.finished", "report.changed", "run.failed", "digest.made", "report.commented"
+    "report.finished", "report.changed", "run.failed", "digest.created", "report.commented"
 ]
 
 
@@ -68,7 +68,7 @@ def _fields(channel: Channel) -> dict[str, Any]:
         "report.finished": channel.reports == Reports.EACH,
         "report.changed": channel.reports == Reports.CHANGED,
         "run.failed": channel.failures,
-        "digest.made": channel.digest,
+        "digest.created": channel.digest,
         "report.commented": channel.comments,
     }
     return {
@@ -104,7 +104,7 @@ def subscribe_hook(request: ApiRequest, response: HttpResponse, wanted: HookIn) 
             by=caller.by,
             reports=reports,
             failures="run.failed" in wanted.events,
-            digest="digest.made" in wanted.events,
+            digest="digest.created" in wanted.events,
             comments="report.commented" in wanted.events,
         )
     except InvalidValue as exc:

@@ -59,13 +59,13 @@ class CorrectedFactOut(RowOut):
     """One event in a fact's history."""
 
     fact: UUID
-    act: CorrectedFact.Act
+    action: CorrectedFact.Action
     before: str
     after: str
 
 
 class CorrectionOut(RowOut):
-    """A correction. `taken_back_at` is set once it is undone."""
+    """A correction. `undone_at` is set once it is undone."""
 
     id: UUID
     topic: str
@@ -75,7 +75,7 @@ class CorrectionOut(RowOut):
     right: str
     by: str
     created: datetime
-    taken_back_at: datetime | None
+    undone_at: datetime | None
     lesson: UUID | None = Field(description="The observation that later runs use.")
     facts: list[CorrectedFactOut]
 
@@ -100,7 +100,7 @@ class CorrectionsQuery(PageParams):
     """Which corrections are listed."""
 
     topic: str = Field("", max_length=80, description="A topic's slug.")
-    state: Literal["standing", "all"] = "standing"
+    state: Literal["active", "all"] = "active"
 
 
 @corrections_api.get("", auth=ADMIN, response=Listing[CorrectionOut])
@@ -109,7 +109,7 @@ def list_corrections(
 ) -> Listing[CorrectionOut]:
     """List corrections, newest first. Leaves out undone corrections unless `state` is `all`."""
     rows = _mine(request.auth)
-    if wanted.state == "standing":
+    if wanted.state == "active":
         rows = rows.standing()
     if wanted.topic:
         rows = rows.filter(topic__slug=wanted.topic)
@@ -158,7 +158,7 @@ def _made(report: Report, sentence: Any, told: CorrectionIn, facts: Any, caller:
         raise Problem(409, str(exc)) from exc
 
 
-@corrections_api.post("/{uuid:key}/take-back", auth=ADMIN, response=CorrectionOut)
+@corrections_api.post("/{uuid:key}/undo", auth=ADMIN, response=CorrectionOut)
 def undo_correction(request: ApiRequest, key: UUID) -> CorrectionOut:
     """Undo a correction completely.
 
@@ -231,7 +231,7 @@ class SinceReadOut(BaseModel):
     left_out: int = Field(description="Unread reports that are too old to be included.")
     words: str = Field(description="The counts as a sentence. Empty if nothing changed.")
     counts: dict[str, int]
-    withheld: int
+    filtered_out: int
     items: list[MergedItemOut]
 
     @classmethod
@@ -246,7 +246,7 @@ class SinceReadOut(BaseModel):
             left_out=len(window.runs) - len(window.merged),
             words=news.words,
             counts=news.counts,
-            withheld=news.withheld,
+            filtered_out=news.filtered_out,
             items=[MergedItemOut.of(change, runs) for change in news.changes],
         )
 

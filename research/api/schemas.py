@@ -87,7 +87,7 @@ class TopicFields(Body):
         max_length=MAX_LENGTH,
         description="Markdown with placeholders such as {{ new }}. Leave empty to use the report style.",
     )
-    report_most: Annotated[int, Field(ge=1, le=200)] | None = Field(
+    report_max_items: Annotated[int, Field(ge=1, le=200)] | None = Field(
         None, description="The maximum number of items in each list of the template."
     )
     report_tone: str | None = Field(
@@ -100,7 +100,7 @@ class TopicFields(Body):
         max_length=MAX_LENGTH,
         description="Which changes to notify about. Leave empty for all changes. Only a person can set this.",
     )
-    tell_also: list[Line] | None = Field(
+    notify_examples: list[Line] | None = Field(
         None, max_length=50, description="Only a person can set this."
     )
     max_pages: Annotated[int, Field(ge=1, le=500)] | None = None
@@ -202,13 +202,13 @@ class TopicOut(BaseModel):
     engine: str
     report_style: TopicSettings.Style
     report_template: str
-    report_most: int | None
+    report_max_items: int | None
     report_tone: str
     reading: TopicSettings.Reading
     model: str
     plan_review: TopicSettings.PlanReview
     intent: str
-    tell_also: list[str]
+    notify_examples: list[str]
     boost_places: list[str]
     mute_places: list[str]
     max_tokens: int | None
@@ -305,7 +305,7 @@ class RunOut(RowOut):
     trigger: RunTrigger
     actor: str
     is_baseline: bool | None = Field(description="Null until the run is saved, as is its number.")
-    waits_for_a_person: bool = Field(
+    awaiting_plan_review: bool = Field(
         description="Whether the run is waiting for its plan to be reviewed."
     )
     error: str
@@ -333,7 +333,7 @@ class RunOut(RowOut):
             money=f"{run.money:.6f}",
             # The baseline is known once memory is loaded, and final once the run is saved.
             is_baseline=run.is_baseline if run.number is not None else None,
-            waits_for_a_person=run.waiting_since is not None,
+            awaiting_plan_review=run.waiting_since is not None,
             **more,
         )
 
@@ -380,7 +380,7 @@ def cited_first(item: DeltaItem, sources: Sequence[dict[str, Any]]) -> dict[str,
 
 
 class DeltaItemOut(RowOut):
-    """One changed fact. If `withheld` is set, it's the reason why no section lists the fact.
+    """One changed fact. If `hidden_reason` is set, it's the reason why no section lists the fact.
 
     If `judged_by` is also set, the fact is supported and remembered, but filtered out by the
     topic's intent or a muted source.
@@ -396,7 +396,7 @@ class DeltaItemOut(RowOut):
     previous_source: DeltaSourceOut | None = Field(
         description="The source of the old sentence when the two were compared."
     )
-    unsure: bool = Field(
+    needs_review: bool = Field(
         description="The old fact is still current, and a person should review both."
     )
     compared_by: str = Field(
@@ -408,7 +408,7 @@ class DeltaItemOut(RowOut):
     citations: list[int]
     quote: str
     source: DeltaSourceOut | None = Field(description="The first source of the sentence.")
-    withheld: str
+    hidden_reason: str
     judged_by: str = Field(description="model, rule, muted or person. Empty if not judged.")
     judged: str = Field(description="Why it is announced or filtered out.")
 
@@ -455,7 +455,7 @@ class QuoteOut(BaseModel):
         )
 
 
-class KinOut(BaseModel):
+class RelatedPageOut(BaseModel):
     """Another page with the same text, or by the same publisher."""
 
     n: int | None = Field(description="Its number in the list of sources, if it is cited.")
@@ -507,8 +507,10 @@ class SourceOut(BaseModel):
     published_at: str | None
     state: str
     trust: str = ""
-    derived_from: KinOut | None = Field(None, description="Null if the source is independent.")
-    carried_by: list[KinOut] = []
+    derived_from: RelatedPageOut | None = Field(
+        None, description="Null if the source is independent."
+    )
+    repeated_by: list[RelatedPageOut] = []
     quotes: list[QuoteOut]
 
     @classmethod
@@ -522,7 +524,7 @@ class SourceOut(BaseModel):
             quotes=[QuoteOut.of(one) for one in stored.get("quotes") or []],
             trust=stored.get("trust") or "",
             derived_from=stored.get("derived_from") or None,
-            carried_by=stored.get("carried_by") or [],
+            repeated_by=stored.get("repeated_by") or [],
             **{name: stored.get(name) or "" for name in named},
         )
 

@@ -209,7 +209,7 @@ class SharedReportOut(SharedReportLine):
     @classmethod
     def whole(cls, report: Report) -> Self:
         """Return the report without what only its owner can see."""
-        told = report.run.delta_items.filter(withheld="", status__in=DeltaItem.LISTED)
+        told = report.run.delta_items.filter(hidden_reason="", status__in=DeltaItem.LISTED)
         return cls.of(
             report,
             summary=without_citations(report.summary),

@@ -83,7 +83,7 @@ class ForecastOut(NoStoredText):
     has_model: bool
     tokens_left: int | None = Field(description="For this month. Null if there is no limit.")
     money_left: str | None = Field(description="For this month, in USD. Null if there is no limit.")
-    does_not_fit: str = Field(
+    over_limit_reason: str = Field(
         description="Why a scheduled run wouldn't fit within the limit. Empty if it would."
     )
     words: str
@@ -106,7 +106,7 @@ class ForecastOut(NoStoredText):
             has_model=found.has_model,
             tokens_left=left.tokens,
             money_left=None if left.money is None else f"{left.money:f}",
-            does_not_fit=forecasting.why_not(found, left),
+            over_limit_reason=forecasting.why_not(found, left),
             words=f"{found.words} ({found.basis_words})",
         )
 
@@ -328,7 +328,7 @@ class SourcesQuery(PageParams):
 class TopicSourceOut(RowOut):
     """One domain or page, and its contributions to the topic."""
 
-    place: str = Field(description="The domain, or the page's canonical URL.")
+    source: str = Field(description="The domain, or the page's canonical URL.")
     domain: str
     title: str
     pages: int
@@ -340,31 +340,32 @@ class TopicSourceOut(RowOut):
     contradicted: int
     unsupported: int = Field(description="Sentences that cite it but aren't supported by it.")
     failed: int
-    why_unread: str
+    not_read_reason: str
     last_seen: datetime | None
-    here: Acts = Field(description="The topic's rule for exactly this domain or page.")
-    in_all: Acts = Field(description="The rule for exactly this domain or page in all topics.")
-    effect: Acts = Field(description="The rule that applies in the next run.")
+    topic_rule: Acts = Field(description="The topic's rule for exactly this domain or page.")
+    global_rule: Acts = Field(description="The rule for exactly this domain or page in all topics.")
+    effective_rule: Acts = Field(description="The rule that applies in the next run.")
 
     @classmethod
     def of(cls, row: DeskRow) -> Self:
         figures = row.figures
         return cls.from_row(
             figures,
-            why_unread=figures.why,
+            source=row.place,
+            not_read_reason=figures.why,
             last_seen=figures.last_at,
-            here=row.here,
-            in_all=row.in_all,
-            effect=row.effect,
+            topic_rule=row.here,
+            global_rule=row.in_all,
+            effective_rule=row.effect,
         )
 
 
 class SourceRuleIn(Body):
     """A rule for a source, which applies from the next run."""
 
-    place: str = Field(min_length=1, max_length=2048, description="A domain or a URL.")
-    act: Acts
-    everywhere: bool = Field(
+    source: str = Field(min_length=1, max_length=2048, description="A domain or a URL.")
+    rule: Acts
+    all_topics: bool = Field(
         False, description="Whether the rule applies to all of the owner's topics."
     )
 
@@ -372,8 +373,8 @@ class SourceRuleIn(Body):
 class SourceRuleOut(NoStoredText):
     """A rule as stored, and the one it replaced."""
 
-    place: str
-    act: Acts
+    source: str
+    rule: Acts
     before: Acts
 
 
@@ -394,7 +395,7 @@ def list_sources(
 
 @sources_api.patch(_SOURCES, auth=WRITE, response=SourceRuleOut)
 def treat_source(
-    request: ApiRequest, response: HttpResponse, slug: str, rule: SourceRuleIn
+    request: ApiRequest, response: HttpResponse, slug: str, sent: SourceRuleIn
 ) -> SourceRuleOut:
     """Block, boost or mute a source, or remove its rule (`none`).
 
@@ -402,22 +403,22 @@ def treat_source(
     rules (403).
     """
     topic = topic_of(request.auth, slug)
-    if rule.everywhere and request.auth.token.topic_ids:
+    if sent.all_topics and request.auth.token.topic_ids:
         raise Problem(
             403, _("This token is limited to certain topics, so it can’t set rules for all topics.")
         )
-    if rule.everywhere or rule.act == "mute":
+    if sent.all_topics or sent.rule == "mute":
         only_people(request.auth, _("Only a person can mute a source or set rules for all topics."))
     caller = request.auth
     if not caller.by.is_person:
         starting.check_own(topic, caller.by)
         trust = caller.write_trust
-        starting.check_review(caller.owner, [rule.place], by=caller.by, trust=trust)
-    scope = ALL if rule.everywhere else TOPIC
+        starting.check_review(caller.owner, [sent.source], by=caller.by, trust=trust)
+    scope = ALL if sent.all_topics else TOPIC
     place, before = source_rules.set_rule(
-        topic, rule.place, rule.act, scope=scope, by=request.auth.by
+        topic, sent.source, sent.rule, scope=scope, by=request.auth.by
     )
-    return SourceRuleOut(place=place, act=rule.act, before=before)  # type: ignore[arg-type]
+    return SourceRuleOut(source=place, rule=sent.rule, before=before)  # type: ignore[arg-type]
 
 
 # --- topics from JSON, validated by the form that people use ---

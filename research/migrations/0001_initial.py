@@ -70,9 +70,9 @@ class Migration(InitialMigration):
                 ("started_at", models.DateTimeField(blank=True, null=True)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
                 ("waiting_since", models.DateTimeField(blank=True, null=True)),
-                ("beat_at", models.DateTimeField(blank=True, null=True)),
+                ("heartbeat_at", models.DateTimeField(blank=True, null=True)),
                 ("worker", models.CharField(blank=True, max_length=200)),
-                ("leaving", models.BooleanField(default=False)),
+                ("is_worker_stopping", models.BooleanField(default=False)),
                 ("progress", models.PositiveIntegerField(default=0)),
                 ("cancel_requested_at", models.DateTimeField(blank=True, null=True)),
                 ("stop_requested_at", models.DateTimeField(blank=True, null=True)),
@@ -182,7 +182,7 @@ class Migration(InitialMigration):
                     ),
                 ),
                 (
-                    "often",
+                    "frequency",
                     models.CharField(
                         choices=[
                             ("never", "never"),
@@ -205,9 +205,9 @@ class Migration(InitialMigration):
                         default=1, validators=[django.core.validators.MaxValueValidator(6)]
                     ),
                 ),
-                ("even_if_quiet", models.BooleanField(default=False)),
+                ("send_if_empty", models.BooleanField(default=False)),
                 ("next_at", models.DateTimeField(blank=True, null=True)),
-                ("zone", models.CharField(blank=True, default="", max_length=64)),
+                ("time_zone", models.CharField(blank=True, default="", max_length=64)),
             ],
             options={
                 "verbose_name_plural": "digest settings",
@@ -227,8 +227,8 @@ class Migration(InitialMigration):
                     ),
                 ),
                 ("changes", models.BigIntegerField(default=0)),
-                ("counted", models.BigIntegerField(null=True)),
-                ("told", models.JSONField(default=dict)),
+                ("counted_changes", models.BigIntegerField(null=True)),
+                ("counts", models.JSONField(default=dict)),
             ],
             options={
                 "verbose_name_plural": "topic news",
@@ -368,7 +368,7 @@ class Migration(InitialMigration):
                     models.TextField(blank=True, verbose_name="report template"),
                 ),
                 (
-                    "report_most",
+                    "report_max_items",
                     models.PositiveSmallIntegerField(
                         blank=True, null=True, verbose_name="items per list"
                     ),
@@ -475,7 +475,7 @@ class Migration(InitialMigration):
                 ),
                 ("intent", models.TextField(blank=True, verbose_name="notify me about")),
                 (
-                    "tell_also",
+                    "notify_examples",
                     django.contrib.postgres.fields.ArrayField(
                         base_field=models.TextField(),
                         blank=True,
@@ -567,11 +567,11 @@ class Migration(InitialMigration):
                 ("digest", models.BooleanField(default=True)),
                 ("comments", models.BooleanField(default=True)),
                 ("enabled", models.BooleanField(default=True)),
-                ("off_because", models.TextField(blank=True)),
-                ("failed_in_row", models.PositiveIntegerField(default=0)),
+                ("disabled_reason", models.TextField(blank=True)),
+                ("consecutive_failures", models.PositiveIntegerField(default=0)),
                 ("last_at", models.DateTimeField(blank=True, null=True)),
                 ("last_ok", models.BooleanField(blank=True, null=True)),
-                ("last_said", models.TextField(blank=True)),
+                ("last_response", models.TextField(blank=True)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("removed_at", models.DateTimeField(blank=True, null=True)),
                 (
@@ -601,7 +601,7 @@ class Migration(InitialMigration):
                 ("key", models.CharField(max_length=16)),
                 ("by", models.CharField(max_length=200)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
-                ("taken_back_at", models.DateTimeField(blank=True, null=True)),
+                ("undone_at", models.DateTimeField(blank=True, null=True)),
                 ("wrong", models.TextField(blank=True, verbose_name="mistake")),
                 ("right", models.TextField(blank=True, verbose_name="correction")),
                 (
@@ -644,7 +644,7 @@ class Migration(InitialMigration):
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 (
-                    "act",
+                    "action",
                     models.CharField(
                         choices=[("corrected", "corrected"), ("struck", "marked as wrong")],
                         max_length=9,
@@ -653,9 +653,9 @@ class Migration(InitialMigration):
                 ("before", models.TextField()),
                 ("after", models.TextField(blank=True)),
                 ("version", models.PositiveIntegerField()),
-                ("was_touched", models.BooleanField(default=False)),
+                ("was_edited_by_person", models.BooleanField(default=False)),
                 (
-                    "was_trust",
+                    "previous_trust",
                     models.CharField(
                         choices=[
                             ("owner", "owner"),
@@ -761,7 +761,7 @@ class Migration(InitialMigration):
                 ("sentence", models.TextField()),
                 ("previous_text", models.TextField(blank=True)),
                 ("previous_source", models.JSONField(blank=True, default=dict)),
-                ("unsure", models.BooleanField(default=False)),
+                ("needs_review", models.BooleanField(default=False)),
                 ("compared_by", models.CharField(blank=True, max_length=200)),
                 (
                     "citations",
@@ -773,7 +773,7 @@ class Migration(InitialMigration):
                     ),
                 ),
                 ("quote", models.TextField(blank=True)),
-                ("withheld", models.TextField(blank=True)),
+                ("hidden_reason", models.TextField(blank=True)),
                 (
                     "judged_by",
                     models.CharField(
@@ -868,7 +868,7 @@ class Migration(InitialMigration):
                     ),
                 ),
                 ("round", models.PositiveIntegerField(default=1)),
-                ("handed_at", models.DateTimeField(blank=True, null=True)),
+                ("attempted_at", models.DateTimeField(blank=True, null=True)),
                 ("request", models.TextField(blank=True)),
                 ("response_code", models.PositiveIntegerField(blank=True, null=True)),
                 ("response", models.TextField(blank=True)),
@@ -954,7 +954,7 @@ class Migration(InitialMigration):
                         default=uuid.uuid4, editable=False, primary_key=True, serialize=False
                     ),
                 ),
-                ("with_private", models.BooleanField(default=False)),
+                ("include_private", models.BooleanField(default=False)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("ended_at", models.DateTimeField(blank=True, null=True)),
                 ("opened_at", models.DateTimeField(blank=True, null=True)),
@@ -1269,7 +1269,7 @@ class Migration(InitialMigration):
                 ("key", models.CharField(max_length=16)),
                 ("by", models.CharField(max_length=200)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
-                ("taken_back_at", models.DateTimeField(blank=True, null=True)),
+                ("undone_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "owner",
                     models.ForeignKey(
@@ -1296,7 +1296,7 @@ class Migration(InitialMigration):
                     models.UniqueConstraint(
                         models.F("report"),
                         models.F("key"),
-                        condition=models.Q(("taken_back_at", None)),
+                        condition=models.Q(("undone_at", None)),
                         name="sentence_checked_once",
                     )
                 ],
@@ -1379,7 +1379,7 @@ class Migration(InitialMigration):
                 ("note", models.CharField(blank=True, max_length=150)),
                 ("ends_at", models.DateTimeField()),
                 ("ended_at", models.DateTimeField(blank=True, null=True)),
-                ("opened", models.PositiveIntegerField(default=0)),
+                ("view_count", models.PositiveIntegerField(default=0)),
                 ("opened_at", models.DateTimeField(blank=True, null=True)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 (
@@ -1526,7 +1526,7 @@ class Migration(InitialMigration):
                         to="memory.topic",
                     ),
                 ),
-                ("own", models.BooleanField(default=False)),
+                ("is_custom", models.BooleanField(default=False)),
                 (
                     "reports",
                     models.CharField(
@@ -1595,8 +1595,8 @@ class Migration(InitialMigration):
             trigger=pgtrigger.compiler.Trigger(
                 name="news_retold",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    func="\n    PERFORM 1 FROM research_topicnews\n     WHERE topic_id IN (SELECT topic_id FROM research_run WHERE id IN (SELECT gone.run_id FROM gone JOIN added USING (id)\n              WHERE (gone.run_id, gone.position, gone.status, gone.withheld, gone.previous_fact_id,\n                     gone.sentence, gone.previous_text) IS DISTINCT FROM\n                    (added.run_id, added.position, added.status, added.withheld,\n                     added.previous_fact_id, added.sentence, added.previous_text)))\n     ORDER BY topic_id FOR NO KEY UPDATE;\n    UPDATE research_topicnews SET changes = changes + 1\n     WHERE topic_id IN (SELECT topic_id FROM research_run WHERE id IN (SELECT gone.run_id FROM gone JOIN added USING (id)\n              WHERE (gone.run_id, gone.position, gone.status, gone.withheld, gone.previous_fact_id,\n                     gone.sentence, gone.previous_text) IS DISTINCT FROM\n                    (added.run_id, added.position, added.status, added.withheld,\n                     added.previous_fact_id, added.sentence, added.previous_text)));\n    RETURN NULL;\n",
-                    hash="e81c3fab91c72ed59f5a2940390d500c5ad1b226",
+                    func="\n    PERFORM 1 FROM research_topicnews\n     WHERE topic_id IN (SELECT topic_id FROM research_run WHERE id IN (SELECT gone.run_id FROM gone JOIN added USING (id)\n              WHERE (gone.run_id, gone.position, gone.status, gone.hidden_reason, gone.previous_fact_id,\n                     gone.sentence, gone.previous_text) IS DISTINCT FROM\n                    (added.run_id, added.position, added.status, added.hidden_reason,\n                     added.previous_fact_id, added.sentence, added.previous_text)))\n     ORDER BY topic_id FOR NO KEY UPDATE;\n    UPDATE research_topicnews SET changes = changes + 1\n     WHERE topic_id IN (SELECT topic_id FROM research_run WHERE id IN (SELECT gone.run_id FROM gone JOIN added USING (id)\n              WHERE (gone.run_id, gone.position, gone.status, gone.hidden_reason, gone.previous_fact_id,\n                     gone.sentence, gone.previous_text) IS DISTINCT FROM\n                    (added.run_id, added.position, added.status, added.hidden_reason,\n                     added.previous_fact_id, added.sentence, added.previous_text)));\n    RETURN NULL;\n",
+                    hash="a24632759294b0f58faf182b69d33e8db474f0fa",
                     level="STATEMENT",
                     operation="UPDATE",
                     pgid="pgtrigger_news_retold_cc0f1",
@@ -1627,8 +1627,8 @@ class Migration(InitialMigration):
             trigger=pgtrigger.compiler.Trigger(
                 name="news_came",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    func="\n    INSERT INTO research_topicnews (topic_id, changes, told)\n    SELECT DISTINCT run.topic_id, 1, '{}'::jsonb\n      FROM added JOIN research_run run ON run.id = added.run_id\n     ORDER BY run.topic_id\n        ON CONFLICT (topic_id) DO UPDATE SET changes = research_topicnews.changes + 1;\n    RETURN NULL;\n",
-                    hash="d9d29ca6ab84ba97a37acf43cb01729bf68f7c42",
+                    func="\n    INSERT INTO research_topicnews (topic_id, changes, counts)\n    SELECT DISTINCT run.topic_id, 1, '{}'::jsonb\n      FROM added JOIN research_run run ON run.id = added.run_id\n     ORDER BY run.topic_id\n        ON CONFLICT (topic_id) DO UPDATE SET changes = research_topicnews.changes + 1;\n    RETURN NULL;\n",
+                    hash="12fa54c49a255ec00c37f304e856e919203ed9a2",
                     level="STATEMENT",
                     operation="INSERT",
                     pgid="pgtrigger_news_came_45867",
@@ -1675,7 +1675,7 @@ class Migration(InitialMigration):
             constraint=models.UniqueConstraint(
                 models.F("report"),
                 models.F("key"),
-                condition=models.Q(("taken_back_at", None)),
+                condition=models.Q(("undone_at", None)),
                 name="sentence_corrected_once",
             ),
         ),

@@ -73,11 +73,11 @@ class Channel(models.Model):
     digest = models.BooleanField(default=True)
     comments = models.BooleanField(default=True)
     enabled = models.BooleanField(default=True)
-    off_because = MessageField(blank=True)  # why Beacon switched it off
-    failed_in_row = models.PositiveIntegerField(default=0)
+    disabled_reason = MessageField(blank=True)  # why Beacon switched it off
+    consecutive_failures = models.PositiveIntegerField(default=0)
     last_at = models.DateTimeField(null=True, blank=True)
     last_ok = models.BooleanField(null=True, blank=True)
-    last_said = MessageField(blank=True)
+    last_response = MessageField(blank=True)
     created = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True, blank=True)
 
@@ -112,7 +112,7 @@ class Channel(models.Model):
 
     def note_outcome(self, *, ok: bool, said: str, **fields: Any) -> None:
         """Store how the last delivery to this channel ended."""
-        fields |= {"last_at": Now(), "last_ok": ok, "last_said": shorten(clean(said)[0], 500)}
+        fields |= {"last_at": Now(), "last_ok": ok, "last_response": shorten(clean(said)[0], 500)}
         Channel.objects.filter(pk=self.pk).update(**fields)
 
 
@@ -120,7 +120,7 @@ class TopicNotices(models.Model):
     """The notification settings of one topic, if they differ from the channels' own settings."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, related_name="notices", primary_key=True)
-    own = models.BooleanField(default=False)  # if False, each channel's own settings apply
+    is_custom = models.BooleanField(default=False)  # if False, each channel's own settings apply
     left_out = models.ManyToManyField(Channel, blank=True, related_name="+")
     reports = models.CharField(max_length=8, choices=Reports, default=Reports.EACH)
     failures = models.BooleanField(default=True)
@@ -198,7 +198,7 @@ class DeliveryQuerySet(OwnedJobQuerySet):
     def waiting_failures(self) -> Self:
         """Keep failure messages that haven't been sent yet."""
         waits = Delivery.State.WAITING
-        return self.filter(kind=Delivery.Kind.FAILURE, state=waits, handed_at=None)
+        return self.filter(kind=Delivery.Kind.FAILURE, state=waits, attempted_at=None)
 
 
 class Delivery(LeasedJob):
@@ -244,7 +244,7 @@ class Delivery(LeasedJob):
     state = models.CharField(max_length=8, choices=State, default=State.WAITING)
     round = models.PositiveIntegerField(default=1)
     # Set just before the message is sent, which can't be undone.
-    handed_at = models.DateTimeField(null=True, blank=True)
+    attempted_at = models.DateTimeField(null=True, blank=True)
     request = models.TextField(blank=True)
     response_code = models.PositiveIntegerField(null=True, blank=True)
     response = models.TextField(blank=True)
@@ -332,7 +332,7 @@ def _choices_of(topic: Topic) -> list[tuple[Channel, str, bool]]:
         return []
     chosen = TopicNotices.objects.filter(topic=topic).first()
     left_out = set(chosen.left_out.values_list("pk", flat=True)) if chosen else set()
-    own = chosen if chosen is not None and chosen.own else None
+    own = chosen if chosen is not None and chosen.is_custom else None
     return [
         (channel, (own or channel).reports, (own or channel).failures)
         for channel in channels

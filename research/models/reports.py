@@ -86,13 +86,13 @@ class DigestSettingsQuerySet(OwnedQuerySet):
     def of_another_zone(self, at: datetime) -> Self:
         """Keep settings that aren't due yet and were calculated in an old time zone of the owner."""
         ahead = self.filter(next_at__gt=at, owner__is_active=True)
-        return ahead.exclude(zone=models.F("owner__time_zone"))
+        return ahead.exclude(time_zone=models.F("owner__time_zone"))
 
 
 class DigestSettings(models.Model):
     """When a person gets a digest. Each topic decides whether it is included."""
 
-    class Often(models.TextChoices):
+    class Frequency(models.TextChoices):
         NEVER = "never", gettext_lazy("never")
         DAILY = "daily", gettext_lazy("every day")
         WEEKLY = "weekly", gettext_lazy("every week")
@@ -100,14 +100,14 @@ class DigestSettings(models.Model):
     owner = models.OneToOneField(
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", primary_key=True
     )
-    often = models.CharField(max_length=8, choices=Often, default=Often.NEVER)
+    frequency = models.CharField(max_length=8, choices=Frequency, default=Frequency.NEVER)
     hour = models.PositiveSmallIntegerField(default=7, validators=[MaxValueValidator(23)])
     weekday = models.PositiveSmallIntegerField(default=1, validators=[MaxValueValidator(6)])
     # Sunday is 0, as in cron.
-    even_if_quiet = models.BooleanField(default=False)
+    send_if_empty = models.BooleanField(default=False)
     next_at = models.DateTimeField(null=True, blank=True)
     # The owner's time zone for which `next_at` was calculated.
-    zone = models.CharField(max_length=64, default="", blank=True)
+    time_zone = models.CharField(max_length=64, default="", blank=True)
 
     objects: ClassVar[DigestSettingsQuerySet] = DigestSettingsQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -115,7 +115,7 @@ class DigestSettings(models.Model):
         verbose_name_plural = gettext_lazy("digest settings")
 
     def __str__(self) -> str:
-        return f"{self.get_often_display()}"
+        return f"{self.get_frequency_display()}"
 
 
 class Digest(models.Model):
@@ -167,7 +167,7 @@ class Feed(PrivateLink):
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     topic = models.ForeignKey(Topic, models.CASCADE, null=True, blank=True, related_name="+")
-    with_private = models.BooleanField(default=False)
+    include_private = models.BooleanField(default=False)
     created = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
     opened_at = models.DateTimeField(null=True, blank=True)
@@ -276,7 +276,7 @@ class Report(Recalled):
 
     `body` never contains the delta. `delta` is its Markdown, empty for a baseline. `sources` is the
     numbered list as cited, in the order of n: a list of `{n, url, link, title, domain,
-    published_at, state, trust, publisher, derived_from, carried_by, quotes: [{sentence, quote,
+    published_at, state, trust, publisher, derived_from, repeated_by, quotes: [{sentence, quote,
     found, in_snippet, start, end, before, after, checked_at}]}`. `start` and `end` are offsets in
     the page's stored text. `checks` has the result of `verify` for each cited sentence: `{sentence,
     key, supported, why, sources, independent}`.
@@ -444,7 +444,7 @@ def _opening(address: str) -> str:
 class DeltaItemQuerySet(models.QuerySet[Any]):
     def told(self) -> Self:
         """Keep changes that are shown: listed and not withheld for any reason."""
-        return self.filter(status__in=DeltaItem.LISTED, withheld="")
+        return self.filter(status__in=DeltaItem.LISTED, hidden_reason="")
 
     def supported(self) -> Self:
         """Keep changes that are remembered, including true ones that the topic's intent withholds."""
@@ -452,19 +452,19 @@ class DeltaItemQuerySet(models.QuerySet[Any]):
 
 
 # Withheld because the citation check found that the source doesn't support it.
-UNSUPPORTED = Q(judged_by="") & ~Q(withheld="")
+UNSUPPORTED = Q(judged_by="") & ~Q(hidden_reason="")
 
 
 class DeltaItem(models.Model):
     """One changed fact: the new sentence next to the old one, each with its source.
 
     `previous_source` is the source of the old sentence as it was known then: `{link, title, domain,
-    published_at, quote}`, empty if a person wrote the sentence. `unsure` marks a change that kept
+    published_at, quote}`, empty if a person wrote the sentence. `needs_review` marks a change that kept
     the old fact, so a person has to compare the two. `compared_by` names what compared the
     sentences: "words", "words and vectors", or "model" and its name. `conflict` is the conflict in
-    which the two wait, or in which they were settled.
+    which the two wait, or in which they were resolved.
 
-    `withheld` says why it isn't shown. Without `judged_by`, its source doesn't support it, so it
+    `hidden_reason` says why it isn't shown. Without `judged_by`, its source doesn't support it, so it
     isn't remembered either. With `judged_by`, it is true and remembered, but the owner didn't ask
     for it: a model or the rule applied the topic's intent, or its source is muted. `judged` is the
     reason for showing or withholding it. When a person asks to see it after all, that person
@@ -497,12 +497,12 @@ class DeltaItem(models.Model):
     )
     previous_text = models.TextField(blank=True)
     previous_source = models.JSONField(default=dict, blank=True)
-    unsure = models.BooleanField(default=False)
+    needs_review = models.BooleanField(default=False)
     compared_by = models.CharField(max_length=200, blank=True)
     conflict = models.ForeignKey(Conflict, models.SET_NULL, null=True, blank=True, related_name="+")
     citations = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
     quote = models.TextField(blank=True)
-    withheld = models.TextField(blank=True)
+    hidden_reason = models.TextField(blank=True)
     judged_by = models.CharField(max_length=6, choices=Judge, blank=True)
     judged = models.TextField(blank=True)
 
@@ -532,7 +532,7 @@ class DeltaItem(models.Model):
     @property
     def is_unasked(self) -> bool:
         """Whether it is true and remembered, but withheld because the owner didn't ask for it."""
-        return bool(self.withheld and self.judged_by)
+        return bool(self.hidden_reason and self.judged_by)
 
 
 # --- lines of memory that changes meet ---
@@ -607,7 +607,7 @@ class OfReportQuerySet(OwnedQuerySet):
 class SentenceQuerySet(OfReportQuerySet):
     def standing(self) -> Self:
         """Keep remarks that weren't undone."""
-        return self.filter(taken_back_at=None)
+        return self.filter(undone_at=None)
 
 
 class SentenceRemark(models.Model):
@@ -619,7 +619,7 @@ class SentenceRemark(models.Model):
     key = models.CharField(max_length=16)
     by = models.CharField(max_length=200)  # an actor, such as `human:alice`
     created = models.DateTimeField(default=timezone.now)
-    taken_back_at = models.DateTimeField(null=True, blank=True)
+    undone_at = models.DateTimeField(null=True, blank=True)
 
     objects: ClassVar[SentenceQuerySet] = SentenceQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -644,7 +644,7 @@ class CheckedSentence(SentenceRemark):
         ordering = ("created", "id")
         constraints = [
             models.UniqueConstraint(
-                F("report"), F("key"), condition=Q(taken_back_at=None), name="sentence_checked_once"
+                F("report"), F("key"), condition=Q(undone_at=None), name="sentence_checked_once"
             )
         ]
         indexes = [models.Index(fields=["owner", "-created"], name="checked_sentence_of_owner")]
@@ -670,7 +670,7 @@ class Correction(SentenceRemark):
             models.UniqueConstraint(
                 F("report"),
                 F("key"),
-                condition=Q(taken_back_at=None),
+                condition=Q(undone_at=None),
                 name="sentence_corrected_once",
             )
         ]
@@ -718,19 +718,19 @@ class Comment(models.Model):
 class CorrectedFact(models.Model):
     """What a correction did to one topic fact. `version` is the fact's version after it."""
 
-    class Act(models.TextChoices):
+    class Action(models.TextChoices):
         CORRECTED = "corrected", gettext_lazy("corrected")
         STRUCK = "struck", gettext_lazy("marked as wrong")
 
     id = models.BigAutoField(primary_key=True)
     correction = models.ForeignKey(Correction, models.CASCADE, related_name="facts")
     fact = models.ForeignKey(TopicFact, models.CASCADE, related_name="+")
-    act = models.CharField(max_length=9, choices=Act)
+    action = models.CharField(max_length=9, choices=Action)
     before = models.TextField()
     after = models.TextField(blank=True)
     version = models.PositiveIntegerField()
-    was_touched = models.BooleanField(default=False)  # whether a person had edited it before
-    was_trust = models.CharField(max_length=12, choices=Trust, default=Trust.EXTERNAL)
+    was_edited_by_person = models.BooleanField(default=False)
+    previous_trust = models.CharField(max_length=12, choices=Trust, default=Trust.EXTERNAL)
 
     objects: ClassVar[models.Manager[Any]] = models.Manager()
 
@@ -741,7 +741,7 @@ class CorrectedFact(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_act_display()}: {self.before[:80]}"
+        return f"{self.get_action_display()}: {self.before[:80]}"
 
 
 # --- shared links: anyone with one can read the report ---
@@ -765,7 +765,7 @@ class SharedLink(PrivateLink):
     note = models.CharField(max_length=150, blank=True)  # shown only to the owner: who has the link
     ends_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
-    opened = models.PositiveIntegerField(default=0)
+    view_count = models.PositiveIntegerField(default=0)
     opened_at = models.DateTimeField(null=True, blank=True)
     created = models.DateTimeField(default=timezone.now)
 

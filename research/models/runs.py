@@ -247,14 +247,17 @@ class Run(LeasedJob):
 
     STATE, WAITING = "status", "queued"
     CLAIMABLE = Q(waiting_since=None)
-    CRASHED = Q(leaving=False)  # a worker that is shutting down hands the run over
+    CRASHED = Q(is_worker_stopping=False)  # a worker that is shutting down hands the run over
     CLAIMED: ClassVar[dict[str, Any]] = {
-        "leaving": False,
+        "is_worker_stopping": False,
         "progress": F("progress") + 1,
-        "beat_at": Now(),
+        "heartbeat_at": Now(),
         "started_at": Coalesce("started_at", Now()),
     }
-    RELEASED: ClassVar[dict[str, Any]] = {"leaving": False, "progress": F("progress") + 1}
+    RELEASED: ClassVar[dict[str, Any]] = {
+        "is_worker_stopping": False,
+        "progress": F("progress") + 1,
+    }
     RETRY_SECONDS = (30, 120)
     RELATED = ("topic__settings", "topic__owner", "topic__schedule")
     TASK, QUEUE = "research.tasks.execute_run", "research"
@@ -284,9 +287,9 @@ class Run(LeasedJob):
 
     # Set while a queued run waits for a person to review its plan. No worker claims it.
     waiting_since = models.DateTimeField(null=True, blank=True)
-    beat_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
     worker = models.CharField(max_length=200, blank=True)
-    leaving = models.BooleanField(default=False)
+    is_worker_stopping = models.BooleanField(default=False)
     progress = models.PositiveIntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     stop_requested_at = models.DateTimeField(null=True, blank=True)
@@ -387,7 +390,7 @@ class Run(LeasedJob):
         super().put(progress=F("progress") + 1, **fields)
 
     def renew(self, **fields: Any) -> bool:
-        return super().renew(beat_at=Now(), **fields)
+        return super().renew(heartbeat_at=Now(), **fields)
 
     def release(self, **fields: Any) -> bool:
         # Only working time counts toward the run's minutes.

@@ -40,7 +40,7 @@ class TopicSettings(models.Model):
         "engine",
         "report_style",
         "report_template",
-        "report_most",
+        "report_max_items",
         "report_tone",
         "reading",
         "model",
@@ -118,7 +118,7 @@ class TopicSettings(models.Model):
     )
     # Markdown with placeholders (`research.services.runs.reporting.template`). Empty: by the style.
     report_template = models.TextField(_("report template"), blank=True)
-    report_most = models.PositiveSmallIntegerField(_("items per list"), null=True, blank=True)
+    report_max_items = models.PositiveSmallIntegerField(_("items per list"), null=True, blank=True)
     report_tone = models.CharField(_("tone"), max_length=200, blank=True)
     reading = models.CharField(
         _("pages to read"), max_length=8, choices=Reading, default=Reading.NORMAL
@@ -160,7 +160,7 @@ class TopicSettings(models.Model):
     recheck = models.BooleanField(_("recheck stale facts every month"), default=False)
     intent = models.TextField(_("notify me about"), blank=True)
     # Withheld sentences for which a person asked to be notified about similar news.
-    tell_also = ArrayField(
+    notify_examples = ArrayField(
         models.TextField(), default=list, blank=True, verbose_name=_("also notify me about")
     )
     # Domains and canonical page addresses. Boosted ones are read first. Muted ones are read, but
@@ -350,7 +350,7 @@ def _raised(runs: str) -> str:
 
 
 _CAME = """
-    INSERT INTO research_topicnews (topic_id, changes, told)
+    INSERT INTO research_topicnews (topic_id, changes, counts)
     SELECT DISTINCT run.topic_id, 1, '{}'::jsonb
       FROM added JOIN research_run run ON run.id = added.run_id
      ORDER BY run.topic_id
@@ -361,9 +361,9 @@ _REPORTS = """SELECT gone.run_id FROM gone JOIN added USING (id)
                 WHERE (gone.read_at, gone.trashed_at) IS DISTINCT FROM
                       (added.read_at, added.trashed_at)"""
 _ITEMS = """SELECT gone.run_id FROM gone JOIN added USING (id)
-              WHERE (gone.run_id, gone.position, gone.status, gone.withheld, gone.previous_fact_id,
+              WHERE (gone.run_id, gone.position, gone.status, gone.hidden_reason, gone.previous_fact_id,
                      gone.sentence, gone.previous_text) IS DISTINCT FROM
-                    (added.run_id, added.position, added.status, added.withheld,
+                    (added.run_id, added.position, added.status, added.hidden_reason,
                      added.previous_fact_id, added.sentence, added.previous_text)"""
 _GONE = "SELECT run_id FROM gone"
 _ADDED = "SELECT run_id FROM added"
@@ -406,19 +406,19 @@ OF_RUNS = [
 class TopicNewsQuerySet(TopicRowQuerySet):
     def stale(self) -> Self:
         """Keep rows that must be counted again."""
-        return self.exclude(Q(counted=F("changes")) & Q(counted__isnull=False))
+        return self.exclude(Q(counted_changes=F("changes")) & Q(counted_changes__isnull=False))
 
 
 class TopicNews(models.Model):
     """The counts of a topic's unread reports for lists. A topic without reports has no row.
 
-    `told` was counted when `changes` was `counted` (`research.services.reports.since_read`).
+    `counts` was calculated when `changes` was `counted_changes` (`research.services.reports.since_read`).
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="news")
     changes = models.BigIntegerField(default=0)
-    counted = models.BigIntegerField(null=True)
-    told = models.JSONField(default=dict)
+    counted_changes = models.BigIntegerField(null=True)
+    counts = models.JSONField(default=dict)
 
     objects: ClassVar[TopicNewsQuerySet] = TopicNewsQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -431,4 +431,4 @@ class TopicNews(models.Model):
     @property
     def is_stale(self) -> bool:
         """Whether anything changed since it was counted."""
-        return self.counted != self.changes
+        return self.counted_changes != self.changes

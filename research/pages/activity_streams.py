@@ -558,7 +558,7 @@ _DETAILS = {
     "address": _lazy("from"),
     "before": _lazy("before"),
     "cron": _lazy("schedule"),
-    "often": _lazy("frequency"),
+    "frequency": _lazy("frequency"),
 }
 _VALUES = {
     "block": _lazy("blocked"),
@@ -598,7 +598,7 @@ _SUBJECTS = {
 # Fields that aren't mentioned, because they follow from another field.
 QUIET = frozenset(
     {
-        "digest", "edited_by_person", "touched_by_person", "key", "updated", "near_duplicate_of_id",
+        "digest", "edited_by_person", "key", "updated", "near_duplicate_of_id",
         "retired_run", "retired_as", "blame", "size", "summary_by",
     }
 )  # fmt: skip

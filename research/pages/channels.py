@@ -161,7 +161,7 @@ class TopicNoticesForm(forms.Form):
         required=False,
         widget=forms.CheckboxSelectMultiple,
     )
-    own = forms.TypedChoiceField(
+    is_custom = forms.TypedChoiceField(
         label=_REPORTS,
         choices=[
             ("", gettext_lazy("Use each channel’s setting")),
@@ -180,7 +180,7 @@ class TopicNoticesForm(forms.Form):
         out = set(chosen.left_out.values_list("pk", flat=True)) if chosen.pk else set()
         more["initial"] = {
             "channels": [channel.pk for channel in mine if channel.pk not in out],
-            "own": "1" if chosen.own else "",
+            "is_custom": "1" if chosen.is_custom else "",
             "reports": chosen.reports,
             "failures": chosen.failures,
             "in_digest": chosen.in_digest,
@@ -203,8 +203,8 @@ class TopicNoticesForm(forms.Form):
 class DigestForm(forms.Form):
     """When a digest is sent, and which topics it includes."""
 
-    often = forms.ChoiceField(
-        label=gettext_lazy("Digest"), choices=DigestSettings.Often, widget=forms.RadioSelect
+    frequency = forms.ChoiceField(
+        label=gettext_lazy("Digest"), choices=DigestSettings.Frequency, widget=forms.RadioSelect
     )
     hour = forms.TypedChoiceField(label=gettext_lazy("At"), choices=_HOURS, coerce=int)
     weekday = forms.TypedChoiceField(
@@ -212,7 +212,7 @@ class DigestForm(forms.Form):
         coerce=int,
         help_text=gettext_lazy("Only for a weekly digest."),
     )
-    even_if_quiet = forms.BooleanField(
+    send_if_empty = forms.BooleanField(
         label=gettext_lazy("Send even if nothing changed"), required=False
     )
     topics = forms.ModelMultipleChoiceField(
@@ -228,10 +228,10 @@ class DigestForm(forms.Form):
     ) -> None:
         out = {topic.pk for topic in topics if not topic.in_digest}  # type: ignore[attr-defined]
         more["initial"] = {
-            "often": chosen.often,
+            "frequency": chosen.frequency,
             "hour": chosen.hour,
             "weekday": chosen.weekday,
-            "even_if_quiet": chosen.even_if_quiet,
+            "send_if_empty": chosen.send_if_empty,
             "topics": [topic.pk for topic in topics if topic.pk not in out],
         }
         super().__init__(*args, **more)
@@ -257,7 +257,7 @@ class FeedForm(forms.Form, RefusalErrorsMixin):
         required=False,
         empty_label=gettext_lazy("all topics"),
     )
-    with_private = forms.BooleanField(
+    include_private = forms.BooleanField(
         label=gettext_lazy("Include private topics"),
         required=False,
         help_text=gettext_lazy("Anyone with the URL can see what changed in these topics."),
@@ -469,7 +469,7 @@ def digest_settings(request: BeaconRequest) -> HttpResponse:
     form = DigestForm(request.POST, chosen=chosen, topics=_topics(request))
     if not form.is_valid():
         return _overview(request, digest_form=form)
-    fields = {n: form.cleaned_data[n] for n in ("often", "hour", "weekday", "even_if_quiet")}
+    fields = {n: form.cleaned_data[n] for n in ("frequency", "hour", "weekday", "send_if_empty")}
     before = settings_now(request.user, "digest")
     digests.save_settings(request.user, by=request.actor, left_out=form.left_out(), **fields)
     undo = offer_settings(request, "digest", before)
@@ -518,9 +518,9 @@ def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
     chosen = notifications_channels.choice_of(topic)
     form = TopicNoticesForm(request.POST or None, chosen=chosen, owner=request.user)
     if request.method == "POST" and form.is_valid():
-        names = ("own", "reports", "failures", "in_digest")
+        names = ("is_custom", "reports", "failures", "in_digest")
         told = {name: form.cleaned_data[name] for name in names}
-        told["own"] = bool(told["own"])
+        told["is_custom"] = bool(told["is_custom"])
         before = settings_now(request.user, "notices", str(topic.pk))
         notifications_channels.choose(topic, by=request.actor, left_out=form.left_out(), **told)
         undo = offer_settings(request, "notices", before, str(topic.pk))
@@ -552,8 +552,8 @@ def kept_mails(request: BeaconRequest) -> HttpResponse:
 
 # --- undoing a change to settings ---
 
-_DIGEST = ("often", "hour", "weekday", "even_if_quiet")
-_NOTICES = ("own", "reports", "failures", "in_digest")
+_DIGEST = ("frequency", "hour", "weekday", "send_if_empty")
+_NOTICES = ("is_custom", "reports", "failures", "in_digest")
 
 
 def _digest(owner: User, _target: str) -> State:

@@ -46,15 +46,15 @@ class FeedRevokedError(Exception):
     """The URL was valid once, but the feed has been revoked."""
 
 
-def add(owner: User, *, topic: Topic | None, with_private: bool, by: Actor) -> Feed:
+def add(owner: User, *, topic: Topic | None, include_private: bool, by: Actor) -> Feed:
     """Return a new feed for one topic, or for all (None). Raises InvalidValue."""
     with transaction.atomic():
         _check_room(owner)
-        if topic is not None and topic.private and not with_private:
+        if topic is not None and topic.private and not include_private:
             problem = _("“%(topic)s” is private. Select “Include private topics” first.")
             problem %= {"topic": topic}
-            raise InvalidValue(problem, errors={"with_private": [problem]})
-        feed: Feed = Feed.objects.create(owner=owner, topic=topic, with_private=with_private)
+            raise InvalidValue(problem, errors={"include_private": [problem]})
+        feed: Feed = Feed.objects.create(owner=owner, topic=topic, include_private=include_private)
         Activity.log(owner, by, "feed-created", subject=feed)
     return feed
 
@@ -108,7 +108,7 @@ def found_by(token: str) -> tuple[Feed, list[Run], str, datetime] | None:
     state = [(str(run.report.pk), run.report.updated.isoformat(), run.topic.title) for run in runs]
     unread = _unread_in(runs)
     told = repr(
-        (str(feed.pk), feed.with_private, site.BEACON_URL, site.BEACON_VERSION, state, unread)
+        (str(feed.pk), feed.include_private, site.BEACON_URL, site.BEACON_VERSION, state, unread)
     )
     modified = max((run.report.updated for run in runs), default=feed.created)
     return feed, runs, f'"{hashlib.sha256(told.encode()).hexdigest()[:32]}"', modified
@@ -120,7 +120,7 @@ def _runs(feed: Feed) -> list[Run]:
     reports = reports.filter(run__topic__trashed_at=None)
     if feed.topic_id is not None:
         reports = reports.filter(run__topic=feed.topic_id)
-    if not feed.with_private:
+    if not feed.include_private:
         reports = reports.filter(run__topic__private=False)
     found = reports.select_related("run__topic").defer("body")[:MAX_ENTRIES]
     runs = []

@@ -101,7 +101,7 @@ DECIDED = {  # the states of decided items, by the value in the URL
     "accepted": gettext_lazy("Accepted"),
     "rejected": gettext_lazy("Rejected"),
     "expired": gettext_lazy("Expired"),
-    "settled": gettext_lazy("Conflicts"),
+    "resolved": gettext_lazy("Conflicts"),
 }
 
 
@@ -249,7 +249,7 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     rows = rows.filter(actor=wanted.by) if wanted.by else rows
     rows = rows.filter(record_type=wanted.type) if wanted.type else rows
     texts = ("after__content", "after__path", "after__lines")
-    rows = wanted.having(rows, *texts, "reason", "held_because", "actor")
+    rows = wanted.having(rows, *texts, "reason", "hold_reasons", "actor")
     if wanted.is_waiting:
         is_late = {"danger__gt": Danger.IDENTITY, "expires_at__lte": timezone.now() + SOON}
         place = Case(
@@ -271,9 +271,9 @@ def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
         near = When(kind=Conflict.Kind.NEAR_DUPLICATE, then=_DUPLICATES)
         place = Case(near, default=_CONFLICTS, output_field=Number())
         return [_named(rows.standing().one_per_record(), "conflict", place, "created")]
-    if wanted.state not in ("decided", "settled"):
+    if wanted.state not in ("decided", "resolved"):
         return []
-    return [_named(rows.filter(state=Conflict.State.SETTLED), "conflict", 0, "settled_at")]
+    return [_named(rows.filter(state=Conflict.State.RESOLVED), "conflict", 0, "resolved_at")]
 
 
 def _side_containing(user: User, word: str) -> Q:
@@ -483,10 +483,10 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
         other = shorten(row.right.text, MAX_TEXT)
         if row.conflict.is_open:
             item.about = other
-        elif row.conflict.settled_how == Conflict.How.GONE:
+        elif row.conflict.resolution == Conflict.How.GONE:
             item.about = _("resolved automatically")  # the item itself says why
         else:
-            item.about = str(row.conflict.get_settled_how_display())
+            item.about = str(row.conflict.get_resolution_display())
         more = others.get(row.conflict.newer, 1) - 1
         if row.conflict.is_open and more > 0:
             words = ngettext("and %(n)d more", "and %(n)d more", more)
@@ -599,7 +599,7 @@ def _facets(user: User, wanted: Wanted, counts: Mapping[str, int]) -> list[Facet
     conflicts = (
         conflicts.standing().one_per_record()
         if wanted.is_waiting
-        else conflicts.filter(state=Conflict.State.SETTLED)
+        else conflicts.filter(state=Conflict.State.RESOLVED)
     )
     kinds.update(dict(conflicts.order_by().values_list("kind").annotate(n=Count("pk"))))
     writers.setdefault(wanted.by, 0)

@@ -73,7 +73,7 @@ def row_of(report: Report, counts: list[tuple[str, int]]) -> dict[str, Any]:
 
 def counts_of(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
     """Return the number of changes each run lists, by status, in the section's order."""
-    items = DeltaItem.objects.filter(run__in=runs, withheld="", status__in=DeltaItem.LISTED)
+    items = DeltaItem.objects.filter(run__in=runs, hidden_reason="", status__in=DeltaItem.LISTED)
     by_run: dict[int, dict[str, int]] = defaultdict(dict)
     for row in items.order_by().values("run", "status").annotate(n=Count("id")):
         by_run[row["run"]][row["status"]] = row["n"]

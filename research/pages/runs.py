@@ -147,11 +147,11 @@ def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
     """
     seen = request.GET.get("seen", "")
     wanted = _runs(request, slug).filter(pk=run_id)
-    row = wanted.values("progress", "status", "beat_at").first()
+    row = wanted.values("progress", "status", "heartbeat_at").first()
     has_plan = request.GET.get("plan", "")
     if row is not None and row["status"] in Run.UNFINISHED and seen == str(row["progress"]):
         answer = HttpResponse(status=204)
-        at = row["beat_at"].isoformat() if row["beat_at"] else ""
+        at = row["heartbeat_at"].isoformat() if row["heartbeat_at"] else ""
         return trigger_client_event(answer, "beacon:beat", {"at": at})
     run = _run(request, slug, run_id)
     if not run.is_unfinished:

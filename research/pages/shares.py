@@ -169,7 +169,7 @@ def opened(token: str, *, is_visit: bool = True) -> SharedLink:
     if report.trashed_at or report.run.topic.trashed_at or not link.owner.is_active:
         raise LinkEndedError(_("The report isn’t available right now."))
     if is_visit:
-        SharedLink.objects.filter(pk=link.pk).update(opened=F("opened") + 1, opened_at=now)
+        SharedLink.objects.filter(pk=link.pk).update(view_count=F("view_count") + 1, opened_at=now)
     return link
 
 

@@ -348,7 +348,9 @@ def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
     ):
         last.update(of_topic[0])
         wanted.update(*of_topic)
-    told = DeltaItem.objects.filter(run=OuterRef("pk"), status=DeltaItem.Status.NEW, withheld="")
+    told = DeltaItem.objects.filter(
+        run=OuterRef("pk"), status=DeltaItem.Status.NEW, hidden_reason=""
+    )
     found = TopicFact.objects.live().filter(topic=OuterRef("topic"), first_run=OuterRef("number"))
     new = Case(When(is_baseline=True, then=_number_of(found)), default=_number_of(told))
     rows: QuerySet[Any] = Run.objects.filter(pk__in=wanted)

@@ -380,15 +380,15 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
 def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> dict[str, Any] | None:
     """Apply the filter in the form to the last runs, if requested."""
     is_asked = "try_intent" in request.POST and form.is_bound  # not together with another button
-    if not is_asked or {"intent", "tell_also"} & set(form.errors):
+    if not is_asked or {"intent", "notify_examples"} & set(form.errors):
         return None
     typed = form.cleaned_data
-    return tried(topic, typed["intent"], typed["tell_also"], by=request.actor)
+    return tried(topic, typed["intent"], typed["notify_examples"], by=request.actor)
 
 
 def _report_preview(request: BeaconRequest, topic: Topic, form: TopicForm) -> dict[str, Any] | None:
     """Lay out the last report by the template in the form, if requested."""
-    names = ("objective", "report_template", "report_most")
+    names = ("objective", "report_template", "report_max_items")
     if "preview_report" not in request.POST or not form.is_bound or set(names) & set(form.errors):
         return None
     typed = {name: form.cleaned_data[name] for name in names}

@@ -89,7 +89,7 @@ SAMPLES: Mapping[str, Sample] = {
     "preset": _is("weekly"), "day": _is("1"), "cron": _is(LEFT_OUT), "hour": _is(6),
     "languages": lambda _there, number, _most: LANGUAGES[number],
     "services": lambda _there, number, _most: SERVICES[number % 4],
-    "feeds": _address, "block_pages": _address, "always_check": _text(400), "tell_also": _text(390),
+    "feeds": _address, "block_pages": _address, "always_check": _text(400), "notify_examples": _text(390),
     "allow_domains": _numbered("a{}.example.org"), "block_domains": _numbered("b{}.example.org"),
     "make_topic.title": _is("Cells"), "edit_topic.title": _is("Markets"), "research_topic.topic": _is("Cells"),
     "edit_topic.archived": _is(LEFT_OUT), "edit_topic.paused": _is(LEFT_OUT), "schedule.paused": _is(LEFT_OUT),

@@ -150,9 +150,7 @@ def test_where_each_write_waits_an_agent_still_has_its_own_desk(agent: Program, 
     assert agent.put("/scratchpad/k?session=trip", {"value": "1"}).status_code == 201
     own = {"content": "x", "scope": "agent:desk"}
     assert agent.post("/content", own).status_code == 201
-    told = call_tool(
-        _context(agent), "scratchpad_set", {"key": "k", "value": "1", "only_here": True}
-    )
+    told = call_tool(_context(agent), "scratchpad_set", {"key": "k", "value": "1", "private": True})
     assert not told.is_error
 
 

@@ -30,14 +30,14 @@ FIELDS: dict[str, Any] = {
     "languages": ["de"], "services": [], "feeds": ["https://evil.example/feed"],
     "allow_domains": ["evil.example"], "block_domains": ["good.example"],
     "block_pages": ["https://good.example/a"], "always_check": ["https://evil.example/a"],
-    "report_style": "executive", "report_template": "## New\n{{ new }}", "report_most": 3,
+    "report_style": "executive", "report_template": "## New\n{{ new }}", "report_max_items": 3,
     "report_tone": "plain", "reading": "thorough", "labels": ["x"], "private": True, "stale_days": 9,
 }  # fmt: skip
 PERSONS: dict[str, Any] = {
     "plan_review": "no", "max_pages": 500, "max_minutes": 240, "max_tokens": 2_000_000_000,
     "max_money": 999.0, "month_tokens": 2_000_000_000, "month_money": 99_999_999.0,
     "over_limit": "skip", "recheck": True, "schedule": {"cron": "0 * * * *"}, "archived": True,
-    "intent": "nothing", "tell_also": ["x"], "model": "dear",
+    "intent": "nothing", "notify_examples": ["x"], "model": "dear",
 }  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def test_no_field_of_a_persons_topic_is_an_agents(
         assert "only a person" in told["detail"].lower(), field
         assert state(agent.owner) == before, field
     problem(agent.delete(path, If_Match="*"), 403)
-    place = {"place": "good.example", "act": "block"}
+    place = {"source": "good.example", "rule": "block"}
     problem(agent.patch(f"{path}/sources", place), 403)
     assert state(agent.owner) == before
 
@@ -92,7 +92,9 @@ def test_an_agent_edits_its_own_topic_until_a_person_does(agent: Program, person
     path = made(agent)
 
     assert agent.patch(path, {"focus": "green"}, If_Match="*").status_code == 200
-    assert agent.patch(f"{path}/sources", {"place": "a.example", "act": "block"}).status_code == 200
+    assert (
+        agent.patch(f"{path}/sources", {"source": "a.example", "rule": "block"}).status_code == 200
+    )
     problem(agent.delete(path, If_Match="*"), 403)
     assert person.patch(path, {"focus": "black"}, If_Match="*").status_code == 200
     problem(agent.patch(path, {"focus": "white"}, If_Match="*"), 403)
@@ -130,7 +132,7 @@ def test_where_each_write_waits_topics_are_a_persons(agent: Program) -> None:
 
     for answer in (
         agent.patch(path, {"focus": "x"}, If_Match="*"),
-        agent.patch(f"{path}/sources", {"place": "a.example", "act": "block"}),
+        agent.patch(f"{path}/sources", {"source": "a.example", "rule": "block"}),
         agent.post("/topics", {"title": "New"}),
     ):
         assert "Ask the user to create or change the topic" in problem(answer, 403)["detail"]

@@ -326,7 +326,7 @@ def test_a_proposal_is_decided_once(alice: Any, agents: list[Program], people: l
     assert Note.objects.filter(content="Always pay.").count() == (done["state"] == "accepted")
 
 
-def test_a_conflict_is_settled_once(alice: Any, people: list[Program]):
+def test_a_conflict_is_resolved_once(alice: Any, people: list[Program]):
     left, right = (
         notes.write_note(alice, "log", text, by=alice.actor) for text in ("It rains.", "It is dry.")
     )
@@ -334,12 +334,13 @@ def test_a_conflict_is_settled_once(alice: Any, people: list[Program]):
     how = {0: "left", 1: "right"}
 
     answers = at_once(
-        people, lambda each, n: each.post(f"/conflicts/{one.pk}/settle", {"how": how[n % 2]})
+        people,
+        lambda each, n: each.post(f"/conflicts/{one.pk}/resolve", {"resolution": how[n % 2]}),
     )
 
     assert statuses(answers) == {200: 1, 409: AT_ONCE - 1}
     [done] = [answer.json() for answer in answers if answer.status_code == 200]
-    assert Conflict.objects.get(pk=one.pk).settled_how == done["settled_how"]
+    assert Conflict.objects.get(pk=one.pk).resolution == done["resolution"]
 
 
 # --- the trash --------------------------------------------------------------------------------------

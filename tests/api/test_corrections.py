@@ -32,7 +32,7 @@ def test_a_correction_changes_the_fact_and_is_reported_with_the_report(person: P
 
     fact.refresh_from_db()
     assert answer.status_code == 201, answer.content
-    assert answer.json()["facts"][0]["act"] == "corrected"
+    assert answer.json()["facts"][0]["action"] == "corrected"
     assert fact.text == "Version 18.1 closes two faults."
     told = person.get(f"/runs/{run.pk}/report").json()
     assert [(one["kind"], one["sentence"]) for one in told["remarks"]] == [("corrected", WRONG)]
@@ -42,8 +42,8 @@ def test_a_correction_changes_the_fact_and_is_reported_with_the_report(person: P
 def test_it_is_undone_once(person: Program, run: Run):
     made = person.post("/corrections", said(run)).json()
 
-    assert person.post(f"/corrections/{made['id']}/take-back").json()["taken_back_at"]
-    problem(person.post(f"/corrections/{made['id']}/take-back"), 409)
+    assert person.post(f"/corrections/{made['id']}/undo").json()["undone_at"]
+    problem(person.post(f"/corrections/{made['id']}/undo"), 409)
     assert items(person.get("/corrections")) == []
     assert not Observation.objects.live().exists()
 
@@ -81,4 +81,4 @@ def test_agents_and_strangers_correct_nothing(
     problem(agent.post("/corrections", said(run)), 403)
     problem(Program(bob, "admin").post("/corrections", said(run)), 404)
     made = person.post("/corrections", said(run)).json()
-    problem(Program(bob, "admin", name="b").post(f"/corrections/{made['id']}/take-back"), 404)
+    problem(Program(bob, "admin", name="b").post(f"/corrections/{made['id']}/undo"), 404)

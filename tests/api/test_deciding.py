@@ -25,7 +25,7 @@ def test_what_waits_is_reported_with_its_words_and_reasons(person: Program, held
 
     assert (told["id"], told["type"], told["target"]) == (held, "note", None)
     assert told["after"]["content"] == "Alice likes tea."
-    assert told["held_because"]
+    assert told["hold_reasons"]
     assert (told["state"], told["actor"]) == ("waiting", "agent:desk")
 
 

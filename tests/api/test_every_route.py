@@ -69,13 +69,13 @@ SCOPES = {
 }
 # What a request must hold to come as far as the record that it names.
 BODIES: dict[str, Any] = {
-    "resolve_conflict": {"how": "left"},
+    "resolve_conflict": {"resolution": "left"},
     "edit_note": {"content": "mine"},
     "supersede_note": {"content": "mine"},
     "edit_one_observation": {"content": "mine"},
     "say": {"content": "mine"},
     "consolidate_session": {"messages": [{"role": "user", "content": "mine"}]},
-    "treat_source": {"place": "example.org", "act": "mute"},
+    "treat_source": {"source": "example.org", "rule": "mute"},
     "edit_topic": {"objective": "mine"},
     "purge_trashed": {"confirm": WORDS},
     "add_member": {"username": "carol"},
@@ -304,9 +304,9 @@ def test_a_token_for_topics_reads_and_changes_these(alice: User, there: dict[str
     assert program.patch(path, {"objective": "Which?"}, If_Match="*").status_code == 200
     assert program.post(f"{path}/runs").status_code == 202
     assert len(program.get("/shared-topics").json()["items"]) == 1
-    rule = {"place": "example.org", "act": "block", "everywhere": True}
+    rule = {"source": "example.org", "rule": "block", "all_topics": True}
     assert problem(program.patch(f"{path}/sources", rule), 403)
-    assert program.patch(f"{path}/sources", rule | {"everywhere": False}).status_code == 200
+    assert program.patch(f"{path}/sources", rule | {"all_topics": False}).status_code == 200
     chat = Client().get("/v1/models", headers={"Authorization": f"Bearer {program.text}"})
     assert chat.status_code == 403 and not caller_of(program.token).may("metrics")
 
@@ -319,7 +319,7 @@ def test_a_token_for_a_deleted_topic_opens_no_new_topic_of_its_name(alice: User)
     new = make_topic(alice, "Ferries")
     assert new.slug == old.slug
 
-    rule = {"place": "example.org", "act": "block"}
+    rule = {"source": "example.org", "rule": "block"}
     assert problem(program.get("/topics/ferries"), 404)
     assert problem(program.get("/topics/ferries/sources"), 404)
     assert problem(program.patch("/topics/ferries/sources", rule), 404)

@@ -155,7 +155,7 @@ def test_a_sensitive_file_is_shown_to_people_alone(
 
 def test_its_versions_say_who_wrote_and_why(person: Program, agent: Program) -> None:
     tag = _write(agent)["ETag"]
-    person.put(FACTS, {"content": "# Memory\n", "why": "tidied"}, If_Match=tag)
+    person.put(FACTS, {"content": "# Memory\n", "reason": "tidied"}, If_Match=tag)
 
     told = items(person.get(f"{FACTS}/revisions"))
 
@@ -165,10 +165,12 @@ def test_its_versions_say_who_wrote_and_why(person: Program, agent: Program) -> 
 
 
 def test_an_agents_reason_is_kept_also_in_a_proposal(agent: Program, alice: Any) -> None:
-    body = {"content": TEXT, "why": "checked twice"}
+    body = {"content": TEXT, "reason": "checked twice"}
     agent.put(FACTS, body, If_Match="*")
     set_levels(alice, {"default": "hold all"}, by=alice.actor)
-    agent.post(f"{FACTS}/entries", {"entry": "- Valkey", "summary": "s", "why": "seen in the log"})
+    agent.post(
+        f"{FACTS}/entries", {"entry": "- Valkey", "summary": "s", "reason": "seen in the log"}
+    )
 
     assert items(agent.get(f"{FACTS}/revisions"))[0]["reason"] == "checked twice"
     held = Proposal.objects.get()

@@ -52,7 +52,7 @@ def test_a_program_subscribes_gets_signed_reports_and_unsubscribes(
         (["report.finished"], "each", False, False, False),
         (["report.changed", "run.failed"], "changed", True, False, False),
         (["report.changed", "report.finished"], "each", False, False, False),
-        (["digest.made"], "none", False, True, False),
+        (["digest.created"], "none", False, True, False),
         (["report.commented"], "none", False, False, True),
     ],
 )

@@ -54,7 +54,7 @@ def accepted(owner: Any, by: Program) -> Any:
 
 
 def test_each_field_of_a_patch_is_tried() -> None:
-    assert NotePatch.model_fields.keys() - {"why"} == CHANGES.keys() | PERSONS.keys()
+    assert NotePatch.model_fields.keys() - {"reason"} == CHANGES.keys() | PERSONS.keys()
 
 
 @pytest.mark.parametrize("name", LEVELS)
@@ -110,7 +110,7 @@ def test_words_in_place_of_what_a_person_pinned_wait(agent: Program, alice: Any)
 
     held = agent.post(f"{path}/supersede", {"content": "Invoices are paid at once."})
     assert held.status_code == 202
-    assert "pinned" in held.json()["why"]
+    assert "pinned" in held.json()["reason"]
     assert not Note.objects.filter(pinned=True).exclude(pk=note.pk).exists()
 
 
@@ -121,7 +121,7 @@ def test_what_is_a_rule_is_judged_as_a_rule(agent: Program, change: dict[str, An
 
     held = agent.patch(path, change, If_Match="*")
     assert held.status_code == 202
-    assert "it’s a rule" in held.json()["why"]
+    assert "it’s a rule" in held.json()["reason"]
     assert agent.delete(path, If_Match="*").status_code == 202
     assert agent.post(f"{path}/supersede", {"content": "x", "kind": "log"}).status_code == 202
 

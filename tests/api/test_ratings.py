@@ -54,7 +54,9 @@ def test_an_agent_rates_and_the_explanation_says_who(agent: Program, train: Note
 
     after = agent.get(f"/recall?q={QUESTION}").json()["items"][0]
     assert after["score"] < before["score"]
-    assert after["why"]["boosts"][-1].startswith("Rated not useful for this question by desk on ")
+    assert after["explanation"]["boosts"][-1].startswith(
+        "Rated not useful for this question by desk on "
+    )
     assert agent.post(PATH, body(train.pk, "useful")).status_code == 200
     assert agent.delete(f"{PATH}/{told['id']}").status_code == 204
     assert not Rating.objects.exists()
@@ -113,7 +115,7 @@ def test_another_owners_ratings_are_not_there(
     problem(stranger.delete(f"{PATH}/{made['id']}"), 404)
     notes.write_note(bob, "log", train.content, by=bob.actor)
     [hit] = stranger.get(f"/recall?q={QUESTION}").json()["items"]
-    assert not any("Rated" in boost for boost in hit["why"]["boosts"])
+    assert not any("Rated" in boost for boost in hit["explanation"]["boosts"])
 
 
 def test_an_answer_is_rated_by_its_session_and_position(

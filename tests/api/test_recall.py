@@ -26,9 +26,9 @@ def test_hits_say_what_they_are_and_why(stored: Program) -> None:
     assert (hit["type"], hit["category"], hit["source"]) == ("note", "log", "agent:desk")
     assert hit["content"] == "The night train to Ulm is cheap."
     assert 0 < hit["score"] < 1
-    lane = hit["lanes"]["words"]
-    assert hit["score"] == pytest.approx(lane["raw"] / (1 + lane["raw"]))
-    assert set(hit["why"]["stems"]) == {"night", "train"}
+    retriever = hit["retrievers"]["words"]
+    assert hit["score"] == pytest.approx(retriever["raw"] / (1 + retriever["raw"]))
+    assert set(hit["explanation"]["matched_terms"]) == {"night", "train"}
 
 
 @pytest.mark.requirement("R71", "R72", "R81")

@@ -58,7 +58,7 @@ def test_a_client_gets_everything_about_a_name(agent: Program, alice: Any) -> No
 
     assert (told["name"], told["total"]) == ("hetzner", 2)
     assert told["counts"] == {"note": 1, "observation": 1}
-    assert [one["name"] for one in told["beside"]] == ["Grafana"]
+    assert [one["name"] for one in told["related_names"]] == ["Grafana"]
     more = agent.get(f"/about?name=hetzner&limit=1&cursor={told['next']}").json()
     assert {told["items"][0]["type"], more["items"][0]["type"]} == {"note", "observation"}
     assert more["next"] is None

@@ -198,7 +198,7 @@ def test_a_report_is_json_with_its_delta_next_to_the_body(agent: Program, topic:
         "contradicted", "changed", "new",
     ]  # fmt: skip
     first = told["delta_items"][0]
-    assert (first["unsure"], first["previous_source"]) == (False, None)
+    assert (first["needs_review"], first["previous_source"]) == (False, None)
     assert first["source"]["domain"] == told["sources"][1]["domain"]
     assert told["delta_items"][0]["previous"] == "Asynchronous I/O is off by default everywhere."
     assert [source["n"] for source in told["sources"]] == [1, 2]

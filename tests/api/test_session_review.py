@@ -73,7 +73,7 @@ def test_what_smells_of_orders_waits(agent: Program) -> None:
 
     assert left(agent.owner) == 0
     assert all(
-        "prompt injection" in one.held_because for one in Proposal.objects.for_user(agent.owner)
+        "prompt injection" in one.hold_reasons for one in Proposal.objects.for_user(agent.owner)
     )
 
 

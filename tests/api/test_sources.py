@@ -25,7 +25,7 @@ def topic(alice: Any) -> Topic:
 
 
 def places(answer: Any) -> list[str]:
-    return [item["place"] for item in answer.json()["items"]]
+    return [item["source"] for item in answer.json()["items"]]
 
 
 def test_sources_are_listed_in_pages(agent: Program, topic: Topic) -> None:
@@ -39,27 +39,27 @@ def test_sources_are_listed_in_pages(agent: Program, topic: Topic) -> None:
 
 
 def test_a_source_is_blocked_in_one_topic(agent: Program, person: Program, topic: Topic) -> None:
-    asked = {"place": "S1.example", "act": "block"}
+    asked = {"source": "S1.example", "rule": "block"}
     problem(agent.patch(f"{PATH}/sources", asked), 403)
     answer = person.patch(f"{PATH}/sources", asked)
 
-    assert answer.json() == {"place": "s1.example", "act": "block", "before": "none"}
+    assert answer.json() == {"source": "s1.example", "rule": "block", "before": "none"}
     blocked = agent.get(f"{PATH}/sources?state=block").json()["items"]
-    assert [(one["place"], one["effect"]) for one in blocked] == [("s1.example", "block")]
+    assert [(one["source"], one["effective_rule"]) for one in blocked] == [("s1.example", "block")]
 
 
-@pytest.mark.parametrize("more", [{"act": "mute"}, {"act": "block", "everywhere": True}])
+@pytest.mark.parametrize("more", [{"rule": "mute"}, {"rule": "block", "all_topics": True}])
 def test_an_agent_neither_mutes_nor_rules_all_topics(
     agent: Program, person: Program, topic: Topic, more: dict[str, Any]
 ) -> None:
-    asked = {"place": "s1.example", **more}
+    asked = {"source": "s1.example", **more}
 
     assert agent.patch(f"{PATH}/sources", asked).status_code == 403
     assert person.patch(f"{PATH}/sources", asked).status_code == 200
 
 
 def test_what_isnt_a_place_is_explained(person: Program, topic: Topic) -> None:
-    answer = person.patch(f"{PATH}/sources", {"place": "no place", "act": "block"})
+    answer = person.patch(f"{PATH}/sources", {"source": "no place", "rule": "block"})
 
     assert "isn’t a domain or a URL" in problem(answer, 422)["detail"]
 

@@ -30,8 +30,8 @@ def test_what_lies_there_is_reported_with_who_and_until_when(agent: Program, not
 
     assert (told["type"], told["id"]) == ("note", str(note.pk))
     assert "backup" in told["title"]
-    assert told["why"] == "done with it"
-    assert told["gone_at"] > told["trashed_at"]
+    assert told["reason"] == "done with it"
+    assert told["purge_at"] > told["trashed_at"]
 
 
 def test_it_is_listed_by_kind_and_paged(agent: Program, alice: Any, note: Note) -> None:

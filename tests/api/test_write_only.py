@@ -32,7 +32,7 @@ BODIES: dict[str, Any] = {
     "set_entry": {"value": "Mine."},
     "say": {"content": "Mine."},
     "consolidate_session": {"messages": []},
-    "treat_source": {"place": "example.org", "act": "block"},
+    "treat_source": {"source": "example.org", "rule": "block"},
     "make_topic": {"title": "Invoices"},
     "edit_topic": {"focus": "mine"},
 }

@@ -414,7 +414,7 @@ FIELDS_OF_A_TOPIC: dict[str, Any] = {
     "always_check": ["https://attacker.example/"],
     "report_style": "bullets",
     "report_template": "## {{ topic }}\n\n{{ text }}",
-    "report_most": 1,
+    "report_max_items": 1,
     "report_tone": "as the attacker says",
     "reading": "thorough",
     "labels": ["urgent"],
@@ -425,7 +425,7 @@ MONEY_AND_SAY: dict[str, Any] = {
     "model": "dear-model",
     "plan_review": "no",
     "intent": "prices only",
-    "tell_also": ["Globex"],
+    "notify_examples": ["Globex"],
     "max_pages": 500,
     "max_minutes": 240,
     "max_tokens": 2_000_000_000,
@@ -441,7 +441,7 @@ ASKED = {"title": "Cranes"}
 
 
 def _source(path: str, **more: Any) -> Callable[[World], Answer]:
-    body = {"place": "example.org", "act": "block", **more}
+    body = {"source": "example.org", "rule": "block", **more}
     return lambda w: w.rest("PATCH", f"/topics/{getattr(w, path).slug}/sources", body)
 
 
@@ -458,7 +458,7 @@ TOPICS = (
             persons,
             lambda w, name=name: w.rest("POST", "/topics", {**ASKED, name: MONEY_AND_SAY[name]}),
         )
-        for name in ("month_money", "plan_review", "schedule", "intent", "tell_also")
+        for name in ("month_money", "plan_review", "schedule", "intent", "notify_examples")
     ),
     *(
         Write("edit_topic", name, reviewed, _patched(_topic, {name: value}), words=False)
@@ -487,7 +487,7 @@ TOPICS = (
     ),
     Write("treat_source", "own", reviewed, _source("topic"), words=False),
     Write("treat_source", "a person's", persons, _source("persons_topic")),
-    Write("treat_source", "everywhere", persons, _source("topic", everywhere=True)),
+    Write("treat_source", "all_topics", persons, _source("topic", all_topics=True)),
     Write("treat_source", "mute", persons, _source("topic", act="mute")),
     Write("start_run", "", allowed, lambda w: w.rest("POST", f"{_persons_topic(w)}/runs", {})),
     Write(

@@ -83,7 +83,7 @@ def as_sent(told: notice_text.Message) -> Any:
 def test_a_feed_and_a_shared_report_are_harmless_to_whoever_has_the_link(
     hostile: Run, admin: User, count: Count
 ) -> None:
-    feed = digests.add(admin, topic=None, with_private=True, by=admin.actor)
+    feed = digests.add(admin, topic=None, include_private=True, by=admin.actor)
     link = shares.make_link(hostile.report, days=7, note="", by=admin.actor)
     stranger, seen = Client(), Seen()
     for sink, name, token in (

@@ -136,7 +136,7 @@ def delta_of_all_kinds(owner: Any) -> dict[str, str]:
     run = factories.make_second_run(topic)
     for words in ("Version 19 is planned for autumn.", "The default is io_uring on Linux."):
         TopicFact.objects.add(topic, words, by=owner.actor, url="https://example.org/plans")
-    first, second = topic.facts.filter(state="current", touched_by_person=True)
+    first, second = topic.facts.filter(state="current", edited_by_person=True)
     first.set_lock("locked", by=owner.actor)
     second.strike(by=owner.actor, why="only where liburing was built in")
     factories.make_call(run)
@@ -262,7 +262,7 @@ def library_and_people(owner: Any) -> dict[str, str]:
     document = library_services.add_document(owner, text=PILOT_LINE, by=owner.actor)
     for title in (*TITLES.values(), "Notes of the spring meeting"):
         library_services.add_document(owner, text=f"# {title}\n\n{title}.", by=owner.actor)
-    Invitation.create_with_token(by=owner, note="Noor from the lab", makes_staff=False)
+    Invitation.create_with_token(by=owner, note="Noor from the lab", grants_admin=False)
     gone = factories.make_topic(owner, "A topic in the trash")
     gone.trash(by=owner.actor)
     factories.make_topic(owner, "An archived topic").archive(by=owner.actor)

@@ -87,7 +87,7 @@ def _bookmarks(owner: Any) -> dict[str, Archive]:
         ("pages done", {"state": "done"}, {"next": 2, "failed": failed}),
     ):  # fmt: skip
         rows[name] = Archive.objects.create(
-            owner=owner, way="pages", name=row.name, options=done.options,
+            owner=owner, kind="pages", name=row.name, options=done.options,
             result=done.result | result, **more,
         )  # fmt: skip
     done.delete()
@@ -98,7 +98,7 @@ def archives(owner: Any) -> dict[str, str]:
     """Create one of each state."""
     rows = {"export done": jobs.ask_export(owner)}
     jobs.perform(rows["export done"].pk)
-    own = Archive(owner=owner, way="import", name="beacon-grace-2026-11-01.zip")
+    own = Archive(owner=owner, kind="import", name="beacon-grace-2026-11-01.zip")
     exporter.write(owner, own.file)
     own.options = {"shape": "beacon", "own": True, "account": "grace", "made_at": "2026-11-01"}
     own.size = own.file.stat().st_size
@@ -119,13 +119,13 @@ def archives(owner: Any) -> dict[str, str]:
     jobs.perform(rows["import done"].pk)
     rows |= _bookmarks(owner)
     rows["import failed"] = Archive.objects.create(
-        owner=owner, way="import", state="failed", name="from-the-future.zip",
+        owner=owner, kind="import", state="failed", name="from-the-future.zip",
         options={"shape": "beacon"}, finished_at=timezone.now(),
         problem="The archive was created by Beacon 4.0 in format 9. This version of Beacon supports formats up to 1. "
         "Update Beacon, then import the archive again.",
     )  # fmt: skip
     rows["export going"] = Archive.objects.create(
-        owner=owner, way="export", state="running", name="beacon-grace-2026-11-22.zip",
+        owner=owner, kind="export", state="running", name="beacon-grace-2026-11-22.zip",
         options={"rows": 48_000}, started_at=timezone.now() - timedelta(seconds=20),
         lease_until=timezone.now() + timedelta(days=1),
     )  # fmt: skip

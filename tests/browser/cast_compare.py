@@ -135,7 +135,7 @@ def writing(owner: Any) -> str:
         topic, saved=False, attempt=1,
         created=timezone.now() - timedelta(minutes=65),
         # Its worker never goes silent while the tests run.
-        beat_at=timezone.now() + timedelta(hours=2),
+        heartbeat_at=timezone.now() + timedelta(hours=2),
         lease_until=timezone.now() + timedelta(days=1), prompt_tokens=14210,
         money=Decimal("0.0142"),
     )  # fmt: skip

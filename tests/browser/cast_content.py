@@ -35,7 +35,7 @@ def stored(owner: Any) -> dict[str, str]:
     page = store(
         owner, PAGE, by=AGENT, type="web_content", source=source, scope=source, tags=["web", "cells"],
         title="Cell prices fall again, says the maker", url=LONG, topic=topic, trust="external",
-        action="open_page", kept_with=f"{source}/step:4",
+        action="open_page", run_step=f"{source}/step:4",
     )  # fmt: skip
     store(
         owner, TABLE, by=AGENT, type="database_result", source=source, scope=source,

@@ -20,8 +20,8 @@ def notices(owner: Any) -> dict[str, str]:
         owner, kind="webhook", name="", address="https://hooks.example.org/T0/abc", by=by
     )
     Channel.objects.filter(pk=hook.pk).update(
-        enabled=False, off_because="“hooks.example.org” responded with 410 (Gone), so it no longer accepts messages.",
-        last_at=timezone.now(), last_ok=False, last_said="“hooks.example.org” responded with 410",
+        enabled=False, disabled_reason="“hooks.example.org” responded with 410 (Gone), so it no longer accepts messages.",
+        last_at=timezone.now(), last_ok=False, last_response="“hooks.example.org” responded with 410",
     )  # fmt: skip
     report = (
         Report.objects.for_user(owner).filter(run__number=2).select_related("run__topic").first()
@@ -41,9 +41,9 @@ def notices(owner: Any) -> dict[str, str]:
         state="waiting", tries=2, attempt=2, error="The mail server could not be reached.",
         not_before=timezone.now() + timedelta(minutes=4),
     )  # fmt: skip
-    pages_digests.add(owner, topic=None, with_private=True, by=by)
-    digests.save_settings(owner, by=by, often="weekly", hour=7, weekday=1)
-    digest = digests.make(DigestSettings(owner=owner, often="weekly"), timezone.now())
+    pages_digests.add(owner, topic=None, include_private=True, by=by)
+    digests.save_settings(owner, by=by, frequency="weekly", hour=7, weekday=1)
+    digest = digests.make(DigestSettings(owner=owner, frequency="weekly"), timezone.now())
     return {
         "channel": f"/settings/channels/{desk.pk}/",
         "webhook": f"/settings/channels/{hook.pk}/",

@@ -67,7 +67,7 @@ def _ask_for_little(topic: Topic, owner: Any) -> None:
         topic, by=owner.actor,
         wanted={
             "intent": "only if prices change or a new maker comes up",
-            "tell_also": ["The grant ends in December."], "month_money": "2.00", "month_tokens": 300_000,
+            "notify_examples": ["The grant ends in December."], "month_money": "2.00", "month_tokens": 300_000,
             "stale_days": 30,
         },
     )  # fmt: skip
@@ -109,7 +109,7 @@ def _told(topic: Topic) -> Run:
     """Create a report that lists one change of many: the old sentence is beside the new one."""
     run = factories.make_run(topic, new_count=5)
     factories.make_report(run, summary=f"{DEARER} [1]", sources=[
-        factories.make_source(1, "Prices in November", domain="prices.example", carried_by=[
+        factories.make_source(1, "Prices in November", domain="prices.example", repeated_by=[
             {"n": None, "domain": "copy.example", "link": "https://copy.example"},
         ]),
         factories.make_source(2, "Makers"),
@@ -123,13 +123,16 @@ def _told(topic: Topic) -> Run:
         previous_source=STANDS, quote="now 9,950 euros for the device", citations=[1],
     )  # fmt: skip
     factories.make_item(
-        run, DeltaItem.Status.CHANGED, "Five makers share half of the market.", unsure=True,
+        run, DeltaItem.Status.CHANGED, "Five makers share half of the market.", needs_review=True,
         previous_text="Four makers share half of the market.", citations=[2],
     )  # fmt: skip
     for sentence, judge, why in UNASKED:
-        factories.make_item(run, "new", sentence, citations=[2], withheld=why, judged_by=judge)
+        factories.make_item(run, "new", sentence, citations=[2], hidden_reason=why, judged_by=judge)
     factories.make_item(
-        run, "new", "Pumps hum at night.", withheld="the quoted words stand on no page of the run"
+        run,
+        "new",
+        "Pumps hum at night.",
+        hidden_reason="the quoted words stand on no page of the run",
     )
     factories.make_hits(run, 15)
     at = _put_back(run, days=20)

@@ -28,10 +28,10 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("ratings", "/review/ratings/", None),
         ("never again", cast["never_again"], None),
         ("conflicts", "/inbox/?show=conflict", None),
-        ("conflicts settled", "/inbox/?state=settled", None),
+        ("conflicts resolved", "/inbox/?state=resolved", None),
         ("conflict", cast["conflict"], None),
         ("conflict merge", cast["conflict"] + "?merge=1", None),
-        ("conflict settled", cast["conflict_settled"], None),
+        ("conflict resolved", cast["conflict_resolved"], None),
     ]
 
 

@@ -79,7 +79,7 @@ def test_from_the_delta_to_the_trash_by_keyboard_alone(visit: Visit, cast: dict[
     keys(visitor, "Control+Enter")
     expect(rows).to_have_count(waiting - 2)
 
-    # A contradiction is settled; the next pair has the focus; Undo brings the first back.
+    # A contradiction is resolved; the next pair has the focus; Undo brings the first back.
     go(visitor, "w", "/inbox/?show=conflict")
     pairs = rows.count()
     keys(visitor, "r")

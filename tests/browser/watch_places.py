@@ -47,7 +47,7 @@ def empty() -> list[tuple[str, str]]:
         ("quarantine empty", "/review/quarantine/"),
         ("refused sources empty", "/review/refused/"),
         ("source rules empty", "/settings/sources/"),
-        ("conflicts none settled", "/inbox/?state=settled"),
+        ("conflicts none resolved", "/inbox/?state=resolved"),
     ]
 
 

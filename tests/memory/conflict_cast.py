@@ -21,7 +21,7 @@ def facts(owner: Any, *, kept: bool = True) -> Conflict:
     topic = topic_of(owner)
     left = TopicFact.objects.add(topic, OLD, by=owner.actor)
     if not kept:
-        TopicFact.objects.filter(pk=left.pk).update(touched_by_person=False)
+        TopicFact.objects.filter(pk=left.pk).update(edited_by_person=False)
         left.refresh_from_db()
     right = TopicFact.objects.create(
         owner=owner, topic=topic, text=NEW, key=NEW.casefold(), trust="external", source="run:7",

@@ -38,7 +38,7 @@ def nearest(
 
 
 def near(owner: Any, text: str, **more: Any) -> list[Any]:
-    """The ids of the notes nearest to a text; the lane must be there."""
+    """The ids of the notes nearest to a text; the retriever must be there."""
     found = nearest(owner, text, ["note"], more.pop("limit", 10), **more)
     assert not isinstance(found, Unavailable), found
     return [one.id for one in found]

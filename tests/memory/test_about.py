@@ -120,7 +120,7 @@ def test_names_next_to_it_are_those_in_the_same_records(alice: Any) -> None:
 
     found = about(Reader(alice), "Hetzner")
 
-    assert [(name, number) for name, _key, number in found.beside] == [
+    assert [(name, number) for name, _key, number in found.related_names] == [
         ("Grafana", 3),
         ("Prometheus", 2),
     ]
@@ -190,7 +190,7 @@ def test_an_agent_learns_nothing_of_what_it_can_not_read(alice: Any) -> None:
     found = about(Reader(alice, is_agent=True, scopes=("owner",)), "Hetzner")
 
     assert [one.record for one in found.mentions] == [shown]
-    assert (found.total, found.beside) == (1, [])
+    assert (found.total, found.related_names) == (1, [])
 
 
 @pytest.mark.requirement("R368")
@@ -204,7 +204,7 @@ def test_an_agent_learns_no_alias_that_only_hidden_records_contain(alice: Any) -
 
     found = about(agent, "Acme")
     assert (found.names, found.total) == (["Acme"], 2)
-    assert [name for name, _key, _number in found.beside] == ["Hetzner"]
+    assert [name for name, _key, _number in found.related_names] == ["Hetzner"]
     assert about(agent, "Project Falcon").names == ["Project Falcon"]
     assert about(Reader(alice), "Acme").names == ["Acme", "Project Falcon"]
 

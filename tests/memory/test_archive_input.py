@@ -386,7 +386,7 @@ def row_code(row: Archive) -> str:
 def test_reasons_inside_a_result_are_stored_without_a_language(alice: User):
     outcome = foreign_formats.Outcome()
     outcome.refuse("old.jsonl, line 2", gettext("The file is empty."))
-    row = Archive.objects.create(owner=alice, way="import", result=outcome.as_json())
+    row = Archive.objects.create(owner=alice, kind="import", result=outcome.as_json())
 
     with translation.override("de"):
         problem = Archive.objects.get(pk=row.pk).result["problems"][0]

@@ -39,7 +39,7 @@ def do(owner: Any, act: str, **more: Any) -> BulkAction:
 def test_each_change_is_a_revision_that_names_the_act(alice: Any, five: list[Note]):
     act = do(alice, "pin")
 
-    assert (act.state, act.total, act.done, act.left) == ("done", 5, 5, 0)
+    assert (act.state, act.total, act.done, act.unchanged) == ("done", 5, 5, 0)
     changes = Revision.objects.filter(source=f"bulk:{act.pk}")
     assert {change.record_id for change in changes} == {one.pk for one in five}
     assert {change.version for change in changes} == {2}
@@ -79,7 +79,7 @@ def test_undo_leaves_what_was_changed_since(alice: Any, five: list[Note]):
     undone = bulk.run_bulk_action(bulk.ask_undo(act).pk)
 
     assert undone is not None
-    assert (undone.done, undone.left) == (4, 1)
+    assert (undone.done, undone.unchanged) == (4, 1)
     locks = dict(Note.objects.for_user(alice).values_list("pk", "lock"))
     assert locks.pop(five[0].pk) == "append-only"
     assert set(locks.values()) == {"open"}
@@ -162,7 +162,7 @@ def test_one_that_may_not_go_is_left_and_the_others_go(alice: Any):
 
     act = do(alice, "trash", query=None, ids=[soul.pk, plain.pk])
 
-    assert (act.done, act.left) == (1, 1)
+    assert (act.done, act.unchanged) == (1, 1)
     assert "can only be replaced" in act.problem
     assert "“I am Beacon.”" in bulk.outcome(act)
     with translation.override("de"):  # the row stores the reason without a language
@@ -194,7 +194,7 @@ def test_one_that_the_database_refuses_is_left_and_the_others_come_back(alice: A
 
     act = do(alice, "restore", page="observations", query="q=is:trashed")
 
-    assert (act.done, act.left) == (1, 1)
+    assert (act.done, act.unchanged) == (1, 1)
     assert list(Observation.objects.in_trash()) == [first]
     assert Revision.objects.filter(record_id=first.pk, source=f"bulk:{act.pk}").count() == 0
 

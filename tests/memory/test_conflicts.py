@@ -26,8 +26,8 @@ MERGED = "A pack costs 74 to 89 dollars per kWh, by its maker."
 CASES = [facts, observations, two_notes]
 
 
-def settled(one: Conflict, how: str, **more: Any) -> Conflict:
-    return conflict_services.settle(one, how, by=one.owner.actor, **more)
+def resolved(one: Conflict, how: str, **more: Any) -> Conflict:
+    return conflict_services.resolve(one, how, by=one.owner.actor, **more)
 
 
 @pytest.mark.parametrize("made", CASES)
@@ -39,10 +39,10 @@ def test_each_way_leaves_what_it_says_and_is_undone_whole(
 ) -> None:
     one = made(alice)
     before = texts(alice)
-    done = settled(one, how, text=MERGED)
+    done = resolved(one, how, text=MERGED)
 
     assert sorted(chain(*texts(alice).values())) == left
-    assert (done.state, done.settled_how) == ("settled", how)
+    assert (done.state, done.resolution) == ("resolved", how)
     conflict_services.undo_change(done, by=alice.actor)
     assert texts(alice) == before
     assert Conflict.objects.standing().get() == one
@@ -50,20 +50,20 @@ def test_each_way_leaves_what_it_says_and_is_undone_whole(
 
 def test_the_kept_side_of_a_contradiction_is_the_persons_word(alice: Any):
     one = facts(alice)
-    settled(one, "right")
+    resolved(one, "right")
 
     right, left = TopicFact.objects.get(pk=one.right_id), TopicFact.objects.get(pk=one.left_id)
-    assert (right.trust, right.touched_by_person) == (Trust.OWNER, True)
+    assert (right.trust, right.edited_by_person) == (Trust.OWNER, True)
     assert right.confirmed_at is not None
     assert (left.state, left.retired_as) == ("retired", "replaced")
     conflict_services.undo_change(one, by=alice.actor)
     right.refresh_from_db()
-    assert (right.trust, right.touched_by_person) == ("external", False)
+    assert (right.trust, right.edited_by_person) == ("external", False)
 
 
 def test_of_two_facts_the_newer_one_was_wrong_if_the_older_is_kept(alice: Any):
     one = facts(alice)
-    settled(one, "left")
+    resolved(one, "left")
     assert TopicFact.objects.get(pk=one.right_id).state == "struck"
 
 
@@ -75,7 +75,7 @@ def test_a_newer_fact_and_what_it_replaced_answer_the_question_of_the_older(alic
         chain=right.chain, trust="external", source="run:6", state="retired",
     )  # fmt: skip
     was = [right.chain, left.chain, right.chain]
-    settled(one, "right")
+    resolved(one, "right")
 
     chains = TopicFact.objects.order_by("created").values_list("chain", flat=True)
     assert set(chains) == {left.chain}
@@ -85,12 +85,12 @@ def test_a_newer_fact_and_what_it_replaced_answer_the_question_of_the_older(alic
     for each, before in zip((replaced, left, right), was, strict=True):
         each.refresh_from_db()
         assert each.chain == before
-    assert not left.touched_by_person
+    assert not left.edited_by_person
 
 
 def test_an_undo_after_the_same_two_came_up_again_leaves_one_that_waits(alice: Any):
     one = two_notes(alice, "near-duplicate")
-    settled(one, "both")
+    resolved(one, "both")
     left = Note.objects.get(pk=one.left_id)
     notes.edit_note(left, by=alice.actor, expected_version=left.version, content=f"{OLD} Still.")
     again = noted(alice, left, Note.objects.get(pk=one.right_id), "near-duplicate")
@@ -98,21 +98,21 @@ def test_an_undo_after_the_same_two_came_up_again_leaves_one_that_waits(alice: A
 
     with pytest.raises(conflict_services.AlreadyResolved, match="already open"):
         conflict_services.undo_change(one, by=alice.actor)
-    assert conflict_services.take_back_of(alice, one.settled_at, by=alice.actor).done == 0
+    assert conflict_services.take_back_of(alice, one.resolved_at, by=alice.actor).done == 0
     assert Conflict.objects.standing().get() == again
 
 
 def test_of_two_that_say_the_same_the_other_fact_is_retired_not_struck(alice: Any):
     one = facts(alice, kept=False)
     Conflict.objects.update(kind="near-duplicate")
-    settled(one, "left")
+    resolved(one, "left")
 
     right = TopicFact.objects.get(pk=one.right_id)
     assert (right.state, right.trust) == ("retired", "external")
 
 
 def test_both_may_say_of_which_day_they_are(alice: Any):
-    settled(two_notes(alice), "both", dated=True)
+    resolved(two_notes(alice), "both", dated=True)
     assert ["(as of " in text for text in texts(alice)["notes"]] == [True, True]
 
 
@@ -120,7 +120,7 @@ def test_merged_observations_keep_all_tags_and_the_strictest_mark(alice: Any):
     one = observations(alice)
     right = Observation.objects.get(pk=one.right_id)
     right.change(by=alice.actor, sensitivity="sensitive")
-    settled(one, "merged", text=MERGED)
+    resolved(one, "merged", text=MERGED)
 
     left = Observation.objects.get(pk=one.left_id)
     assert (left.content, left.sensitivity, set(left.tags)) == (
@@ -131,32 +131,32 @@ def test_merged_observations_keep_all_tags_and_the_strictest_mark(alice: Any):
 def test_an_empty_text_merges_nothing(alice: Any):
     one = two_notes(alice)
     with pytest.raises(InvalidValue, match="Enter the text"):
-        settled(one, "merged", text="  ")
+        resolved(one, "merged", text="  ")
     assert Conflict.objects.open().count() == 1
     assert texts(alice)["notes"] == [NEW, OLD]
 
 
-def test_a_side_that_changed_since_is_not_settled_over(alice: Any):
+def test_a_side_that_changed_since_is_not_resolved_over(alice: Any):
     one = two_notes(alice)
     notes.edit_note(Note.objects.get(pk=one.right_id), content="Another price.", by=alice.actor)
 
     with pytest.raises(conflict_services.StaleConflict):
-        settled(one, "left", seen=(1, 1))
+        resolved(one, "left", seen=(1, 1))
     assert texts(alice)["notes"] == [OLD, "Another price."]
 
 
-def test_two_windows_settle_it_once(alice: Any):
+def test_two_windows_resolve_it_once(alice: Any):
     one = two_notes(alice)
-    settled(one, "left")
+    resolved(one, "left")
     with pytest.raises(conflict_services.AlreadyResolved, match="kept older"):
-        settled(one, "right")
+        resolved(one, "right")
 
 
 def test_topics_and_records_are_held_before_what_names_them(alice: Any):
     # A run's save locks them in this order too: the other way round, each would wait for the other.
     row = facts(alice)
     with CaptureQueriesContext(connection) as asked:
-        conflict_services.settle(row, "left", by=alice.actor)
+        conflict_services.resolve(row, "left", by=alice.actor)
     assert _held(asked) == [
         "memory_topic",
         "memory_topicfact",
@@ -174,13 +174,13 @@ def _held(asked: CaptureQueriesContext) -> list[str]:
     return [re.findall(r'FROM "(\w+)"', sql)[0] for sql in rows]
 
 
-def test_an_agent_settles_nothing(alice: Any):
+def test_an_agent_resolves_nothing(alice: Any):
     with pytest.raises(InvalidValue, match="Only a person"):
-        conflict_services.settle(two_notes(alice), "left", by=AGENT)
+        conflict_services.resolve(two_notes(alice), "left", by=AGENT)
 
 
 def test_what_was_changed_after_resolving_is_not_overwritten_by_undo(alice: Any):
-    one = settled(facts(alice), "right")
+    one = resolved(facts(alice), "right")
     TopicFact.objects.get(pk=one.left_id).unstrike(by=alice.actor)
 
     with pytest.raises(ChangedSince):
@@ -196,21 +196,21 @@ def test_many_are_kept_both_and_come_back_in_one_act(alice: Any):
     assert conflict_services.take_back_of(alice, done.key, by=alice.actor).done == 2
 
 
-def test_a_side_that_expired_settles_it_by_itself_with_a_line_in_the_log(alice: Any):
+def test_a_side_that_expired_resolves_it_by_itself_with_a_line_in_the_log(alice: Any):
     one = two_notes(alice)
     Note.objects.filter(pk=one.left_id).update(expires_at="2020-01-01T00:00:00Z", pinned=True)
     assert not Conflict.objects.standing().exists()
     maintain()
 
     one.refresh_from_db()
-    assert one.settled_how == "gone"
+    assert one.resolution == "gone"
     assert Activity.objects.filter(kind="conflict-gone").exists()
 
 
-def test_settling_one_of_which_a_side_is_gone_only_says_so(alice: Any):
+def test_resolving_one_of_which_a_side_is_gone_only_says_so(alice: Any):
     one = two_notes(alice)
     Note.objects.filter(pk=one.left_id).update(expires_at="2020-01-01T00:00:00Z")
-    assert settled(one, "left").settled_how == "gone"
+    assert resolved(one, "left").resolution == "gone"
 
 
 # --- finding --------------------------------------------------------------------------------------

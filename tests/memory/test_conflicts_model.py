@@ -54,13 +54,13 @@ def test_the_soul_is_in_no_conflict(alice: Any):
         Conflict.objects.note(alice, NEAR, left, Note.objects.for_user(alice).get(kind="soul"))
 
 
-def test_a_side_in_the_trash_settles_it_and_its_return_opens_it_again(alice: Any):
+def test_a_side_in_the_trash_resolves_it_and_its_return_opens_it_again(alice: Any):
     left, right = pair(alice)
     one = noted(alice, left, right)
     right.trash(by=alice.actor)
 
     one.refresh_from_db()
-    assert (one.state, one.settled_how) == ("settled", "gone")
+    assert (one.state, one.resolution) == ("resolved", "gone")
     [line] = Activity.objects.filter(kind="conflict-gone")
     assert (line.label, line.detail) == (str(left), {"because": "trashed"})
     right.restore(by=alice.actor)
@@ -82,10 +82,10 @@ def test_a_superseded_note_stands_in_no_conflict(alice: Any):
     assert not Conflict.objects.for_user(alice).standing().exists()
 
 
-def test_what_was_settled_stays_so_until_a_side_says_something_else(alice: Any):
+def test_what_was_resolved_stays_so_until_a_side_says_something_else(alice: Any):
     left, right = pair(alice)
     one = noted(alice, left, right)
-    Conflict.objects.filter(pk=one.pk).update(state="settled", settled_how="both")
+    Conflict.objects.filter(pk=one.pk).update(state="resolved", resolution="both")
 
     assert noted(alice, left, right).pk == one.pk
     notes.edit_note(right, content="A cell costs 70 $.", by=alice.actor)

@@ -26,7 +26,7 @@ def path(alice: Any, tmp_path: Path) -> Path:
     """Alice's archive: two items, of which one names the other, and their snapshot."""
     one = store(alice, "naïve 🦉\n\t“words”", by=AGENT, scope=RUN, title="A", tags=["a"])
     told = {"title": "B", "action": "search", "related_to": [one.pk], "trust": "external"}
-    store(alice, "more words", by=AGENT, scope=RUN, kept_with="run:12/step:3", **told)
+    store(alice, "more words", by=AGENT, scope=RUN, run_step="run:12/step:3", **told)
     take_snapshot(alice, RUN, by=AGENT, title="Before")
     exporter.write(alice, tmp_path / "alice.zip")
     return tmp_path / "alice.zip"
@@ -37,7 +37,7 @@ def imported(path: Path, owner: Any, *, own: bool = True) -> dict[str, KindCount
 
 
 def held(owner: Any) -> list[Any]:
-    names = ("title", "content", "size", "tags", "action", "trust", "created", "kept_with")
+    names = ("title", "content", "size", "tags", "action", "trust", "created", "run_step")
     return [
         [*(getattr(item, name) for name in names), [one.title for one in item.related_to.all()]]
         for item in ContentItem.objects.for_user(owner).live().filter(scope=RUN).order_by("title")

@@ -127,14 +127,14 @@ def test_the_first_result_is_sent_in_full_for_one_turn_then_short_then_in_a_line
 @pytest.mark.requirement("R134")
 def test_every_result_is_kept_in_full_whatever_is_sent_of_it(loop: Loop, alice: Any):
     context = context_of(alice)
-    store = ResultStore(context, kept_with="run:12/step:3")
+    store = ResultStore(context, run_step="run:12/step:3")
 
     result = loop(opens("a", "b"), "219 kilometres.", context=context, store=store)
 
     for page, call in zip("ab", result.calls, strict=True):
         item = item_of(page)
         assert item.content == f"{page}: {PAGE}" and item.source == item.action == "open"
-        assert item.tags == ["action", "open"] and item.kept_with == "run:12/step:3"
+        assert item.tags == ["action", "open"] and item.run_step == "run:12/step:3"
         assert (item.type, item.trust, item.scope) == ("action_result", "external", "run:12")
         assert call.data["content_item"] == str(item.pk)
 
@@ -274,7 +274,7 @@ def test_an_item_that_the_tool_stored_itself_is_not_stored_again(alice: Any):
     item = store(alice, PAGE, by=RESEARCH, scope="run:12", trust="external", tags=["page"])
     result = ToolResult(as_data(PAGE), data={"content_item": str(item.pk)})
 
-    kept = ResultStore(context_of(alice), kept_with="run:12/step:3").keep("open_page", result)
+    kept = ResultStore(context_of(alice), run_step="run:12/step:3").keep("open_page", result)
 
     item.refresh_from_db()
     assert kept.item == item and kept.is_first and ContentItem.objects.count() == 1

@@ -48,13 +48,13 @@ def test_an_item_keeps_what_was_stored_and_is_got_back_by_its_id(alice: Any):
 
     item = put(
         alice, "naïve 🦉 text", type="web_content", source="fetch", tags=["a", "b"],
-        related_to=[first.pk], title="Owls", url="https://example.org/owls", kept_with="run:12/step:3",
+        related_to=[first.pk], title="Owls", url="https://example.org/owls", run_step="run:12/step:3",
     )  # fmt: skip
 
     got = retrieve(alice, str(item.pk), scopes=[RUN])
     assert got is not None and got.content == "naïve 🦉 text"
     assert (got.size, got.type, got.source, got.tags) == (12, "web_content", "fetch", ["a", "b"])
-    assert list(got.related_to.all()) == [first] and got.kept_with == "run:12/step:3"
+    assert list(got.related_to.all()) == [first] and got.run_step == "run:12/step:3"
     assert timezone.now() - got.created < timedelta(minutes=1)
 
 

@@ -212,7 +212,7 @@ def test_a_pair_that_was_kept_is_not_reported_until_one_changes(alice: User) -> 
     note(alice, OLD)
     new = note(alice, NEW)
     [found] = contradictions.report(new)
-    conflict_services.settle(found, "both", by=alice.actor)
+    conflict_services.resolve(found, "both", by=alice.actor)
     contradictions.report(new)
     assert not Conflict.objects.for_user(alice).open().exists()
     edit_note(new, by=alice.actor, content="Billing still runs PostgreSQL 12.23.")

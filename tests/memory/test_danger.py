@@ -63,7 +63,7 @@ def test_the_codes_of_a_verdict_are_stored_and_worded_by_the_page(alice: Any):
     )  # fmt: skip
     proposal.refresh_from_db()
     assert [risk["code"] for risk in proposal.risks] == ["injection", "external"]
-    assert proposal.held_because == "; ".join(reasons_of(proposal))
+    assert proposal.hold_reasons == "; ".join(reasons_of(proposal))
     assert reasons_of(proposal)[0].startswith("possible prompt injection: this text ")
 
 

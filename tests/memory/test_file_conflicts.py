@@ -223,7 +223,7 @@ def test_a_decision_reaches_the_disk_and_is_undone(root: Path, alice: User, how:
     sync(root, claude=RULES)
     [pair] = open_of()
     seen = (note.version, MemoryFile.objects.get(pk=pair.right_id).version)
-    conflict_services.settle(pair, how, by=alice.actor, seen=seen, text="Billing runs 17.")
+    conflict_services.resolve(pair, how, by=alice.actor, seen=seen, text="Billing runs 17.")
 
     assert disk(root) == RULES.replace(f"- {OLD}\n", "") if how in ("left", "merged") else RULES
     note.refresh_from_db()
@@ -244,7 +244,7 @@ def test_repeated_lines_are_removed_together(root: Path, alice: User) -> None:
     sync(root, api=f"# API\n\n- {SAME}\n- {OLD}\n- Use uv.\n")
     [pair] = open_of("near-duplicate")
     is_left = MemoryFile.objects.get(pk=pair.left_id).mounted_folder == "claude"
-    conflict_services.settle(pair, "left" if is_left else "right", by=alice.actor)
+    conflict_services.resolve(pair, "left" if is_left else "right", by=alice.actor)
     assert disk(root, "api/AGENTS.md") == "# API\n\n- Use uv.\n"
     assert disk(root) == RULES
 
@@ -256,7 +256,7 @@ def test_several_lines_are_not_merged_and_the_typed_text_stays(
     sync(root, api=RULES)
     [pair] = open_of("near-duplicate")
     with pytest.raises(InvalidValue, match="can’t merge several lines at once"):
-        conflict_services.settle(pair, "merged", by=alice.actor, text="One for all.")
+        conflict_services.resolve(pair, "merged", by=alice.actor, text="One for all.")
     client.force_login(alice)
     sent: dict[str, Any] = {"left_version": 1, "right_version": 1, "lines": pair.lines_digest}
     sent |= {"how": "merged", "text": "One for all."}
@@ -309,7 +309,7 @@ def test_no_lines_join_a_conflict_that_is_being_resolved(root: Path, alice: User
         other.start()
         has_begun.wait(5)
         other.join(1)
-        Conflict.objects.filter(pk=row.pk).update(state="settled", settled_how="left")
+        Conflict.objects.filter(pk=row.pk).update(state="resolved", resolution="left")
     other.join(20)
     assert Conflict.objects.get(pk=pair.pk).lines == pair.lines[:1]
     assert [one.lines for one in open_of("near-duplicate")] != []
@@ -323,7 +323,7 @@ def test_the_last_copy_of_a_repeated_line_stays(root: Path, alice: User, client:
     save_file(alice, left.path, RULES.replace(f"- {SAME}\n", ""), by=alice.actor, seen=left.version)
     client.force_login(alice)
     assert SAME not in client.get(pair.get_absolute_url()).content.decode()
-    conflict_services.settle(pair, "left", by=alice.actor)
+    conflict_services.resolve(pair, "left", by=alice.actor)
     right = MemoryFile.objects.get(pk=pair.right_id)
     assert SAME in right.content and OLD not in right.content
 
@@ -339,7 +339,7 @@ def test_repeated_lines_that_share_no_copy_any_more_close_their_conflict(
         file = MemoryFile.objects.get(pk=key)
         save_file(alice, file.path, f"- {line}\n", by=alice.actor, seen=file.version)
     pair.refresh_from_db()
-    assert pair.settled_how == "gone"
+    assert pair.resolution == "gone"
 
 
 @pytest.mark.parametrize("kind", ["contradiction", "near-duplicate"])
@@ -351,7 +351,7 @@ def test_a_removed_line_that_is_written_again_is_reported_again(
     sync(root, api=text)
     [pair] = open_of(kind)
     is_left = MemoryFile.objects.get(pk=pair.left_id).mounted_folder == "claude"
-    conflict_services.settle(pair, "left" if is_left else "right", by=alice.actor)
+    conflict_services.resolve(pair, "left" if is_left else "right", by=alice.actor)
     sync(root)
     assert open_of(kind) == [] and OLD not in disk(root, "api/AGENTS.md")
     sync(root, api=text)
@@ -362,7 +362,7 @@ def test_repetition_that_a_person_kept_is_not_reported_again(root: Path, alice: 
     sync(root, claude=RULES)
     sync(root, api=RULES)
     [pair] = open_of("near-duplicate")
-    conflict_services.settle(pair, "both", by=alice.actor)
+    conflict_services.resolve(pair, "both", by=alice.actor)
     more = f"{RULES}- Deploy on Tuesdays at noon.\n"
     sync(root, claude=more, api=more)
     assert open_of("near-duplicate") == []
@@ -389,7 +389,7 @@ def test_a_file_that_changed_since_is_not_changed_by_an_old_page(root: Path, ali
     [pair] = open_of()
     sync(root, claude=f"{RULES}- One more.\n")
     with pytest.raises(conflict_services.StaleConflict):
-        conflict_services.settle(pair, "left", by=alice.actor, seen=(note.version, 1))
+        conflict_services.resolve(pair, "left", by=alice.actor, seen=(note.version, 1))
     assert disk(root) == f"{RULES}- One more.\n"
 
 
@@ -400,7 +400,7 @@ def test_a_line_corrected_in_the_file_closes_its_conflict(root: Path, alice: Use
     file = MemoryFile.objects.get(pk=pair.right_id)
     save_file(alice, file.path, RULES.replace(OLD, NEW), by=alice.actor, seen=file.version)
     pair.refresh_from_db()
-    assert (pair.state, pair.settled_how) == ("settled", "gone")
+    assert (pair.state, pair.resolution) == ("resolved", "gone")
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_a_line_that_belongs_to_others_leads_to_the_editor(
     sync(root, claude=f"# Rules\n\n{text}")
     [pair] = open_of()
     with pytest.raises(InvalidValue, match="Edit the file instead"):
-        conflict_services.settle(pair, "left", by=alice.actor)
+        conflict_services.resolve(pair, "left", by=alice.actor)
     assert disk(root) == f"# Rules\n\n{text}"
     client.force_login(alice)
     shown = client.get(pair.get_absolute_url()).content.decode()
@@ -496,10 +496,10 @@ def test_rest_decides_after_an_unrelated_edit(root: Path, alice: User) -> None:
     side = "left" if pair.left_id == file.pk else "right"
     assert (told[side]["version"], told["lines_digest"]) == (2, pair.lines_digest)
 
-    url, how = f"/conflicts/{pair.pk}/settle", {"how": "right" if side == "left" else "left"}
+    url, how = f"/conflicts/{pair.pk}/resolve", {"how": "right" if side == "left" else "left"}
     problem(person.post(url, {**how, f"{side}_version": 1}), 409)
     problem(person.post(url, {**how, "lines_digest": "other"}), 409)
-    assert person.post(url, how).json()["state"] == "settled"
+    assert person.post(url, how).json()["state"] == "resolved"
     assert disk(root, "api/AGENTS.md") == "- Use uv every day.\n"
 
 

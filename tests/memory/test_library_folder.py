@@ -191,7 +191,7 @@ def test_of_too_many_files_those_that_were_not_looked_for_stay(
 
 
 def test_without_time_the_rest_is_left_to_the_next_look(folder: Path, admin: Any) -> None:
-    assert scan_folder(admin, folder, seconds=-1)["left"] == 1
+    assert scan_folder(admin, folder, seconds=-1)["remaining"] == 1
     assert scan_folder(admin, folder)["added"] == 1
 
 

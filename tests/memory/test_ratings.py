@@ -86,7 +86,7 @@ def test_the_explanation_says_when_it_was_rated(alice: Any, trains: list[Note]) 
     Rating.objects.filter(pk=rating.pk).update(created=timezone.now().replace(month=3, day=3))
     hit = next(hit for hit in recall(alice, QUESTION, "lexical") if hit.record == trains[1])
     year = timezone.localtime().year
-    assert hit.why.boosts[-1] == f"Rated useful for this question on 3 March {year}"
+    assert hit.explanation.boosts[-1] == f"Rated useful for this question on 3 March {year}"
 
 
 def test_a_lower_result_takes_the_place_of_one_that_is_not_useful(
@@ -219,7 +219,7 @@ def test_what_a_rated_answer_cites_moves_a_little(alice: Any, trains: list[Note]
     hit = next(hit for hit in recall(alice, QUESTION, "lexical") if hit.record == trains[2])
     assert hit.score == pytest.approx(before[trains[2]] * CITED_USEFUL)
     assert hit.rating is not None and hit.rating.is_answer
-    assert hit.why.boosts[-1].startswith(
+    assert hit.explanation.boosts[-1].startswith(
         "Cited in an answer to this question that was rated useful on"
     )
 

@@ -86,7 +86,7 @@ def test_exact_looks_at_the_content_alone_and_lexical_at_labels_too(alice: Any) 
     assert found(alice, "canteen", "exact") == []
     assert found(alice, "canteen claude") == [tagged]
     hit = recall(alice, "canteen noon", "lexical")[0]
-    assert "canteen" in hit.why.boosts[0]
+    assert "canteen" in hit.explanation.boosts[0]
 
 
 @pytest.mark.requirement("R193", "R215")
@@ -125,7 +125,7 @@ def test_a_superseding_note_stands_in_for_what_it_replaced(alice: Any) -> None:
     (hit,) = recall(alice, "badge", "lexical")
     assert (hit.record, hit.replaces) == (last, (first.pk,))
     assert hit.content == "It is 9999 now."
-    assert "replaces a record" in hit.why.boosts[-1]
+    assert "replaces a record" in hit.explanation.boosts[-1]
 
 
 def test_a_stand_in_must_itself_be_what_is_asked_for(alice: Any) -> None:
@@ -284,10 +284,10 @@ def test_why_names_lanes_stems_and_ranks(alice: Any) -> None:
     note(alice, "running trains")
     note(alice, "trains and other things that have wheels")
     hits = recall(alice, "train runs", "lexical")
-    assert [hit.why.ranks for hit in hits] == [{"words": 1}, {"words": 2}]
-    assert [set(hit.why.stems) for hit in hits] == [{"train", "run"}, {"train"}]
-    lane = hits[0].lanes["words"]
-    assert lane.score == pytest.approx(lane.raw / (1 + lane.raw))
+    assert [hit.explanation.ranks for hit in hits] == [{"words": 1}, {"words": 2}]
+    assert [set(hit.explanation.matched_terms) for hit in hits] == [{"train", "run"}, {"train"}]
+    retriever = hits[0].retrievers["words"]
+    assert retriever.score == pytest.approx(retriever.raw / (1 + retriever.raw))
 
 
 def test_hits_are_noted_as_used_only_where_a_place_is_named(alice: Any) -> None:

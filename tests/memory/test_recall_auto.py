@@ -1,4 +1,4 @@
-"""Recall by both lanes: what the meaning adds, how the two are fused, and what is said without it."""
+"""Recall by both retrievers: what the meaning adds, how the two are fused, and what is said without it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ def test_the_meaning_finds_what_is_said_in_other_words(alice: Any) -> None:
 
     assert recall(alice, "car", "lexical") == []
     [hit] = recall(alice, "car")
-    assert (hit.record, hit.why.lanes, hit.why.stems) == (one, ("meaning",), ())
+    assert (hit.record, hit.explanation.retrievers, hit.explanation.matched_terms) == (
+        one,
+        ("meaning",),
+        (),
+    )
 
 
 @by_both
@@ -52,12 +56,12 @@ def test_a_hit_of_both_lanes_tells_both_and_has_the_fused_score(alice: Any) -> N
     first, second = recall(alice, "car")
     assert (first.record, second.record) == (both, meant)
     assert first.why.ranks == {"words": 1, "meaning": min(first.why.ranks["meaning"], 2)}
-    words, meaning = first.lanes["words"], first.lanes["meaning"]
+    words, meaning = first.retrievers["words"], first.retrievers["meaning"]
     # Two notes of one word each: idf ln(1 + 1.5/1.5), and the share of short records, 0.35.
     assert words.raw / 0.6931471805599453 * 0.65 + 0.35 * meaning.score == pytest.approx(
         first.score
     )
-    assert second.score == pytest.approx(0.35 * second.lanes["meaning"].score)
+    assert second.score == pytest.approx(0.35 * second.retrievers["meaning"].score)
 
 
 @by_both
@@ -75,10 +79,13 @@ def test_a_note_without_a_vector_has_its_full_score_by_words(
 
     first, second = recall(alice, "car")
     assert (first.record, second.record) == (new, meant)
-    assert (first.why.lanes, second.why.lanes) == (("words",), ("meaning",))
+    assert (first.explanation.retrievers, second.explanation.retrievers) == (
+        ("words",),
+        ("meaning",),
+    )
     # Two notes of one word each: idf ln(1 + 1.5/1.5).
-    assert first.score == pytest.approx(first.lanes["words"].raw / 0.6931471805599453)
-    assert second.score == pytest.approx(0.35 * second.lanes["meaning"].score)
+    assert first.score == pytest.approx(first.retrievers["words"].raw / 0.6931471805599453)
+    assert second.score == pytest.approx(0.35 * second.retrievers["meaning"].score)
 
 
 def test_the_shares_of_the_lanes_follow_the_length_of_the_records() -> None:
@@ -123,7 +130,7 @@ def test_what_superseded_a_note_stands_in_for_its_meaning_too(alice: Any) -> Non
 
     [hit] = recall(alice, "car")
     assert (hit.record, hit.replaces) == (new, (old.pk,))
-    assert "with a similar meaning" in hit.why.boosts[0]
+    assert "with a similar meaning" in hit.explanation.boosts[0]
 
 
 @by_both

@@ -40,7 +40,10 @@ def _of_kind(kind: str) -> Question:
 
 
 def _told(hits: list[RecallHit]) -> list[Any]:
-    return [(one.id, one.score, one.lanes, one.why, one.replaces, one.content) for one in hits]
+    return [
+        (one.id, one.score, one.retrievers, one.explanation, one.replaces, one.content)
+        for one in hits
+    ]
 
 
 @pytest.mark.parametrize("mode", ["auto", "lexical", "exact"])

@@ -92,12 +92,14 @@ def references(owner: Any, asked: list[str]) -> dict[str, list[tuple[UUID, float
 def assert_is_exact(owner: Any, references: dict[str, list[tuple[UUID, float]]]) -> None:
     for query, wanted in references.items():
         hits = recall(owner, query, "exact", **KIND)
-        raw = [hit.lanes["words"].raw for hit in hits]
+        raw = [hit.retrievers["words"].raw for hit in hits]
         assert raw == pytest.approx([score for _pk, score in wanted], rel=1e-9), query
         known = dict(wanted)
         for hit in hits:
-            tied = hit.id not in known and raw.count(hit.lanes["words"].raw)
-            assert tied or hit.lanes["words"].raw == pytest.approx(known[hit.id], rel=1e-9), query
+            tied = hit.id not in known and raw.count(hit.retrievers["words"].raw)
+            assert tied or hit.retrievers["words"].raw == pytest.approx(known[hit.id], rel=1e-9), (
+                query
+            )
 
 
 @pytest.mark.requirement("R75")
@@ -108,11 +110,11 @@ def test_a_hand_worked_example(alice: Any) -> None:
     once = idf * 1 / (1 + 1.2 * (0.25 + 0.75 * 2 * 3 / 8))  # 0.23797
     twice = idf * 2 / (2 + 1.2 * (0.25 + 0.75 * 4 * 3 / 8))  # 0.25754
     hits = recall(alice, "solid", "exact", **KIND)
-    raw = {hit.content.count("solid"): hit.lanes["words"].raw for hit in hits}
+    raw = {hit.content.count("solid"): hit.retrievers["words"].raw for hit in hits}
     assert raw[1] == pytest.approx(once, rel=1e-12)
     assert raw[2] == pytest.approx(twice, rel=1e-12)
     assert [hit.score for hit in hits] == [
-        hit.lanes["words"].raw / (1 + hit.lanes["words"].raw) for hit in hits
+        hit.retrievers["words"].raw / (1 + hit.retrievers["words"].raw) for hit in hits
     ]
 
 
@@ -184,7 +186,7 @@ def test_a_better_raw_score_is_never_a_worse_one_in_the_list(alice: Any) -> None
     # A normalization by the best hit, or one that is capped, gives equal or falling scores here.
     store(alice, [f"{'zulu ' * times}{'filler ' * (40 - times)}" for times in range(1, 20)])
     hits = recall(alice, "zulu", "exact", limit=19)
-    raw = [hit.lanes["words"].raw for hit in hits]
+    raw = [hit.retrievers["words"].raw for hit in hits]
     assert len(hits) == 19
     assert all(a > b for a, b in pairwise(raw))
     assert all(a.score > b.score for a, b in pairwise(hits))

@@ -128,7 +128,10 @@ def test_a_search_looks_at_each_fresh_record_a_few_times(reader: Any) -> None:
     page = recall_page(reader, QUOTED, limit=5)
 
     assert len(page.hits) == 5
-    assert {lane for hit in page.hits for lane in hit.why.lanes} == {"words", "meaning"}
+    assert {retriever for hit in page.hits for retriever in hit.explanation.retrievers} == {
+        "words",
+        "meaning",
+    }
 
 
 # --- many questions, in every mode ---

@@ -279,7 +279,7 @@ def test_a_line_that_a_person_wrote_is_not_written_over_unseen(alice: Any):
 
     answer = call(alice, "memory_write", path=MEMORY, content="# Memory\n\n- nothing of value\n")
 
-    assert "a line you wrote" in answer.data["why"]
+    assert "a line you wrote" in answer.data["reason"]
     assert "stale" in read_file(alice, MEMORY).content
 
 
@@ -345,7 +345,7 @@ def test_words_of_the_web_do_not_pass_next_to_the_persons(alice: Any, entry: str
 
     answer = call(alice, "memory_append", context, path=USER, entry=entry)
 
-    assert "web pages" in answer.data["why"]
+    assert "web pages" in answer.data["reason"]
     assert read_file(alice, USER).content == before
 
 
@@ -356,7 +356,7 @@ def test_the_persons_words_are_no_cover_for_taking_something_out(alice: Any):
     text = "# Memory\n\n- Batteries bore me\n"
     answer = call(alice, "memory_write", context, path=MEMORY, content=text)
 
-    assert "web pages" in answer.data["why"]
+    assert "web pages" in answer.data["reason"]
     assert "Tavily is stale" in read_file(alice, MEMORY).content
 
 

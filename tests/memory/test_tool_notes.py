@@ -102,7 +102,7 @@ def test_what_derives_from_the_web_waits_and_keeps_its_trust_where_it_is_accepte
     accept_all(alice)
     call(alice, "remember", outside, content="Prices doubled.")
 
-    assert "web pages" in waits.data["why"]
+    assert "web pages" in waits.data["reason"]
     assert [(one.content, one.trust) for one in notes(alice)] == [("Prices doubled.", "external")]
 
 
@@ -114,7 +114,7 @@ def test_what_the_person_said_is_noted_also_where_the_agent_read_the_web(alice: 
 
     [note] = notes(alice)
     assert (note.content, note.trust) == ("my bus leaves at 7:40", "agent")
-    assert "web pages" in waits.data["why"]
+    assert "web pages" in waits.data["reason"]
 
 
 # --- update_memory and update_soul ----------------------------------------------------------------

@@ -38,12 +38,12 @@ def test_a_missing_key_says_so_and_what_to_do(alice: Any):
 
 
 def test_what_is_kept_for_one_session_is_not_seen_elsewhere(alice: Any):
-    call(alice, "scratchpad_set", key="k", value="here", only_here=True)
+    call(alice, "scratchpad_set", key="k", value="here", private=True)
 
-    assert call(alice, "scratchpad_get", key="k", only_here=True).text == "here"
+    assert call(alice, "scratchpad_get", key="k", private=True).text == "here"
     assert call(alice, "scratchpad_get", key="k").is_error
     elsewhere = caller(alice, scope="session:8")
-    assert call(alice, "scratchpad_get", elsewhere, key="k", only_here=True).is_error
+    assert call(alice, "scratchpad_get", elsewhere, key="k", private=True).is_error
 
 
 def test_what_is_put_there_from_outside_comes_back_as_data_and_lowers_trust(alice: Any):

@@ -76,7 +76,7 @@ def test_a_link_makes_one_account(db: None) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_two_people_with_the_first_link_at_once_make_one_account() -> None:
-    invitation, _token = Invitation.create_with_token(by=None, makes_staff=True, is_first=True)
+    invitation, _token = Invitation.create_with_token(by=None, grants_admin=True, is_first=True)
     both = threading.Barrier(2)
 
     def take(name: str) -> None:
@@ -105,7 +105,7 @@ def test_an_account_that_is_deleted_takes_its_history_along(alice: User) -> None
 @pytest.mark.parametrize("how", ["disabled by staff", "closed elsewhere"])
 def test_the_links_of_a_disabled_account_open_nothing(admin: User, how: str) -> None:
     other = User.objects.create_superuser("other", password="horse-battery")
-    invitation, token = people.invite(by=other, note="Carol", makes_staff=True)
+    invitation, token = people.invite(by=other, note="Carol", grants_admin=True)
     if how == "disabled by staff":
         people.disable(other, by=admin)
     else:
@@ -117,7 +117,7 @@ def test_the_links_of_a_disabled_account_open_nothing(admin: User, how: str) -> 
 
 def test_links_revoked_by_disabling_stay_so_when_it_is_enabled(admin: User) -> None:
     other = User.objects.create_superuser("other", password="horse-battery")
-    _invitation, token = people.invite(by=other, note="Carol", makes_staff=True)
+    _invitation, token = people.invite(by=other, note="Carol", grants_admin=True)
     people.disable(other, by=admin)
 
     people.enable(other, by=admin)

@@ -1,4 +1,4 @@
-"""The lane of meaning: what it finds, what it never returns, and where there is none."""
+"""The retriever of meaning: what it finds, what it never returns, and where there is none."""
 
 from __future__ import annotations
 

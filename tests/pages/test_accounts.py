@@ -39,7 +39,7 @@ def sign_in(browser: Client, **more: str) -> Any:
 
 
 def first_link() -> str:
-    _invitation, token = Invitation.create_with_token(by=None, makes_staff=True, is_first=True)
+    _invitation, token = Invitation.create_with_token(by=None, grants_admin=True, is_first=True)
     return reverse("memory:first-account", args=[token])
 
 

@@ -190,7 +190,7 @@ def _run(topic: Topic, n: int, item: memory.ContentItem, hidden: dict[str, Any])
         correction=research.Correction.objects.create(
             key="a", by="human:alice", topic=topic, wrong=SECRET_TEXT, right=SECRET_TEXT, **said
         ),
-        fact=topic.facts.first(), act="struck", before=SECRET_TEXT, after=SECRET_TEXT, version=1,
+        fact=topic.facts.first(), action="struck", before=SECRET_TEXT, after=SECRET_TEXT, version=1,
     )  # fmt: skip
     changed = research.DeltaItem.objects.create(
         run=run, position=1, status="new", sentence=SECRET_TEXT

@@ -76,9 +76,9 @@ def test_what_is_filtered_searched_or_sorted_by_is_shown_unmasked(model: Any) ->
     shown = django_admin.site._registry[model]
     searched = {str(path).lstrip(SEARCH_MARKS) for path in shown.search_fields}
     ordered = {path.lstrip("-") for path in shown.ordering or model._meta.ordering}
-    asked_by = filters_of(model) | searched | ordered
+    requested_by = filters_of(model) | searched | ordered
 
-    assert {path for path in asked_by if is_masked(model, path)} == set()
+    assert {path for path in requested_by if is_masked(model, path)} == set()
 
 
 def test_the_lists_own_filters_and_a_key_still_work(browser: Client, alice: User) -> None:

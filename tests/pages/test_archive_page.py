@@ -212,7 +212,7 @@ def test_problems_are_named_by_file_and_line_and_the_others_are_taken(browser: C
 
 
 def test_one_at_a_time(browser: Client, alice: Any):
-    Archive.objects.create(owner=alice, way="export")
+    Archive.objects.create(owner=alice, kind="export")
 
     response = browser.post(PAGE + "export/", follow=True)
 
@@ -256,7 +256,7 @@ def test_the_number_of_queries_is_fixed(
     browser: Client, alice: Any, path: str, django_assert_max_num_queries: DjangoAssertNumQueries
 ):
     for _number in range(15):
-        row = Archive.objects.create(owner=alice, way="export", state="done")
+        row = Archive.objects.create(owner=alice, kind="export", state="done")
 
     with django_assert_max_num_queries(8):
         browser.get(PAGE if not path else f"{PAGE}{row.pk}/")

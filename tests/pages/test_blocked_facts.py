@@ -60,7 +60,7 @@ def test_it_is_not_said_where_another_source_confirmed_it(browser: Client, topic
 
 
 def test_it_is_not_said_of_what_a_person_wrote(browser: Client, topic: Topic, run: Run):
-    make_fact(topic, "Mine.", run, url="https://spam.example/a", touched_by_person=True)
+    make_fact(topic, "Mine.", run, url="https://spam.example/a", edited_by_person=True)
     block(topic)
 
     assert TAG not in text_of(browser.get(FACTS))

@@ -269,11 +269,12 @@ def test_a_topic_chooses_its_channels(browser: Client, alice: User, topic: Topic
     page = f"/topics/{topic.slug}/notices/"
 
     browser.post(
-        page, {"channels": [str(second.pk)], "own": "1", "reports": "changed", "in_digest": "on"}
+        page,
+        {"channels": [str(second.pk)], "is_custom": "1", "reports": "changed", "in_digest": "on"},
     )
 
     chosen = TopicNotices.objects.get()
-    assert (chosen.own, chosen.reports, chosen.failures, chosen.in_digest) == (
+    assert (chosen.is_custom, chosen.reports, chosen.failures, chosen.in_digest) == (
         True, "changed", False, True,
     )  # fmt: skip
     assert list(chosen.left_out.all()) == [first]
@@ -292,7 +293,7 @@ def test_the_digest_is_chosen_with_its_topics(browser: Client, alice: User, topi
     out = make_topic(alice, "Out")
     browser.post(
         "/settings/digest/",
-        {"often": "weekly", "hour": "6", "weekday": "5", "topics": [str(topic.pk)]},
+        {"frequency": "weekly", "hour": "6", "weekday": "5", "topics": [str(topic.pk)]},
     )
 
     assert TopicNotices.objects.get().topic == out
@@ -301,7 +302,7 @@ def test_the_digest_is_chosen_with_its_topics(browser: Client, alice: User, topi
 
 
 def test_a_digest_at_no_hour_is_explained(browser: Client):
-    answer = browser.post("/settings/digest/", {"often": "daily", "hour": "25", "weekday": "5"})
+    answer = browser.post("/settings/digest/", {"frequency": "daily", "hour": "25", "weekday": "5"})
 
     assert answer.status_code == 200 and "is not one of the available choices" in text(answer)
 

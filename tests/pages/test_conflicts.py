@@ -1,4 +1,4 @@
-"""Conflicts: both sides, what differs, and each way to settle it."""
+"""Conflicts: both sides, what differs, and each way to resolve it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
     return client_of(alice)
 
 
-def settle(browser: Client, one: Conflict, how: str, **more: Any) -> Any:
+def resolve(browser: Client, one: Conflict, how: str, **more: Any) -> Any:
     sent = {"how": how, "left_version": 1, "right_version": 1, **more}
     return browser.post(reverse("memory:conflict-resolve", args=[one.pk]), sent)
 
@@ -49,26 +49,26 @@ def test_a_stranger_finds_nothing(alice: User, bob: User, client_of: Callable[[U
     theirs = client_of(bob)
 
     assert theirs.get(one.get_absolute_url()).status_code == 404
-    assert settle(theirs, one, "left").status_code == 404
+    assert resolve(theirs, one, "left").status_code == 404
     assert Conflict.objects.open().count() == 1
 
 
 def test_undo_brings_it_back(browser: Client, alice: User):
     one = two_notes(alice)
-    settle(browser, one, "right")
+    resolve(browser, one, "right")
     assert texts(alice)["notes"] == [NEW]
 
     one.refresh_from_db()
-    assert one.settled_at is not None
+    assert one.resolved_at is not None
     assert "<bdi>you</bdi>" in browser.get(one.get_absolute_url()).content.decode()
-    browser.post(undo_of("conflicts-resolved", one.settled_at.isoformat()))
+    browser.post(undo_of("conflicts-resolved", one.resolved_at.isoformat()))
     assert texts(alice)["notes"] == [NEW, OLD]
 
 
 def test_a_side_that_changed_is_shown_again_and_what_was_typed_stays(browser: Client, alice: User):
     one = two_notes(alice)
     notes.edit_note(Note.objects.get(pk=one.right_id), content="Another price.", by=alice.actor)
-    page = settle(browser, one, "merged", text="My own words of both.").content.decode()
+    page = resolve(browser, one, "merged", text="My own words of both.").content.decode()
 
     assert "was changed after you opened" in page
     assert "My own words of both." in page
@@ -77,7 +77,7 @@ def test_a_side_that_changed_is_shown_again_and_what_was_typed_stays(browser: Cl
 
 
 def test_a_merge_that_cannot_be_stored_keeps_what_was_typed(browser: Client, alice: User):
-    page = settle(browser, facts(alice), "merged", text="Too short").content.decode()
+    page = resolve(browser, facts(alice), "merged", text="Too short").content.decode()
 
     assert "at least" in page
     assert "Too short" in page
@@ -94,25 +94,25 @@ def test_a_merge_that_cannot_be_stored_keeps_what_was_typed(browser: Client, ali
         {"how": "left", "right_version": "99"},
     ],
 )
-def test_what_makes_no_sense_settles_nothing(browser: Client, alice: User, sent: dict[str, str]):
+def test_what_makes_no_sense_resolves_nothing(browser: Client, alice: User, sent: dict[str, str]):
     one = two_notes(alice)
-    assert settle(browser, one, sent.pop("how"), **sent).status_code == 200
+    assert resolve(browser, one, sent.pop("how"), **sent).status_code == 200
     assert Conflict.objects.open().count() == 1
 
 
-def test_settled_in_another_window_what_was_typed_is_shown(browser: Client, alice: User):
+def test_resolved_in_another_window_what_was_typed_is_shown(browser: Client, alice: User):
     one = two_notes(alice)
-    settle(browser, one, "left")
+    resolve(browser, one, "left")
     assert (
         "This text hasn’t been saved"
-        in settle(browser, one, "merged", text="Mine.").content.decode()
+        in resolve(browser, one, "merged", text="Mine.").content.decode()
     )
 
 
 def test_if_a_side_has_expired_what_was_typed_is_shown(browser: Client, alice: User):
     one = two_notes(alice)
     Note.objects.filter(pk=one.left_id).update(expires_at=timezone.now())
-    page = settle(browser, one, "merged", text="Both, in my words.")
+    page = resolve(browser, one, "merged", text="Both, in my words.")
     assert "Both, in my words." in page.content.decode()
     assert "no longer exists" in page.content.decode()
 

@@ -144,7 +144,7 @@ def test_it_tells_with_which_step_of_which_run_it_is_kept_and_who_cites_it(
     browser: Client, alice: User
 ):
     run = make_run(make_topic(alice, "Cells"))
-    item = store(alice, "x", by=alice.actor, kept_with=f"run:{run.pk}/step:7")
+    item = store(alice, "x", by=alice.actor, run_step=f"run:{run.pk}/step:7")
     make_hit(run, 1, content_item=item, cited_as=3)
     Use.objects.create(owner=alice, record_type="contentitem", record_id=item.pk, place=run.source)
     html = text_of(browser.get(item.get_absolute_url()))

@@ -38,11 +38,11 @@ def topic(alice: User) -> Topic:
 
 @pytest.fixture
 def feed(alice: User) -> Feed:
-    return pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
+    return pages_digests.add(alice, topic=None, include_private=False, by=alice.actor)
 
 
 def make_digest(owner: User) -> Digest:
-    made = DigestSettings(owner=owner, often="daily")
+    made = DigestSettings(owner=owner, frequency="daily")
     found = digests.make(made, timezone.now())
     assert found is not None
     return found
@@ -116,7 +116,7 @@ def test_what_a_source_disputes_is_not_told_as_gone(
     browser: Client, alice: User, feed: Feed, topic: Topic, status: str, unsure: bool
 ):
     run = saved_run(topic, "The limit is 90.")
-    run.delta_items.update(status=status, unsure=unsure, previous_text="The limit is 80.")
+    run.delta_items.update(status=status, needs_review=unsure, previous_text="The limit is 80.")
     made = make_digest(alice)
 
     for shown in (text(browser.get(f"/digest/{made.pk}/")), unescape(text(read(feed)))):
@@ -166,8 +166,8 @@ def test_it_says_that_nothing_changed_to_who_has_it(feed: Feed, topic: Topic):
 def test_private_topics_stand_in_it_only_where_their_owner_says_so(alice: User, feed: Feed):
     private = make_topic(alice, "Private", private=True)
     run = saved_run(private, "A private fact.")
-    make_item(run, "new", "A withheld one.", withheld="not asked for")
-    open_one = pages_digests.add(alice, topic=None, with_private=True, by=alice.actor)
+    make_item(run, "new", "A withheld one.", hidden_reason="not asked for")
+    open_one = pages_digests.add(alice, topic=None, include_private=True, by=alice.actor)
 
     assert "rivate" not in text(read(feed)).replace("no-private", "")
     assert "A private fact." in text(read(open_one))
@@ -209,7 +209,7 @@ def test_an_ended_address_is_not_taken_up_again_past_the_number(
 ):
     monkeypatch.setattr(pages_digests, "MAX_FEEDS", 1)
     ended = browser.post(f"/settings/feeds/{feed.pk}/end/", follow=True)
-    pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
+    pages_digests.add(alice, topic=None, include_private=False, by=alice.actor)
 
     answer = undone(browser, ended)
 
@@ -230,7 +230,7 @@ def test_a_feed_of_another_person_cannot_be_ended(
 
 
 def test_a_disabled_account_and_a_trashed_topic_close_it(alice: User, topic: Topic, feed: Feed):
-    own = pages_digests.add(alice, topic=topic, with_private=False, by=alice.actor)
+    own = pages_digests.add(alice, topic=topic, include_private=False, by=alice.actor)
     topic.trash(by=alice.actor)
     assert read(own).status_code == 410
 

@@ -100,7 +100,7 @@ def test_a_fact_that_a_run_retired_is_kept_from_runs_once_a_person_returns_it(
     browser.post(f"{FACTS}{fact.pk}/take-back/")
 
     fact.refresh_from_db()
-    assert (fact.state, fact.retired_run, fact.touched_by_person) == ("current", None, True)
+    assert (fact.state, fact.retired_run, fact.edited_by_person) == ("current", None, True)
 
 
 @pytest.mark.requirement("R227")

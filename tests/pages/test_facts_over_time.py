@@ -132,7 +132,7 @@ def test_a_conflict_decided_for_the_newer_fact_is_a_succession(
     aged(20)
     pair = Conflict.objects.note(alice, "contradiction", old, new, reason="version")
     assert pair is not None
-    conflicts.settle(pair, "right", by=alice.actor)
+    conflicts.resolve(pair, "right", by=alice.actor)
     ran(topic, 1)
 
     old.refresh_from_db()

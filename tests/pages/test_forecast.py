@@ -122,7 +122,7 @@ def test_programs_read_it_too(alice: Any, topic: Topic):
 
     assert (found["depth"], found["basis"], found["money"]) == ("deep", "usual", None)
     assert found["tokens_left"] == 150
-    assert found["does_not_fit"].endswith("only 150 are left this month")
+    assert found["over_limit_reason"].endswith("only 150 are left this month")
 
 
 def test_programs_set_a_topics_month(alice: Any):

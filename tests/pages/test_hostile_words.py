@@ -35,7 +35,7 @@ def run(alice: User) -> Run:
     make_report(run, body=f"Cells {EVIL} cost 89 dollars [1].", summary=EVIL, delta=EVIL,
                 delta_heading=EVIL[:90], delta_since=EVIL[:90], sources=[source])  # fmt: skip
     make_item(run, "new", EVIL, quote=EVIL, citations=[1], previous_text=EVIL)
-    make_item(run, "changed", f"{EVIL}.", withheld=EVIL, judged=EVIL, judged_by="model")
+    make_item(run, "changed", f"{EVIL}.", hidden_reason=EVIL, judged=EVIL, judged_by="model")
     return run
 
 
@@ -44,7 +44,7 @@ def channel(alice: User, run: Run) -> Channel:
     channel = channels.add(
         alice, kind="email", name=EVIL[:150], address="desk@example.org", by=alice.actor
     )
-    Channel.objects.update(last_said=EVIL, off_because=EVIL)
+    Channel.objects.update(last_response=EVIL, disabled_reason=EVIL)
     [row] = body_in_style(run)
     told = {"at": timezone.now().isoformat(), "ok": False, "code": 500, "said": EVIL, "ms": 1}
     Delivery.objects.filter(pk=row.pk).update(
@@ -67,7 +67,7 @@ def test_they_are_words_on_every_page_that_trust_added(
     correcting.correct(run.report, sentence, wrong=EVIL, right=EVIL, by=by)
     link = shares.make_link(run.report, days=7, note=EVIL[:150], by=by)
     made = digests.make(
-        digests.save_settings(alice, by=by, often="daily", hour=7, weekday=1), timezone.now()
+        digests.save_settings(alice, by=by, frequency="daily", hour=7, weekday=1), timezone.now()
     )
     assert made is not None
     row, topic = Delivery.objects.filter(kind="report").get(), f"/topics/{run.topic.slug}/"
@@ -90,7 +90,7 @@ def test_nor_are_they_markup_in_mails_and_in_the_feed(alice: User, run: Run, cha
     check(message.html)
     assert "\n" not in message.subject
 
-    feed = pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
+    feed = pages_digests.add(alice, topic=None, include_private=False, by=alice.actor)
     found = pages_digests.found_by(feed.token)
     assert found is not None
     feed, runs, _etag, modified = found

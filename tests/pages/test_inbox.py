@@ -136,7 +136,7 @@ def test_what_another_tab_decided_is_said_and_the_list_continues(browser: Client
     answer = browser.post(url, {"next": item.next}, headers=SWAPPED, follow=True)
     assert "This proposal has already been rejected" in text_of(answer)
     conflict = two_notes(alice)
-    Conflict.objects.filter(pk=conflict.pk).update(state="settled", settled_how="both")
+    Conflict.objects.filter(pk=conflict.pk).update(state="resolved", resolution="both")
     url = reverse("memory:conflict-resolve", args=[conflict.pk])
     sent = {"how": "left", "left_version": 1, "right_version": 1, "next": LIST}
     answer = browser.post(url, sent, headers=SWAPPED)
@@ -187,11 +187,11 @@ def test_decided_items_are_listed_with_their_outcome(browser: Client, alice: Use
     review_services.accept(accepted, by=alice.actor)
     review_services.reject(rejected, by=alice.actor)
     Proposal.objects.filter(pk=expired.pk).update(expires_at=timezone.now())
-    settled = two_notes(alice)
-    url = reverse("memory:conflict-resolve", args=[settled.pk])
+    resolved = two_notes(alice)
+    url = reverse("memory:conflict-resolve", args=[resolved.pk])
     browser.post(url, {"how": "both", "left_version": 1, "right_version": 1})
 
-    states = {"decided": 4, "accepted": 1, "rejected": 1, "expired": 1, "settled": 1, "x": 0}
+    states = {"decided": 4, "accepted": 1, "rejected": 1, "expired": 1, "resolved": 1, "x": 0}
     assert {state: len(shown(browser, f"?state={state}")) for state in states} == states
     for state in filter(states.get, states):
         page = text_of(browser.get(f"{LIST}?state={state}"))

@@ -32,7 +32,7 @@ def browser(client_of: ClientOf, alice: Any) -> Client:
 @pytest.fixture
 def run(alice: Any) -> Run:
     run = make_second_run(make_topic(alice))
-    make_item(run, "new", CEO, withheld=WHY, judged=WHY, judged_by="rule", citations=[1])
+    make_item(run, "new", CEO, hidden_reason=WHY, judged=WHY, judged_by="rule", citations=[1])
     return run
 
 
@@ -71,7 +71,7 @@ def test_tell_me_such_things_tells_this_one_and_widens_the_intent(
     assert "1 filtered out" not in page
     run.report.refresh_from_db()
     assert CEO in run.report.delta
-    assert settings_of(run).tell_also == [CEO]
+    assert settings_of(run).notify_examples == [CEO]
 
 
 def test_it_can_be_undone(browser: Client, run: Run, item: DeltaItem):
@@ -79,9 +79,9 @@ def test_it_can_be_undone(browser: Client, run: Run, item: DeltaItem):
 
     item.refresh_from_db()
     run.report.refresh_from_db()
-    assert (item.withheld, item.judged_by) == (WHY, "rule")
+    assert (item.hidden_reason, item.judged_by) == (WHY, "rule")
     assert CEO not in run.report.delta
-    assert settings_of(run).tell_also == []
+    assert settings_of(run).notify_examples == []
 
 
 def test_pressed_twice_the_second_press_is_explained(browser: Client, item: DeltaItem):
@@ -100,14 +100,14 @@ def test_of_a_report_in_the_trash_nothing_is_reported(browser: Client, alice: An
 def test_a_stranger_tells_nothing(client_of: ClientOf, bob: Any, item: DeltaItem):
     assert client_of(bob).post(tell(item)).status_code == 404
     item.refresh_from_db()
-    assert item.withheld == WHY
+    assert item.hidden_reason == WHY
 
 
 def test_of_a_run_in_the_trash_nothing_is_reported(browser: Client, run: Run, item: DeltaItem):
     run_trash.trash_run(run.report, by=run.topic.owner.actor)
 
     assert browser.post(tell(item)).status_code == 404
-    assert settings_of(run).tell_also == []
+    assert settings_of(run).notify_examples == []
 
 
 def test_what_no_source_supports_cannot_be_told(browser: Client, run: Run):
@@ -168,15 +168,15 @@ def test_too_long_an_intent_is_explained_and_kept(browser: Client, run: Run):
 
 def test_an_intent_is_saved_with_the_topic(browser: Client, run: Run):
     url = f"/topics/{run.topic.slug}/settings/"
-    browser.post(url, opened(run.topic, intent="prices\r\nor laws", tell_also=CEO))
+    browser.post(url, opened(run.topic, intent="prices\r\nor laws", notify_examples=CEO))
 
     assert settings_of(run).intent == "prices\nor laws"
-    assert settings_of(run).tell_also == [CEO]
+    assert settings_of(run).notify_examples == [CEO]
 
 
 def test_a_shared_report_tells_nothing_of_what_was_withheld(alice: Any, run: Run):
-    listed = run.delta_items.filter(status__in=DeltaItem.LISTED, withheld="")
-    listed.update(withheld=WHY, judged=WHY, judged_by="rule")
+    listed = run.delta_items.filter(status__in=DeltaItem.LISTED, hidden_reason="")
+    listed.update(hidden_reason=WHY, judged=WHY, judged_by="rule")
     Report.objects.filter(run=run).update(
         delta="Nothing matches your filter. 4 other changes were saved to memory."
     )

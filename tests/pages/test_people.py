@@ -36,7 +36,7 @@ def test_a_link_is_shown_once(browser: Client, admin: User) -> None:
 
     assert "http://127.0.0.1:8000/invitation/" in body
     assert "/invitation/" not in browser.get(PEOPLE).content.decode().replace("/invitations/", "")
-    assert Invitation.objects.get().makes_staff is False
+    assert Invitation.objects.get().grants_admin is False
 
 
 def test_of_a_form_sent_twice_the_link_that_is_seen_works_alone(browser: Client) -> None:
@@ -48,10 +48,10 @@ def test_of_a_form_sent_twice_the_link_that_is_seen_works_alone(browser: Client)
 
 
 def test_over_htmx_the_list_comes_back_alone_with_the_link(browser: Client) -> None:
-    body = browser.post(PEOPLE, {"note": "Carol", "makes_staff": "on"}, headers=HTMX)
+    body = browser.post(PEOPLE, {"note": "Carol", "grants_admin": "on"}, headers=HTMX)
 
     assert body.content.decode().lstrip().startswith('<div id="people"')
-    assert Invitation.objects.get().makes_staff is True
+    assert Invitation.objects.get().grants_admin is True
 
 
 def test_an_invitation_for_nobody_is_explained(browser: Client) -> None:

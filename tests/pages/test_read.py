@@ -14,7 +14,7 @@ from django.utils.html import strip_tags
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Conflict, Note, Topic, User
-from memory.services.review.conflicts import settle
+from memory.services.review.conflicts import resolve
 from research.models import AffectedLine, Correction, DeltaItem, Report, Run
 from research.services.facts import affected
 from research.services.reports import strip
@@ -45,7 +45,7 @@ def topic(alice: User) -> Topic:
     make_item(runs[2], "confirmed", KNOWN, previous_fact=known, previous_text=KNOWN)
     make_item(runs[3], "confirmed", KNOWN, previous_fact=known, previous_text=KNOWN)
     make_item(runs[3], "new", NEWS, citations=[1])
-    make_item(runs[3], "new", "It is the best of all.", withheld="not what was asked for")
+    make_item(runs[3], "new", "It is the best of all.", hidden_reason="not what was asked for")
     return topic
 
 
@@ -176,7 +176,7 @@ def test_facts_that_contradict_each_other_arent_called_true(
     assert one.text not in words(part(shown, "still-true"))
     earlier = page(browser, topic, "?from=1&to=3")
     assert 'id="disputed"' not in earlier  # as it was read then
-    settle(conflict, "right", by=alice.actor)
+    resolve(conflict, "right", by=alice.actor)
     assert 'id="disputed"' not in page(browser, topic)
 
 
@@ -363,7 +363,7 @@ def test_a_sentence_is_corrected_in_its_place(browser: Client, topic: Topic):
 
     undone(browser, answer)
     fact.refresh_from_db()
-    assert fact.text == NEWS and Correction.objects.get().taken_back_at
+    assert fact.text == NEWS and Correction.objects.get().undone_at
 
 
 def test_a_correction_needs_a_change(browser: Client, topic: Topic):

@@ -244,7 +244,7 @@ def test_a_quoted_line_of_a_file_is_named_but_not_replaced(browser: Client, alic
 def test_both_are_right_is_remembered(browser: Client, alice: User, known: Note) -> None:
     browser.post(REMEMBER, {"text": NEW, f"known-{known.pk}": "both"})
     assert len(written(alice)) == 2
-    assert Conflict.objects.for_user(alice).get().settled_how == "both"
+    assert Conflict.objects.for_user(alice).get().resolution == "both"
 
 
 def test_undecided_it_waits_in_the_inbox_and_on_its_page(

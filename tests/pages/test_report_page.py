@@ -83,7 +83,7 @@ def test_old_and_new_sentence_each_have_quote_linked_source_and_day(browser: Cli
 
 def test_an_unsure_change_says_that_both_stay(browser: Client, topic: Topic):
     run = make_second_run(topic)
-    run.delta_items.filter(status="changed").update(unsure=True)
+    run.delta_items.filter(status="changed").update(needs_review=True)
 
     shown = section(page(browser, run), "what-changed")
 
@@ -93,7 +93,7 @@ def test_an_unsure_change_says_that_both_stay(browser: Client, topic: Topic):
 
 def test_a_gone_item_quotes_its_old_page_and_not_the_present_one(browser: Client, topic: Topic):
     run = make_second_run(topic)
-    gone = {"status": "gone", "unsure": False, "previous_source": OLD_SOURCE, "quote": ""}
+    gone = {"status": "gone", "needs_review": False, "previous_source": OLD_SOURCE, "quote": ""}
     run.delta_items.filter(status="changed").update(**gone)
 
     shown = section(page(browser, run), "what-changed")
@@ -109,7 +109,7 @@ def test_a_gone_item_quotes_its_old_page_and_not_the_present_one(browser: Client
 
 def test_a_gone_item_without_a_kept_quote_names_its_site(browser: Client, topic: Topic):
     run = make_second_run(topic)
-    run.delta_items.filter(status="changed").update(status="gone", unsure=False)
+    run.delta_items.filter(status="changed").update(status="gone", needs_review=False)
 
     item = re.search(r"− Gone.*?</li>", section(page(browser, run), "what-changed"), re.DOTALL)
 

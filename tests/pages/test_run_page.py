@@ -153,7 +153,7 @@ def test_a_cancelled_run_shows_where_it_stopped(browser: Client, topic: Topic):
 
 
 def test_a_silent_worker_is_named(browser: Client, run: Run):
-    Run.objects.filter(pk=run.pk).update(beat_at=timezone.now() - timedelta(seconds=50))
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - timedelta(seconds=50))
 
     assert "The worker has stopped responding" in page(browser, run)
 

@@ -52,7 +52,7 @@ def run(alice: User) -> Run:
                 "n": 1, "url": link, "link": link, "title": "18.1", "domain": "example.org",
                 "published_at": "2026-11-12", "state": "new", "trust": "external",
                 "quotes": [quote | place],
-                "carried_by": [{"n": None, "domain": "copy.example", "link": "https://copy.example"}],
+                "repeated_by": [{"n": None, "domain": "copy.example", "link": "https://copy.example"}],
             }
         ],
     )  # fmt: skip

@@ -119,7 +119,7 @@ def test_what_is_told_of_a_topic_and_the_digest_come_back(browser: Client, alice
     fields = {"name": "Desk", "address": "alice@example.org", "reports": "all", "failures": True}
     channels.add(alice, kind=Channel.Kind.EMAIL, by=alice.actor, digest=True, **fields)
     for name, target, address, typed in [
-        ("digest", "", reverse("research:digest-settings"), {"often": "daily", "hour": 7,
+        ("digest", "", reverse("research:digest-settings"), {"frequency": "daily", "hour": 7,
          "weekday": 1, "topics": []}),
         ("notices", str(topic.pk), reverse("research:topic-notices", args=[topic.slug]),
          {"own": "1", "reports": "none", "in_digest": "on"}),

@@ -78,7 +78,7 @@ def test_a_reader_is_not_told_that_the_owner_has_a_document_with_the_same_text(
     report = Report.objects.get(run=run)
     ours = {"link": f"library:{uuid.uuid4()}/1", "domain": "library-of-alice", "published_at": None}
     other = {"link": "https://copy.example/", "domain": "copy.example", "published_at": None}
-    report.sources[0] |= {"derived_from": ours, "carried_by": [ours, other]}
+    report.sources[0] |= {"derived_from": ours, "repeated_by": [ours, other]}
     report.save()
 
     shown = read(link).content.decode()
@@ -87,7 +87,7 @@ def test_a_reader_is_not_told_that_the_owner_has_a_document_with_the_same_text(
 
 
 def test_a_reader_is_not_told_that_what_is_disputed_holds_now(link: SharedLink, run: Run):
-    run.delta_items.exclude(status="contradicted").update(withheld="no source says it")
+    run.delta_items.exclude(status="contradicted").update(hidden_reason="no source says it")
 
     shown = read(link).content.decode()
 
@@ -157,7 +157,7 @@ def test_a_visit_is_counted_and_a_question_for_the_head_alone_is_none(link: Shar
     Client().head(f"/shared/{link.token}/")
 
     link.refresh_from_db()
-    assert link.opened == 2
+    assert link.view_count == 2
     assert link.opened_at is not None
 
 

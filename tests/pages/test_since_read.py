@@ -36,7 +36,7 @@ def topic(alice: User) -> Topic:
     make_item(runs[1], "new", OLD, citations=[1])
     make_item(runs[2], "changed", NOW, previous_fact=fact, previous_text=OLD, citations=[2])
     make_item(runs[3], "new", NEWS, citations=[1])
-    make_item(runs[3], "new", "It is the best of all.", withheld="not what was asked for")
+    make_item(runs[3], "new", "It is the best of all.", hidden_reason="not what was asked for")
     return topic
 
 
@@ -170,7 +170,7 @@ def test_the_sentence_names_what_there_is(topic: Topic):
 def test_the_newest_entry_of_a_feed_tells_the_unread_reports_as_one(
     browser: Client, topic: Topic, alice: User
 ):
-    feed = pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
+    feed = pages_digests.add(alice, topic=None, include_private=False, by=alice.actor)
     path = feed.address.partition("//")[2].partition("/")[2]
     first = browser.get(f"/{path}")
     entries = first.content.decode().split("<entry>")[1:]
@@ -184,11 +184,11 @@ def test_the_newest_entry_of_a_feed_tells_the_unread_reports_as_one(
 
 
 def test_a_digest_tells_each_fact_once_as_it_is_now(topic: Topic, alice: User):
-    digest = digests.make(DigestSettings(owner=alice, often="daily"), timezone.now())
+    digest = digests.make(DigestSettings(owner=alice, frequency="daily"), timezone.now())
     assert digest is not None
 
     [part] = digests.content(digest).parts
 
     told = [(item.status, item.sentence) for item in part.items]
     assert sorted(told) == sorted([("new", NOW), ("new", NEWS)])
-    assert part.withheld == 1
+    assert part.filtered_out == 1

@@ -202,7 +202,7 @@ def test_an_account_locked_by_wrong_passwords_is_locked_here_too(
 @pytest.mark.requirement("R335")
 def test_an_account_is_created_only_by_an_invitation(provider: Provider, admin: User) -> None:
     assert signs_in(Client(), provider, "sub-bob").status_code == 403
-    _row, token = people.invite(by=admin, note="Bob", makes_staff=False)
+    _row, token = people.invite(by=admin, note="Bob", grants_admin=False)
     assert "Create account with Example SSO" in text_of(Client().get(f"/invitation/{token}/"))
 
     answer = signs_in(browser := Client(), provider, "sub-bob", invitation=token)
@@ -218,7 +218,7 @@ def test_an_account_is_created_only_by_an_invitation(provider: Provider, admin: 
 def test_of_two_people_with_one_invitation_the_second_gets_nothing(
     provider: Provider, admin: User
 ) -> None:
-    _row, token = people.invite(by=admin, note="Bob", makes_staff=False)
+    _row, token = people.invite(by=admin, note="Bob", grants_admin=False)
     late = Client()
     url = url_of(late.post(START, {"invitation": token}))
     signs_in(Client(), provider, "sub-bob", invitation=token)
@@ -231,7 +231,7 @@ def test_of_two_people_with_one_invitation_the_second_gets_nothing(
 
 def test_a_username_that_is_taken_gets_a_number(provider: Provider, admin: User) -> None:
     provider.knows("sub-x", preferred_username="ALICE")
-    _row, token = people.invite(by=admin, note="Bob", makes_staff=False)
+    _row, token = people.invite(by=admin, note="Bob", grants_admin=False)
 
     signs_in(Client(), provider, "sub-x", invitation=token)
 

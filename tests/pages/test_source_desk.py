@@ -237,7 +237,7 @@ def test_it_comes_as_a_file_that_a_spreadsheet_may_open(browser: Client, topic: 
 
     assert [row["place"] for row in rows] == [FARM, f"{FARM}/c", NEWS]
     assert rows[0]["title"] == "'=cmd()"
-    assert rows[1]["why_unread"] == "the server answered 404"
+    assert rows[1]["not_read_reason"] == "the server answered 404"
 
 
 @pytest.mark.parametrize("path", ["", "sources.csv"])

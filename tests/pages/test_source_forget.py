@@ -142,8 +142,8 @@ def test_what_was_read_there_goes_from_the_content_store_too(
 
 
 def test_what_is_kept_with_a_runs_step_goes_with_the_run(alice: Any, run: Any) -> None:
-    store(alice, "Rows.", by=RESEARCH, kept_with=f"{run.source}/step:1")
-    store(alice, "Others.", by=RESEARCH, kept_with=f"{run.source}9/step:1")
+    store(alice, "Rows.", by=RESEARCH, run_step=f"{run.source}/step:1")
+    store(alice, "Others.", by=RESEARCH, run_step=f"{run.source}9/step:1")
     trash.forget_source(alice, run.source, by=alice.actor)
     assert [item.content for item in ContentItem.objects.for_user(alice).live()] == ["Others."]
 

@@ -299,14 +299,14 @@ def test_a_template_with_unknown_names_is_explained_and_kept(
 
 def test_a_template_is_stored_with_its_revision(browser: Client, topic: Topic):
     browser.post(
-        URL, opened(topic, report_template="{{ new }}", report_most="5", report_tone="plain")
+        URL, opened(topic, report_template="{{ new }}", report_max_items="5", report_tone="plain")
     )
 
     stored = TopicSettings.objects.get(topic=topic)
-    assert (stored.report_template, stored.report_most, stored.report_tone) == (
+    assert (stored.report_template, stored.report_max_items, stored.report_tone) == (
         "{{ new }}", 5, "plain",
     )  # fmt: skip
-    assert Revision.objects.filter(record_id=topic.pk).latest("id").after["report_most"] == 5
+    assert Revision.objects.filter(record_id=topic.pk).latest("id").after["report_max_items"] == 5
 
 
 @pytest.mark.requirement("R355")

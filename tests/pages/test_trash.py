@@ -56,7 +56,7 @@ def test_everything_trashed_is_listed_with_its_last_day(browser: Client, alice: 
     assert set(rows) == {"A note put away", "A topic put away", "plan/next", "A paper"}
     assert rows["A note put away"].actor == "you"
     assert note.trashed_at is not None
-    assert rows["A note put away"].gone_at == note.trashed_at + timedelta(days=TRASH_DAYS)
+    assert rows["A note put away"].purge_at == note.trashed_at + timedelta(days=TRASH_DAYS)
 
 
 def test_one_kind_can_be_looked_at_by_itself(browser: Client, alice: User):

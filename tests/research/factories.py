@@ -38,7 +38,7 @@ def make_run(topic: Topic, *, saved: bool = True, status: str = "", **fields: An
     if not saved:
         fields = {"status": status or Run.Status.RUNNING, "started_at": now, **fields}
         if fields["status"] == Run.Status.RUNNING:
-            fields = {"beat_at": now, "lease_until": now + timedelta(seconds=45), **fields}
+            fields = {"heartbeat_at": now, "lease_until": now + timedelta(seconds=45), **fields}
         fields = {"actor": str(topic.owner.actor), **fields}
         run: Run = Run.objects.create(topic=topic, **fields)
         return run
@@ -290,7 +290,9 @@ def make_second_run(topic: Topic) -> Run:
         citations=[1],
     )
     make_item(run, DeltaItem.Status.GONE_QUIET, "The next release is due in May.")
-    make_item(run, DeltaItem.Status.NEW, "It is the fastest.", withheld="unsupported: no quote")
+    make_item(
+        run, DeltaItem.Status.NEW, "It is the fastest.", hidden_reason="unsupported: no quote"
+    )
     make_hits(run, 5)
     make_steps(run)
     return run

@@ -94,7 +94,7 @@ def test_withheld_and_confirmed_changes_affect_nobody(topic: Topic, alice: User,
     write(alice, NOTE)
     write(bob, NOTE)
     run = ran(topic, END, status="confirmed")
-    make_item(run, "new", END, withheld="not what was asked for")
+    make_item(run, "new", END, hidden_reason="not what was asked for")
 
     assert affected.note(run, topic) == 0
 
@@ -140,7 +140,7 @@ def test_a_digest_says_it_without_quoting_sensitive_notes(topic: Topic, alice: U
     private.change(by=alice.actor, sensitivity=Sensitivity.SENSITIVE)
     write(alice, "The safe runs PostgreSQL 13 as well.", topic=private)
     affected.note(ran(topic, END), topic)
-    digest = digests.make(DigestSettings(owner=alice, often="daily"), timezone.now())
+    digest = digests.make(DigestSettings(owner=alice, frequency="daily"), timezone.now())
     assert digest is not None
 
     [part] = digests.content(digest).parts

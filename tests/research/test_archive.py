@@ -171,11 +171,11 @@ def told(topic: Topic, run: Run) -> None:
     owner, by = topic.owner, topic.owner.actor
     address = {"kind": "email", "name": "Desk", "address": "desk@example.org"}
     channel = channels.add(owner, by=by, enabled=False, **address)
-    more = {"own": True, "reports": "changed", "failures": False, "in_digest": True}
+    more = {"is_custom": True, "reports": "changed", "failures": False, "in_digest": True}
     channels.choose(topic, by=by, left_out=[channel], **more)
-    chosen = digests.save_settings(owner, by=by, often="never", hour=6, weekday=5)
+    chosen = digests.save_settings(owner, by=by, frequency="never", hour=6, weekday=5)
     digests.make(chosen, run.created)
-    pages_digests.end(pages_digests.add(owner, topic=topic, with_private=False, by=by), by=by)
+    pages_digests.end(pages_digests.add(owner, topic=topic, include_private=False, by=by), by=by)
 
 
 def exported(owner: User, path: Path) -> Path:

@@ -30,11 +30,11 @@ def stored(stored_once: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[
         alice = kept_users.copied("alice")
         run = make_second_run(make_topic(alice))
         shares.make_link(run.report, days=365, note="the board", by=alice.actor)
-        pages_digests.add(alice, topic=None, with_private=True, by=alice.actor)
+        pages_digests.add(alice, topic=None, include_private=True, by=alice.actor)
         channels.add(
             alice, kind="webhook", name="Hook", address="https://h.example/s3cret", by=alice.actor
         )
-        digests.save_settings(alice, by=alice.actor, often="daily", hour=7, weekday=1)
+        digests.save_settings(alice, by=alice.actor, frequency="daily", hour=7, weekday=1)
         return alice.pk, exported(alice, tmp_path_factory.mktemp("archive") / "archive.zip")
 
 

@@ -44,7 +44,7 @@ MANY = settings(
     phases=[Phase.generate],
 )
 # Derived, or always today's.
-NOT_COMPARED = {"updated", "trust", "sensitivity", "touched_by_person", "key", "edited_by_person"}
+NOT_COMPARED = {"updated", "trust", "sensitivity", "edited_by_person", "key"}
 
 
 def in_milliseconds(value: Any) -> Any:

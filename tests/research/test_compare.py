@@ -184,7 +184,7 @@ def test_a_contradiction_decided_for_the_newer_fact_is_a_change(topic: Topic, al
     make_item(second, "contradicted", new.text, previous_fact=old, previous_text=old.text)
     pair = Conflict.objects.note(alice, "contradiction", old, new)
     assert pair is not None
-    conflicts.settle(pair, "right", by=alice.actor)
+    conflicts.resolve(pair, "right", by=alice.actor)
     ran(topic)
 
     before = became(topic, 1, 2)[YIELD.format(60)]
@@ -241,7 +241,7 @@ def test_what_a_report_listed_and_no_fact_kept_is_new_and_says_so(topic: Topic):
 
 def test_what_was_withheld_isnt_a_fact(topic: Topic):
     ran(topic)
-    make_item(ran(topic), "new", "It is the fastest of all.", withheld="unsupported: no quote")
+    make_item(ran(topic), "new", "It is the fastest of all.", hidden_reason="unsupported: no quote")
 
     assert became(topic, 1, 2) == {}
 

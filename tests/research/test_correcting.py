@@ -88,7 +88,7 @@ def test_taking_it_back_undoes_all_of_it(report: Report, alice: Any):
     assert correcting.undo_change(made, by=alice.actor)
 
     fact.refresh_from_db()
-    assert (fact.text, fact.trust, fact.touched_by_person) == (WRONG, "external", False)
+    assert (fact.text, fact.trust, fact.edited_by_person) == (WRONG, "external", False)
     assert not Observation.objects.live().exists()
     assert report.remarks() == []
     assert not correcting.undo_change(made, by=alice.actor)
@@ -161,7 +161,7 @@ def test_a_sentence_is_checked_once_and_that_is_undone(report: Report, alice: An
     assert f"Verified by alice on {report.remarks()[0].created:%Y-%m-%d}" in report.as_markdown()
     assert correcting.uncheck(report, one.key, by=alice.actor)
     assert not correcting.uncheck(report, one.key, by=alice.actor)
-    assert CheckedSentence.objects.get().taken_back_at
+    assert CheckedSentence.objects.get().undone_at
     assert list(Activity.objects.order_by("id").values_list("kind", flat=True))[-2:] == [
         "sentence-checked",
         "sentence-unchecked",

@@ -276,7 +276,7 @@ def test_a_page_is_sent_in_full_once_then_short_then_as_a_line_and_can_be_had_ag
     assert len(sent[2][0].splitlines()) == 1 and five in sent[2][2]
     assert five not in "".join(sent[3]) and len(sent[3][1].splitlines()) == 1
     kept = ContentItem.objects.get(pk=id_in(sent[1][1]))
-    assert five in kept.content and kept.kept_with.startswith(f"{run.source}/step:")
+    assert five in kept.content and kept.run_step.startswith(f"{run.source}/step:")
 
 
 def shared(topic: Topic, *, with_subagents: bool) -> None:

@@ -69,7 +69,7 @@ def test_what_two_sources_tell_as_new_is_reported_once_and_cites_both():
 def test_a_question_is_withheld_and_says_why():
     changes, _dropped = compare([Statement("Who of you would like to work in Kyoto?")], [])
 
-    assert "not a fact" in changes[0].withheld
+    assert "not a fact" in changes[0].hidden_reason
     assert not changes[0].is_listed
 
 
@@ -139,7 +139,7 @@ def test_a_fact_that_one_source_confirms_and_another_changes_is_changed(
 def test_the_section_lists_new_changed_and_contradicted_alone():
     kinds = ["new", "changed", "contradicted", "confirmed", "gone quiet"]
     changes = [Change(kind, f"It is {kind}.", [1, 2], previous_text="as it was") for kind in kinds]
-    changes.append(Change("new", "It is withheld.", withheld="unsupported"))
+    changes.append(Change("new", "It is withheld.", hidden_reason="unsupported"))
 
     section = as_markdown(changes, quiet="nothing")
 
@@ -152,7 +152,7 @@ def test_the_section_lists_new_changed_and_contradicted_alone():
 
 @pytest.mark.requirement("R42")
 def test_a_section_without_a_listed_change_is_the_plain_sentence():
-    changes = [Change("confirmed", OLD), Change("new", OTHER, withheld="unsupported")]
+    changes = [Change("confirmed", OLD), Change("new", OTHER, hidden_reason="unsupported")]
 
     assert as_markdown(changes, quiet="Nothing new.") == "Nothing new."
 

@@ -40,10 +40,10 @@ def report(browser: Client, item: DeltaItem) -> str:
     return browser.get(reverse("research:run", args=[topic.slug, item.run_id])).content.decode()
 
 
-def settle(item: DeltaItem, how: str) -> None:
+def resolve(item: DeltaItem, how: str) -> None:
     conflict = item.conflict
     assert conflict is not None
-    conflicts.settle(conflict, how, by=conflict.owner.actor)
+    conflicts.resolve(conflict, how, by=conflict.owner.actor)
 
 
 def test_an_item_leads_to_its_pair_and_the_pair_back_to_its_run(
@@ -65,11 +65,11 @@ def test_an_item_leads_to_its_pair_and_the_pair_back_to_its_run(
         ("both", "Resolved: both sentences were kept."),
     ],
 )
-def test_once_it_is_settled_the_report_says_how(
+def test_once_it_is_resolved_the_report_says_how(
     browser: Client, disputed: DeltaItem, how: str, says: str
 ):
     assert "Both facts were kept." in report(browser, disputed)
-    settle(disputed, how)
+    resolve(disputed, how)
 
     shown = report(browser, disputed)
     assert says in shown and "Both facts were kept." not in shown

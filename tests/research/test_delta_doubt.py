@@ -36,7 +36,7 @@ def test_only_a_sure_change_gives_the_old_fact_up(monkeypatch: Any, share: float
 
     change = compare([Statement(NEW)], [KNOWN])[0][0]
 
-    assert (change.status, change.unsure) == ("changed", unsure)
+    assert (change.status, change.needs_review) == ("changed", unsure)
     assert change.replaces == ("" if unsure else "1")
 
 
@@ -53,7 +53,7 @@ def test_where_two_sources_tell_two_newer_values_the_old_fact_stays():
         [Statement(NEW), Statement(OLD.replace("12,000", "19,000"))], [KNOWN]
     )
 
-    assert [(c.status, c.unsure) for c in changes] == [("changed", True)] * 2
+    assert [(c.status, c.needs_review) for c in changes] == [("changed", True)] * 2
 
 
 def test_the_old_sentence_keeps_where_it_stood():
@@ -70,7 +70,7 @@ def test_the_old_sentence_keeps_where_it_stood():
 
 
 def test_in_markdown_each_sentence_has_its_source_day_and_words():
-    change = Change("changed", NEW, [1], "15,000 a month", "1", OLD, unsure=True)
+    change = Change("changed", NEW, [1], "15,000 a month", "1", OLD, needs_review=True)
     change.previous_source = delta.source_of(KNOWN)
 
     assert as_markdown([change], quiet="", sources=[SOURCE]) == (
@@ -103,7 +103,7 @@ def test_after_an_unsure_change_both_facts_stand_and_the_item_says_so(
     assert cast.sentence(1) in current
     assert any("9,900" in text for text in current)
     item = DeltaItem.objects.filter(run=run, status="changed").first()
-    assert item is not None and item.unsure
+    assert item is not None and item.needs_review
     assert item.previous_source["link"] == cast.url(1)
     assert f"before: {cast.sentence(1)}" in run.report.delta
     assert cast.sentence(1) not in run.report.body

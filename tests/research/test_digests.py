@@ -26,7 +26,7 @@ MONDAY = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 @pytest.fixture
 def chosen(alice: User) -> DigestSettings:
     """A digest every day at seven; the next one is due."""
-    digests.save_settings(alice, by=alice.actor, often="daily", hour=7, weekday=1)
+    digests.save_settings(alice, by=alice.actor, frequency="daily", hour=7, weekday=1)
     DigestSettings.objects.update(next_at=timezone.now())
     return digests.settings_of(alice)
 
@@ -37,7 +37,7 @@ def due_again() -> None:
 
 def test_who_changes_their_time_zone_gets_the_next_digest_at_its_hour_there(alice: User):
     with time_machine.travel(datetime(2026, 11, 23, 12, tzinfo=UTC), tick=False):
-        digests.save_settings(alice, by=alice.actor, often="daily", hour=7)
+        digests.save_settings(alice, by=alice.actor, frequency="daily", hour=7)
         User.objects.filter(pk=alice.pk).update(time_zone="Asia/Kolkata")
 
         assert digests.make_due() == 0
@@ -47,7 +47,7 @@ def test_who_changes_their_time_zone_gets_the_next_digest_at_its_hour_there(alic
 
 def test_a_digest_that_was_due_before_the_time_zone_changed_is_made_all_the_same(alice: User):
     with time_machine.travel(datetime(2026, 11, 23, 12, tzinfo=UTC), tick=False):
-        digests.save_settings(alice, by=alice.actor, often="daily", hour=7)
+        digests.save_settings(alice, by=alice.actor, frequency="daily", hour=7)
         DigestSettings.objects.update(next_at=timezone.now())
         User.objects.filter(pk=alice.pk).update(time_zone="Asia/Kolkata")
 
@@ -60,11 +60,11 @@ def test_it_is_due_at_its_hour_in_the_owners_own_zone(alice: User):
     User.objects.filter(pk=alice.pk).update(time_zone="Asia/Kolkata")
     alice.refresh_from_db()
     with time_machine.travel(MONDAY, tick=False):
-        daily = digests.save_settings(alice, by=alice.actor, often="daily", hour=7, weekday=1)
+        daily = digests.save_settings(alice, by=alice.actor, frequency="daily", hour=7, weekday=1)
         assert daily.next_at == datetime(2026, 11, 24, 1, 30, tzinfo=UTC)
-        weekly = digests.save_settings(alice, by=alice.actor, often="weekly", hour=7, weekday=0)
+        weekly = digests.save_settings(alice, by=alice.actor, frequency="weekly", hour=7, weekday=0)
         assert weekly.next_at == datetime(2026, 11, 29, 1, 30, tzinfo=UTC)
-        never = digests.save_settings(alice, by=alice.actor, often="never", hour=7, weekday=0)
+        never = digests.save_settings(alice, by=alice.actor, frequency="never", hour=7, weekday=0)
         assert never.next_at is None
 
 
@@ -103,11 +103,11 @@ def test_the_summary_of_a_first_report_has_no_markup(alice: User, chosen: Digest
 
 def test_what_was_withheld_is_counted_and_not_told(alice: User, chosen: DigestSettings):
     run = saved_run(make_topic(alice), "Version 18.1 is out.")
-    make_item(run, "new", "Nobody asked for this.", withheld="not what the intent asks for")
+    make_item(run, "new", "Nobody asked for this.", hidden_reason="not what the intent asks for")
     digests.make_due()
 
     said = digests.content(Digest.objects.get())
-    assert (said.changes, said.withheld) == (1, 1)
+    assert (said.changes, said.filtered_out) == (1, 1)
 
 
 def test_each_run_stands_in_one_digest_only(alice: User, chosen: DigestSettings):
@@ -126,7 +126,7 @@ def test_each_run_stands_in_one_digest_only(alice: User, chosen: DigestSettings)
 def test_one_account_that_fails_keeps_no_other_from_its_digest(
     alice: User, bob: User, chosen: DigestSettings, monkeypatch: Any
 ):
-    digests.save_settings(bob, by=bob.actor, often="daily", hour=7, weekday=1)
+    digests.save_settings(bob, by=bob.actor, frequency="daily", hour=7, weekday=1)
     DigestSettings.objects.filter(pk=bob.pk).update(next_at=timezone.now())
     saved_run(make_topic(bob), "A fact.")
     whole = digests.make
@@ -162,7 +162,7 @@ def test_with_nothing_to_tell_none_is_made_unless_it_is_wanted(alice: User, chos
     digests.make_due()
     assert not Digest.objects.exists()
 
-    DigestSettings.objects.update(even_if_quiet=True)
+    DigestSettings.objects.update(send_if_empty=True)
     due_again()
     digests.make_due()
     assert [part.topic for part in digests.content(Digest.objects.get()).quiet] == [topic]
@@ -174,7 +174,9 @@ def test_topics_that_were_taken_out_or_trashed_do_not_stand_in_it(
     out, trashed, kept = (make_topic(alice, name) for name in ("Out", "Trashed", "Kept"))
     for topic in (out, trashed, kept):
         saved_run(topic, f"A fact about {topic}.")
-    digests.save_settings(alice, by=alice.actor, left_out=[out], often="daily", hour=7, weekday=1)
+    digests.save_settings(
+        alice, by=alice.actor, left_out=[out], frequency="daily", hour=7, weekday=1
+    )
     due_again()
     digests.make_due()
     trashed.trash(by=alice.actor)
@@ -307,7 +309,7 @@ def test_a_member_without_notifications_or_news_gets_no_digest(
 @given(
     at=st.datetimes(datetime(2026, 1, 1), datetime(2028, 1, 1), timezones=st.just(UTC)),
     zone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia"]),
-    often=st.sampled_from(["daily", "weekly"]),
+    frequency=st.sampled_from(["daily", "weekly"]),
     hour=st.integers(0, 23),
     weekday=st.integers(0, 6),
 )
@@ -315,7 +317,7 @@ def test_the_next_one_is_always_ahead_and_never_further_than_its_period(
     at: datetime, zone: str, often: str, hour: int, weekday: int
 ):
     owner = User(username="a", time_zone=zone)
-    made = DigestSettings(owner=owner, often=often, hour=hour, weekday=weekday)
+    made = DigestSettings(owner=owner, frequency=often, hour=hour, weekday=weekday)
 
     found = digests.next_at(made, at)
 

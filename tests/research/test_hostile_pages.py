@@ -152,7 +152,7 @@ def test_nothing_of_it_leaves_its_topic_or_changes_who_is_who(
     count("injection: pages that a run reads", len(TRICKS[trick]), run=int(is_out))
     assert outside(alice, topic) == before
     held = Proposal.objects.for_user(alice)
-    assert all(one.held_because for one in held)
+    assert all(one.hold_reasons for one in held)
     assert not set(held.values_list("state", flat=True)) - {"waiting"}
 
 

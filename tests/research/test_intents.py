@@ -29,7 +29,7 @@ def items(run: Run, **wanted: Any) -> list[DeltaItem]:
 
 
 def withheld(run: Run) -> list[str]:
-    return [item.sentence for item in items(run) if item.withheld]
+    return [item.sentence for item in items(run) if item.hidden_reason]
 
 
 def judged(*tells: bool, **more: Any) -> dict[str, Any]:
@@ -53,9 +53,9 @@ def test_the_rule_withholds_what_was_not_asked_for_and_keeps_why_and_by_what(
     run = run_of(topic)
 
     [hidden] = items(run, sentence=cast.sentence(2))
-    assert "price" in hidden.withheld
+    assert "price" in hidden.hidden_reason
     assert hidden.judged_by == "rule"
-    assert any("euros" in item.sentence for item in items(run, withheld=""))
+    assert any("euros" in item.sentence for item in items(run, hidden_reason=""))
     assert cast.sentence(2) not in run.report.delta
 
 
@@ -94,7 +94,7 @@ def test_a_model_judges_by_the_intent_and_its_reason_is_kept(
     run = run_of(topic)
 
     [item] = items(run)
-    assert (item.withheld, item.judged_by) == ("why 1", "model")
+    assert (item.hidden_reason, item.judged_by) == ("why 1", "model")
     prompt = providers.model.history[2].messages
     assert PRICES in prompt[0].content
     assert cast.sentence(2) in prompt[1].content

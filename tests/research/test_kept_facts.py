@@ -182,7 +182,7 @@ def test_a_change_that_its_source_does_not_show_retires_nothing(
     assert cast.sentence(1) in facts_of(topic)
     assert false not in facts_of(topic)
     assert false not in run.report.delta
-    assert DeltaItem.objects.get(run=run, sentence=false).withheld.startswith("unsupported")
+    assert DeltaItem.objects.get(run=run, sentence=false).hidden_reason.startswith("unsupported")
 
 
 @pytest.mark.requirement("R23")

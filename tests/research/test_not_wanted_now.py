@@ -35,7 +35,7 @@ def desk(topic: Topic) -> Channel:
 
 def digest_of(topic: Topic) -> Digest:
     chosen = digests.save_settings(
-        topic.owner, by=topic.owner.actor, often="daily", hour=7, weekday=1
+        topic.owner, by=topic.owner.actor, frequency="daily", hour=7, weekday=1
     )
     made = digests.make(chosen, timezone.now())
     assert made is not None

@@ -119,7 +119,7 @@ def test_a_finding_that_changed_says_what_a_later_run_found(alice: Any) -> None:
 
     def later() -> dict[str, str]:
         hits = recall(alice, "hives of the garden", "lexical", types=["observation"])
-        return {hit.content: hit.found_later for hit in hits}
+        return {hit.content: hit.later_finding for hit in hits}
 
     assert later() == {was: "", now: ""}  # the fact is current: no run has retired it yet
     old.retire(by=RESEARCH, why="a run found another", run=second.number)
@@ -157,7 +157,7 @@ def test_a_finding_that_changed_twice_names_what_the_latest_run_found(alice: Any
     was, later, now = (f"The garden keeps {count} hives this year." for count in (6, 7, 8))
     changes(make_topic(alice, "Urban bees"), was, later, now)
     hits = recall(alice, "hives of the garden", "lexical", types=["observation"])
-    assert {hit.content: hit.found_later for hit in hits} == {was: now, later: now, now: ""}
+    assert {hit.content: hit.later_finding for hit in hits} == {was: now, later: now, now: ""}
 
 
 def test_an_answer_without_a_model_quotes_only_the_last_of_several_changes(alice: Any) -> None:
@@ -175,7 +175,7 @@ def test_a_finding_that_changed_and_changed_back_is_current(alice: Any) -> None:
     make_item(back, "changed", was, previous_fact=retired, previous_text=other)
     retired.retire(by=RESEARCH, why="a run found another", run=back.number)
     hits = recall(alice, "hives of the garden", "lexical", types=["observation"])
-    assert {hit.content: hit.found_later for hit in hits} == {was: "", other: was}
+    assert {hit.content: hit.later_finding for hit in hits} == {was: "", other: was}
 
 
 def answers(owner: Any, question: str) -> list[str]:

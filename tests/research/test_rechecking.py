@@ -119,7 +119,7 @@ def test_what_its_source_says_otherwise_is_changed_next_to_the_old(
 
 def test_what_a_person_holds_is_contradicted_and_stays(known: Topic, providers: Providers):
     mine = fact_of(known, 1)
-    TopicFact.objects.filter(pk=mine.pk).update(touched_by_person=True)
+    TopicFact.objects.filter(pk=mine.pk).update(edited_by_person=True)
     changed = cast.page(1).replace("4,400", "9,900")
     providers.pages = FakeFetcher({cast.url(1): changed})
 

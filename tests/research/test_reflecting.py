@@ -161,7 +161,7 @@ def test_a_hostile_page_and_a_model_that_obeys_it_change_no_file(
     followed(run)
 
     assert files(run) == before
-    assert Proposal.objects.get().held_because
+    assert Proposal.objects.get().hold_reasons
     assert Reflection.objects.get().changes[0]["act"] == "held"
 
 

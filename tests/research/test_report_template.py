@@ -26,7 +26,7 @@ def contents(run: Run, **more: Any) -> template.Contents:
     changes = [
         Change("new", "Ada has a 2nd cell.", [1]),
         Change("new", "Bo has a cell {{ sources }}.", [2]),
-        Change("new", "Cy has a cell.", [1], withheld="not asked for", judged_by="rule"),
+        Change("new", "Cy has a cell.", [1], hidden_reason="not asked for", judged_by="rule"),
         Change("changed", "It costs 75.", [2], previous_text="It costs 89."),
         Change("gone", "It is sold.", [1]),
     ]
@@ -39,7 +39,7 @@ def contents(run: Run, **more: Any) -> template.Contents:
 
 
 def laid_out(run: Run, layout: str, most: int | None = None, **more: Any) -> str:
-    settings = TopicSettings(topic=run.topic, report_template=layout, report_most=most)
+    settings = TopicSettings(topic=run.topic, report_template=layout, report_max_items=most)
     return template.laid_out(settings, contents(run, **more))
 
 
@@ -223,7 +223,7 @@ def test_what_the_filter_withholds_isnt_placed(written: Callable[..., Run], topi
     run = written("{{ new }}", intent="nothing about this")
 
     told = DeltaItem.objects.filter(run=run, status="new")
-    for item in told.exclude(withheld=""):
+    for item in told.exclude(hidden_reason=""):
         assert item.sentence not in run.report.body
 
 

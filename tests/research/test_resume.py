@@ -177,19 +177,19 @@ def test_a_worker_that_was_leaving_counts_no_crash(topic: Topic):
     run = cast.started(topic)
     for _time in range(5):
         Run.objects.claim(run.pk, worker="one")
-        Run.objects.filter(pk=run.pk).update(leaving=True)
+        Run.objects.filter(pk=run.pk).update(is_worker_stopping=True)
         cast.lose_lease(run)
         assert Run.objects.sweep() == 1
 
     run.refresh_from_db()
-    assert (run.status, run.crashes, run.leaving) == ("queued", 0, False)
+    assert (run.status, run.crashes, run.is_worker_stopping) == ("queued", 0, False)
 
 
 def test_a_run_of_a_leaving_worker_waits_behind_its_last_step(topic: Topic, scripted: Providers):
     run = cast.started(topic)
 
     def leave() -> None:
-        Run.objects.filter(pk=run.pk).update(leaving=True)
+        Run.objects.filter(pk=run.pk).update(is_worker_stopping=True)
 
     with cast.before_step("filter_seen", leave):
         cast.carried_out(run)

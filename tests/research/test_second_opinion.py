@@ -114,7 +114,7 @@ def test_by_a_models_word_both_stay_and_wait_on_the_conflict_desk(
     assert {OPENS, LATER} <= current(topic)
     item = run.delta_items.get(sentence=LATER)
     assert item.conflict == Conflict.objects.get(owner=topic.owner, state="open")
-    assert item.unsure == (relation == "changed")
+    assert item.needs_review == (relation == "changed")
 
 
 def test_what_words_alone_are_sure_of_is_not_asked(second_run: Callable[..., Run]):

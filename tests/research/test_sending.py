@@ -234,7 +234,7 @@ def test_what_fails_for_a_day_is_given_up_where_it_is_seen(
         told_again(row)
 
     hook.refresh_from_db()
-    assert (row.state, hook.last_ok, hook.failed_in_row) == ("failed", False, 1)
+    assert (row.state, hook.last_ok, hook.consecutive_failures) == ("failed", False, 1)
     assert "500" in row.error
     assert Activity.objects.filter(kind="delivery-given-up", is_warning=True).exists()
     assert len(row.results) == len(Delivery.RETRY_SECONDS) + 1
@@ -250,7 +250,7 @@ def test_a_channel_that_takes_nothing_is_switched_off_and_the_others_are_told(
     sending.deliver(row.pk)
 
     hook.refresh_from_db()
-    assert not hook.enabled and "410" in hook.off_because
+    assert not hook.enabled and "410" in hook.disabled_reason
     sending.deliver(Delivery.objects.get(kind="notice").pk)
     assert server.mails[0]["Subject"] == "Channel “Hook” is turned off"
 
@@ -339,7 +339,13 @@ def test_a_topic_chooses_otherwise_than_its_channels(topic: Topic):
     by = topic.owner.actor
     first, second = email(topic.owner), email(topic.owner, "other@example.org", reports="none")
     channels.choose(
-        topic, by=by, left_out=[first], own=True, reports="each", failures=True, in_digest=True
+        topic,
+        by=by,
+        left_out=[first],
+        is_custom=True,
+        reports="each",
+        failures=True,
+        in_digest=True,
     )
 
     assert [row.channel for row in body_in_style(saved_run(topic))] == [second]

@@ -168,7 +168,9 @@ def test_in_thirty_runs_no_known_fact_and_no_known_address_comes_as_new(
 
         assert run.status == "succeeded"
         check_addresses(run, topic, known)
-        news = run.delta_items.filter(status="new", withheld="").values_list("sentence", flat=True)
+        news = run.delta_items.filter(status="new", hidden_reason="").values_list(
+            "sentence", flat=True
+        )
         named = makers_in(list(news) if number else [fact(0)])
         assert named == [MAKERS[number]]
         told += named

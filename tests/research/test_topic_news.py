@@ -63,7 +63,7 @@ CHANGES: dict[str, Act] = {
     "a report is read": lambda topic: last(topic).report.mark_read(),
     "one is put back": lambda topic: Report.objects.get(run__number=1).mark_unread(),
     "an item comes": lambda topic: make_item(last(topic), "new", "A third plant opens."),
-    "one is withheld": lambda topic: DeltaItem.objects.update(withheld="nobody asked"),
+    "one is withheld": lambda topic: DeltaItem.objects.update(hidden_reason="nobody asked"),
     "one says something else": lambda topic: DeltaItem.objects.update(sentence="It is over."),
     "one goes": lambda topic: DeltaItem.objects.filter(status="new").delete(),
     "a report is removed": lambda topic: last(topic).report.trash(by=topic.owner.actor),

@@ -31,7 +31,7 @@ def topic(admin: User, bob: User) -> Topic:
     body_in_style(run)
     Step.objects.create(run=run, name="summarise", is_follow_up=True)
     ContentItem.objects.create(
-        owner=admin, content="page", source=run.source, kept_with=f"{run.source}/step:1",
+        owner=admin, content="page", source=run.source, run_step=f"{run.source}/step:1",
         trust="external",
     )  # fmt: skip
     make_run(make_topic(admin, title="Tea"), saved=False)
@@ -73,7 +73,7 @@ REPAIRED = {
     ),
     "a page of a run that is gone": (
         "run-content",
-        "UPDATE memory_contentitem SET source = 'run:987654', kept_with = 'run:987654/step:1'",
+        "UPDATE memory_contentitem SET source = 'run:987654', run_step = 'run:987654/step:1'",
     ),
 }
 
@@ -135,7 +135,7 @@ def test_unread_reports_are_counted_again(topic: Topic) -> None:
 def test_a_freed_run_starts_again_and_a_freed_message_is_sent_once(topic: Topic) -> None:
     sql(REPAIRED["a run whose worker is gone"][1])
     sql(REPAIRED["a message whose worker is gone"][1])
-    Delivery.objects.update(handed_at=timezone.now())
+    Delivery.objects.update(attempted_at=timezone.now())
 
     broken(fix=True)
 
@@ -143,7 +143,7 @@ def test_a_freed_run_starts_again_and_a_freed_message_is_sent_once(topic: Topic)
     assert (run.status, run.crashes) == (Run.Status.QUEUED, 1)
     delivery = Delivery.objects.claim(Delivery.objects.get().pk)
     assert delivery is not None
-    assert delivery.handed_at is not None  # by which `sending` knows that it may have arrived
+    assert delivery.attempted_at is not None  # by which `sending` knows that it may have arrived
     assert Delivery.objects.claim(delivery.pk) is None
 
 
@@ -166,14 +166,14 @@ def test_pages_that_a_person_pinned_or_a_report_cites_stay(topic: Topic) -> None
     owner, run = topic.owner, Run.objects.get(number=2)
 
     def page(**fields: Any) -> ContentItem:
-        given = {"source": "run:987654", "kept_with": "run:987654/step:1", "trust": "external"}
+        given = {"source": "run:987654", "run_step": "run:987654/step:1", "trust": "external"}
         item: ContentItem = ContentItem.objects.create(
             owner=owner, content="page", **(given | fields)
         )
         return item
 
     lost = page()
-    page(pinned=True), page(trust="owner"), page(source="agent:claude", kept_with="")
+    page(pinned=True), page(trust="owner"), page(source="agent:claude", run_step="")
     make_hit(run, 1, content_item=page())
 
     assert broken() == {"run-content": 1}

@@ -185,7 +185,7 @@ def test_a_delta_of_unsupported_findings_alone_isnt_a_delta(
     run = verified(findings=[false])
 
     item = DeltaItem.objects.get(run=run, sentence=false["sentence"])
-    assert item.withheld.startswith("unsupported")
+    assert item.hidden_reason.startswith("unsupported")
     assert run.report.is_quiet
     assert "burned" not in run.report.delta
     assert run.report.delta.startswith("Nothing new")

@@ -162,7 +162,7 @@ def test_a_browser_that_unsubscribed_is_turned_off_at_once(
 
     channel.refresh_from_db()
     assert not channel.enabled
-    assert str(status) in channel.off_because
+    assert str(status) in channel.disabled_reason
 
 
 def test_a_busy_service_gets_the_same_message_again_later(

@@ -174,7 +174,7 @@ def test_the_schedule_starts_one_backup_and_not_for_the_time_before_it_was_set(
 
     BackupPlan.objects.update(changed_at=plan.changed_at - timedelta(days=2))
     row = backups.ask_if_due()
-    assert row is not None and row.asked_by is None
+    assert row is not None and row.requested_by is None
     backups.perform(row.pk)
     assert backups.ask_if_due() is None
 
@@ -185,7 +185,7 @@ def test_automatic_backups_beyond_the_number_to_keep_are_deleted(admin: User, fo
     for _ in range(3):
         made()
 
-    assert BackupFile.objects.filter(asked_by=None).count() == 2
+    assert BackupFile.objects.filter(requested_by=None).count() == 2
     assert (folder / kept.name).exists()
     assert {row.name for row in BackupFile.objects.all()} == {p.name for p in folder.iterdir()}
 

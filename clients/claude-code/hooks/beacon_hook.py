@@ -253,12 +253,12 @@ def keep(
     turns: list[dict[str, str]],
     *,
     finished: bool = False,
-    read_outside: bool = False,
+    has_external_text: bool = False,
 ) -> None:
     """Send turns to consolidation. Turns that were sent before add nothing.
 
     When the session is `finished` (or is about to be compacted), its last answer is its summary.
-    If the agent has `read_outside`, its answers can repeat text from the web.
+    If the agent has `has_external_text`, its answers can repeat text from the web.
     """
     session = given.get("session_id") or given.get("conversation_id") or "session"
     name = re.sub(r"[^A-Za-z0-9._-]", "-", f"{agent}-{session}")[:100]
@@ -269,7 +269,11 @@ def keep(
             break
         sent.append(turn)
     if sent:
-        body = {"messages": sent[::-1], "finished": finished, "read_outside": read_outside}
+        body = {
+            "messages": sent[::-1],
+            "finished": finished,
+            "has_external_text": has_external_text,
+        }
         beacon.ask("POST", f"sessions/{name}/consolidate", body)
 
 
@@ -368,10 +372,10 @@ def answer_to(agent: str, given: dict[str, Any], ends: float) -> dict[str, Any] 
         return _added(event, hits_for(beacon, str(given.get("prompt") or "")))
     if event == "Stop":
         turns, has_read = transcript_of(given)
-        keep(beacon, agent, given, last_of(turns, given), read_outside=has_read)
+        keep(beacon, agent, given, last_of(turns, given), has_external_text=has_read)
     elif event in ("PreCompact", "SessionEnd"):
         turns, has_read = transcript_of(given)
-        keep(beacon, agent, given, turns, finished=True, read_outside=has_read)
+        keep(beacon, agent, given, turns, finished=True, has_external_text=has_read)
     return None
 
 

@@ -198,7 +198,7 @@ _CHUNK = 1024 * 1024
 
 def last_export(owner: User) -> Archive | None:
     """Return the owner's latest export, verified if it is finished."""
-    exports = Archive.objects.filter(owner=owner, way=Archive.Way.EXPORT)
+    exports = Archive.objects.filter(owner=owner, kind=Archive.Kind.EXPORT)
     row: Archive | None = exports.order_by("-created").first()
     if row is not None and row.state == Archive.State.DONE and "problem" not in row.result:
         row.result["problem"] = problem_of(row)

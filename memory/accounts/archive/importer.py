@@ -56,7 +56,7 @@ _REFERENCE = re.compile(
 _ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _RUN = re.compile(r"run:\d{1,18}")
 # Columns whose text names a record's origin, its use, or the subject of a log line.
-_NAMING = ("source", "scope", "place", "job", "subject_id", "kept_with")
+_NAMING = ("source", "scope", "place", "job", "subject_id", "run_step")
 
 
 @dataclass(slots=True)

@@ -71,7 +71,7 @@ def ask_export(owner: User) -> Archive:
     size = exporter.total(owner)
     name = f"beacon-{owner.get_username()}-{timezone.localtime():%Y-%m-%d}.zip"
     row: Archive = Archive.objects.create(
-        owner=owner, way=Archive.Way.EXPORT, name=name[-200:], options={"rows": size}
+        owner=owner, kind=Archive.Kind.EXPORT, name=name[-200:], options={"rows": size}
     )
     Activity.log(owner, owner.actor, "export-requested", subject=row, rows=size)
     return row
@@ -88,7 +88,7 @@ def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
     if not file.size:
         raise ImportRejected(_("The file is empty."))
     name = one_line(clean(str(file.name))[0])[-120:] or "import"
-    row: Archive = Archive(owner=owner, way=Archive.Way.IMPORT, name=name, size=file.size)
+    row: Archive = Archive(owner=owner, kind=Archive.Kind.IMPORT, name=name, size=file.size)
     row.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with row.file.open("wb") as copy:
@@ -123,7 +123,7 @@ def _first_options(row: Archive) -> dict[str, Any]:
 
 
 def _check_free(owner: User) -> None:
-    running = Archive.objects.for_user(owner).unfinished().exclude(way=Archive.Way.PAGES)
+    running = Archive.objects.for_user(owner).unfinished().exclude(kind=Archive.Kind.PAGES)
     if running.exists():
         raise Busy(_("Another export or import is running. Try again when it’s finished."))
 
@@ -139,7 +139,9 @@ def confirm(row: Archive, **options: Any) -> bool:
 
 
 def _put_back(row: Archive, **fields: Any) -> bool:
-    checked = Archive.objects.filter(pk=row.pk, way=Archive.Way.IMPORT, state=Archive.State.CHECKED)
+    checked = Archive.objects.filter(
+        pk=row.pk, kind=Archive.Kind.IMPORT, state=Archive.State.CHECKED
+    )
     fields |= Archive.requeue_fields() | {"crashes": 0}
     done = checked.update(started_at=None, problem="", **fields)
     row.refresh_from_db()
@@ -147,7 +149,7 @@ def _put_back(row: Archive, **fields: Any) -> bool:
 
 
 def _is_small(row: Archive) -> bool:
-    if row.way == Archive.Way.EXPORT:
+    if row.kind == Archive.Kind.EXPORT:
         return int(row.options.get("rows", 0)) <= FEW_ROWS
     return row.size <= SMALL_UPLOAD
 
@@ -171,7 +173,7 @@ def perform(pk: Any) -> Archive | None:
         return None
     try:
         with row.heartbeat():
-            if row.way == Archive.Way.PAGES:
+            if row.kind == Archive.Kind.PAGES:
                 with translation.override(row.owner.page_language or "en"):
                     _fetch_pages(row)
             else:
@@ -191,7 +193,7 @@ def perform(pk: Any) -> Archive | None:
         raise
     except Exception as exc:  # whatever fails, the job must end with a reason
         why = _("The job stopped because of an internal error (%(kind)s). Nothing was saved.")
-        if row.way == Archive.Way.PAGES:
+        if row.kind == Archive.Kind.PAGES:
             why = _(
                 "The job stopped because of an internal error (%(kind)s). Fetched pages are kept."
             )
@@ -200,7 +202,7 @@ def perform(pk: Any) -> Archive | None:
         row.fail(why % {"kind": type(exc).__name__})
         raise
     row.refresh_from_db()
-    logger.info("archive ended", archive=str(row.pk), way=row.way, state=row.state)
+    logger.info("archive ended", archive=str(row.pk), kind=row.kind, state=row.state)
     return row
 
 
@@ -267,7 +269,7 @@ def _ask_pages(imported: Archive, keys: Sequence[str]) -> Archive:
         order.append((turns[hosts[key]], key))
     row: Archive = Archive.objects.create(
         owner=imported.owner,
-        way=Archive.Way.PAGES,
+        kind=Archive.Kind.PAGES,
         name=imported.name,
         options={
             "app": imported.options["app"],
@@ -285,7 +287,7 @@ def _fetch_pages(row: Archive) -> None:
     Each page is stored together with the progress, so a killed worker loses at most the page that
     it was fetching.  Raises JobLost if the owner has stopped it.
     """
-    others = Archive.objects.for_user(row.owner).filter(way=Archive.Way.PAGES).unfinished()
+    others = Archive.objects.for_user(row.owner).filter(kind=Archive.Kind.PAGES).unfinished()
     if others.filter(created__lt=row.created).exists():
         row.release(not_before=Now() + TURN, started_at=None)
         return
@@ -379,7 +381,7 @@ def _host(url: str) -> str:
 
 def stop_pages(row: Archive) -> bool:
     """Stop fetching at once; False if it has ended. What was fetched is kept."""
-    running = Archive.objects.filter(pk=row.pk, way=Archive.Way.PAGES).unfinished()
+    running = Archive.objects.filter(pk=row.pk, kind=Archive.Kind.PAGES).unfinished()
     return bool(
         running.update(state=Archive.State.STOPPED, lease_until=None, finished_at=Now(), problem="")
     )
@@ -388,7 +390,7 @@ def stop_pages(row: Archive) -> bool:
 def retry_pages(row: Archive, only: str = "") -> bool:
     """Fetch the pages that failed, or `only` one of them, and those left; False if there are none."""
     with transaction.atomic():
-        mine = Archive.objects.select_for_update().filter(pk=row.pk, way=Archive.Way.PAGES)
+        mine = Archive.objects.select_for_update().filter(pk=row.pk, kind=Archive.Kind.PAGES)
         held = mine.first()
         if held is None or held.is_unfinished:
             return False

@@ -251,11 +251,11 @@ def _is_result(one: Any) -> bool:
 def mark_foreign_proposals(proposal: Proposal, import_context: Any) -> None:
     """Mark proposals from another person's archive, and rate their danger again, since an archive can claim any."""
     stranger = () if import_context.is_own else (Risk("stranger"),)
-    risks.rate(proposal, proposal.held_because, more=stranger)
+    risks.rate(proposal, proposal.hold_reasons, more=stranger)
     if stranger:
         proposal.source = import_context.source
-        why = [stranger[0].words, proposal.held_because]
-        proposal.held_because = "; ".join(filter(None, why))
+        why = [stranger[0].words, proposal.hold_reasons]
+        proposal.hold_reasons = "; ".join(filter(None, why))
 
 
 def conflict_problem(conflict: Conflict) -> str:
@@ -284,8 +284,8 @@ def resolve_duplicate_conflict(conflict: Conflict, import_context: Any) -> None:
     """Resolve an imported conflict that is already open here."""
     conflict.owner = import_context.owner
     if conflict.is_open and conflict.same_pairs().open().exclude(pk=conflict.pk).exists():
-        conflict.state, conflict.settled_how = Conflict.State.SETTLED, Conflict.How.GONE
-        conflict.settled_by, conflict.settled_at = str(import_context.by), timezone.now()
+        conflict.state, conflict.resolution = Conflict.State.RESOLVED, Conflict.How.GONE
+        conflict.resolved_by, conflict.resolved_at = str(import_context.by), timezone.now()
 
 
 def rating_problem(rating: Rating) -> str:

@@ -165,8 +165,8 @@ def _has_related(found: Sequence[Statement], talk: ConversationContext) -> bool:
     """
     terms = query_terms(_words(talk), language_of(talk.session.owner))
     return all(map(_is_weak, terms)) or any(
-        not all(map(_is_weak, hit.why.stems))
-        or (MEANING in hit.lanes and hit.lanes[MEANING].score >= MIN_MEANING)
+        not all(map(_is_weak, hit.explanation.matched_terms))
+        or (MEANING in hit.retrievers and hit.retrievers[MEANING].score >= MIN_MEANING)
         for hit in {one.hit.id: one.hit for one in found}.values()
     )
 
@@ -191,7 +191,7 @@ def _best(found: list[Statement], talk: ConversationContext) -> list[Statement]:
         if not one.is_of_report:
             by_key.setdefault(one.key, []).append(one)
     for one in found:
-        if later := by_key.get(values.identity(one.hit.found_later), []):
+        if later := by_key.get(values.identity(one.hit.later_finding), []):
             for other in later:
                 other.worth = max(other.worth, one.worth)
             one.worth = 0.0
@@ -254,7 +254,7 @@ def hits_for_prompt(talk: ConversationContext, caller: ToolContext) -> str:
     outside: list[str] = []
     for hit in hits:
         # What a later run found is external text, regardless of the hit's author.
-        is_own = hit.record.trust in (Trust.OWNER, Trust.AGENT) and not hit.found_later
+        is_own = hit.record.trust in (Trust.OWNER, Trust.AGENT) and not hit.later_finding
         (own if is_own else outside).append(f"- {_mark(hit)} {_passage(hit, talk)}")
     parts = ["\n".join(own)] if own else []
     if outside:
@@ -535,7 +535,7 @@ def caller_of(talk: ConversationContext) -> ToolContext:
         scope=talk.source,
         trust=lowest_trust([words_trust(talk.session), *trusts]),
         messages=talk.owner_messages,
-        asked_by=talk.session.agent.name if talk.session.agent else "",
+        requested_by=talk.session.agent.name if talk.session.agent else "",
     )
     for call in calls:
         caller.seen.update(call.get("seen") or {})

@@ -116,7 +116,7 @@ class UpdateArguments(Arguments):
 
     id: str = Field(description="The ID of the note or result, from recall or list_memory.")
     content: str = Field("", description="The complete new text.")
-    why: str = Field("", description="Reason for the change or the rating, in a few words.")
+    reason: str = Field("", description="Reason for the change or the rating, in a few words.")
     rating: RatingValue | None = Field(
         None,
         description="Use instead of content: whether a recall result, of any type, was useful for its query. Use none to clear your rating.",
@@ -143,7 +143,7 @@ class SoulArguments(Arguments):
         validation_alias=AliasChoices("content", "soul"),
         description="The complete new text of the soul.",
     )
-    why: str = Field("", description="Reason for the change, in a few words.")
+    reason: str = Field("", description="Reason for the change, in a few words.")
 
 
 # --- notes ---
@@ -185,7 +185,7 @@ def _remember(context: ToolContext, args: RememberArguments) -> ToolResult:
 
 def _update(context: ToolContext, args: UpdateArguments) -> ToolResult:
     if args.rating is not None:
-        return _rate(context, args.id, args.rating, args.query, args.why)
+        return _rate(context, args.id, args.rating, args.query, args.reason)
     note = _note(context, args.id)
     if isinstance(note, ToolResult):
         return note
@@ -197,7 +197,7 @@ def _update(context: ToolContext, args: UpdateArguments) -> ToolResult:
         after={"kind": note.kind, "content": args.content},
         texts=[args.content],
         target=note,
-        why=args.why,
+        why=args.reason,
     )
     if held is not None:
         return pending_result(held)
@@ -206,7 +206,7 @@ def _update(context: ToolContext, args: UpdateArguments) -> ToolResult:
         args.content,
         by=context.by,
         expected_version=note.version,
-        why=args.why,
+        why=args.reason,
         source=context.source,
         trust=context.successor_trust(note),
     )
@@ -251,7 +251,7 @@ def _update_soul(context: ToolContext, args: SoulArguments) -> ToolResult:
         after={"kind": Note.Kind.SOUL.value, "content": args.content},
         texts=[args.content],
         target=standing,
-        why=args.why,
+        why=args.reason,
     )
     if held is not None:
         return pending_result(held)
@@ -259,7 +259,7 @@ def _update_soul(context: ToolContext, args: SoulArguments) -> ToolResult:
         context.owner,
         args.content,
         by=context.by,
-        why=args.why,
+        why=args.reason,
         expected=standing.pk if standing else None,
         source=context.source,
         trust=context.write_trust,

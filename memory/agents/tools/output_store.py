@@ -75,14 +75,14 @@ class ResultStore:
     """The content store of one loop: keeps results, and decides in which form they are sent.
 
     `goal` is what the agent works on, for a model that shortens results; `ask` calls that model
-    (`asker`).  `kept_with` is the step of the run to which the results belong.
+    (`asker`).  `run_step` is the step of the run to which the results belong.
     """
 
     def __init__(
-        self, context: ToolContext, *, goal: str = "", kept_with: str = "", ask: Ask | None = None
+        self, context: ToolContext, *, goal: str = "", run_step: str = "", ask: Ask | None = None
     ) -> None:
         self.context = context
-        self._goal, self._kept_with, self._ask = goal, kept_with, ask
+        self._goal, self._run_step, self._ask = goal, run_step, ask
 
     def keep(
         self, name: str, result: ToolResult, asked: Mapping[str, Any] | None = None
@@ -168,9 +168,9 @@ class ResultStore:
         if not item.action:
             action = _action(name)
             tags = list(dict.fromkeys([*item.tags, _ACTION, action]))
-            kept_with = item.kept_with or self._kept_with
+            run_step = item.run_step or self._run_step
             why = _("the result of an action")
-            item.change(by=context.by, why=why, action=action, tags=tags, kept_with=kept_with)
+            item.change(by=context.by, why=why, action=action, tags=tags, run_step=run_step)
         return item
 
     def _stored(self, name: str, result: ToolResult, title: str) -> ContentItem:
@@ -194,17 +194,17 @@ class ResultStore:
             url=one_line(clean(url)[0])[:MAX_URL_LENGTH],
             topic=context.topic,
             trust=context.write_trust,
-            kept_with=self._kept_with,
+            run_step=self._run_step,
         )
 
 
 def store_for(
-    context: ToolContext, *, goal: str = "", kept_with: str = "", ask: Ask | None = None
+    context: ToolContext, *, goal: str = "", run_step: str = "", ask: Ask | None = None
 ) -> ResultStore | None:
     """Return the store of a loop, or None if the agent's memory is off (R135)."""
     if context.agent is None or not context.agent.enable_memory:
         return None
-    return ResultStore(context, goal=goal, kept_with=kept_with, ask=ask)
+    return ResultStore(context, goal=goal, run_step=run_step, ask=ask)
 
 
 def _title_of(asked: Mapping[str, Any]) -> str:

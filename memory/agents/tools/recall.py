@@ -153,7 +153,7 @@ def _recalled(context: ToolContext, args: RecallArguments) -> ToolResult:
         hit for hit in page.hits if context.may_read(hit.record) and hit.score >= args.min_score
     ][: args.limit]
     context.read([hit.record for hit in hits])
-    if any(hit.found_later for hit in hits):
+    if any(hit.later_finding for hit in hits):
         context.shown(trust=Trust.EXTERNAL)
     notices = list(page.question.problems)
     data = {
@@ -175,7 +175,7 @@ def _recalled(context: ToolContext, args: RecallArguments) -> ToolResult:
 
 def _has_outside_text(hit: RecallHit) -> bool:
     """Whether a result's line has text from outside: its own, or from a later run."""
-    return bool(hit.found_later) or _is_outside(hit.record)
+    return bool(hit.later_finding) or _is_outside(hit.record)
 
 
 def _hit_line(hit: RecallHit, question: Question) -> str:
@@ -421,13 +421,13 @@ def _collect_about(context: ToolContext, args: AboutArguments) -> ToolResult:
         "aliases": found.names[1:],
         "total": found.total,
         "counts": found.counts,
-        "beside": [{"name": name, "records": n} for name, _key, n in found.beside],
+        "related_names": [{"name": name, "records": n} for name, _key, n in found.related_names],
         "items": [_mention_data(mention, found) for mention in mentions],
         "records": [named(mention.record) for mention in mentions],
     }
     if not found.total:
         return ToolResult(_("No record contains this name. Try recall."), data=data)
-    if found.beside:  # the names come from records that aren't all listed
+    if found.related_names:  # the names come from records that aren't all listed
         context.shown(trust=lowest_trust([Trust.OWNER, *found.trusts]))
     params = {"name": found.names[0], "total": found.total, "n": len(mentions)}
     head = ngettext(
@@ -440,9 +440,9 @@ def _collect_about(context: ToolContext, args: AboutArguments) -> ToolResult:
     outside = [_mention_line(mention, found) for mention in mentions if _is_outside(mention.record)]
     parts += ["\n".join(own)] if own else []
     parts += [as_data("\n".join(outside))] if outside else []
-    if found.beside:
-        beside = ", ".join(f"{name} ({n})" for name, _key, n in found.beside)
-        parts += [_("Names in the same records:"), as_data(beside)]
+    if found.related_names:
+        others = ", ".join(f"{name} ({n})" for name, _key, n in found.related_names)
+        parts += [_("Names in the same records:"), as_data(others)]
     return ToolResult("\n\n".join(parts), data=data)
 
 

@@ -14,14 +14,14 @@ from memory.services import scratchpad
 from memory.services.review.proposals import check_unreviewed
 
 MAX_LISTED = 200
-_ONLY_HERE = "true: entries of only this session, run or agent. false: entries that all of the owner's agents share."
+_PRIVATE = "true: entries of only this session, run or agent. false: entries that all of the owner's agents share."
 
 
 class KeyArguments(Arguments):
     """Which entry."""
 
     key: str = Field(description="The key, one line of at most 200 characters.")
-    only_here: bool = Field(False, description=_ONLY_HERE)
+    private: bool = Field(False, description=_PRIVATE)
 
 
 class SetArguments(KeyArguments):
@@ -36,7 +36,7 @@ class ListArguments(Arguments):
     prefix: str = Field(
         "", description="Only keys that begin with this text. Leave empty for all keys."
     )
-    only_here: bool = Field(False, description=_ONLY_HERE)
+    private: bool = Field(False, description=_PRIVATE)
 
 
 class SearchArguments(Arguments):
@@ -45,15 +45,15 @@ class SearchArguments(Arguments):
     text: str = Field(
         min_length=1, description="Text to find in keys or values. Case doesn't matter."
     )
-    only_here: bool = Field(False, description=_ONLY_HERE)
+    private: bool = Field(False, description=_PRIVATE)
 
 
-def _scope(context: ToolContext, *, only_here: bool) -> str:
-    return context.scope if only_here else OWNER_SCOPE
+def _scope(context: ToolContext, *, private: bool) -> str:
+    return context.scope if private else OWNER_SCOPE
 
 
 def _get(context: ToolContext, args: KeyArguments) -> ToolResult:
-    scope = _scope(context, only_here=args.only_here)
+    scope = _scope(context, private=args.private)
     entry = scratchpad.get_entry(context.owner, args.key, scope=scope)
     if not context.may_read(entry):
         return refused("sensitive", _("Only people can see “%(key)s”.") % {"key": entry.key})
@@ -65,7 +65,7 @@ def _get(context: ToolContext, args: KeyArguments) -> ToolResult:
 def _set(context: ToolContext, args: SetArguments) -> ToolResult:
     if hidden := _hidden(context, args):
         return hidden
-    scope = _scope(context, only_here=args.only_here)
+    scope = _scope(context, private=args.private)
     if scope == OWNER_SCOPE:
         act = _("Saving a value for all agents")
         check_unreviewed(context.owner, "scratchpad", by=context.by, act=act)
@@ -89,7 +89,7 @@ def _hidden(context: ToolContext, args: SetArguments) -> ToolResult | None:
     """Return the answer if agents can't see the key; None if it can be set."""
     try:
         entry = scratchpad.get_entry(
-            context.owner, args.key, scope=_scope(context, only_here=args.only_here)
+            context.owner, args.key, scope=_scope(context, private=args.private)
         )
     except NoSuchKey:
         return None
@@ -99,7 +99,7 @@ def _hidden(context: ToolContext, args: SetArguments) -> ToolResult | None:
 
 
 def _list(context: ToolContext, args: ListArguments) -> ToolResult:
-    scope = _scope(context, only_here=args.only_here)
+    scope = _scope(context, private=args.private)
     rows = scratchpad.entries(context.owner, args.prefix, scope=scope)
     rows = rows.for_agents()
     found = list(rows.only("key", "trust")[: MAX_LISTED + 1])
@@ -119,7 +119,7 @@ def _list(context: ToolContext, args: ListArguments) -> ToolResult:
 
 
 def _search(context: ToolContext, args: SearchArguments) -> ToolResult:
-    scope = _scope(context, only_here=args.only_here)
+    scope = _scope(context, private=args.private)
     rows = scratchpad.search(context.owner, args.text, scope=scope)
     found = [entry for entry in rows[: MAX_LISTED + 1] if context.may_read(entry)]
     shown = found[:MAX_LISTED]

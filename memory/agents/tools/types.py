@@ -96,7 +96,7 @@ class ToolContext:
     words, against which identity facts are checked.  `seen` holds the version of each memory file
     that was read, on which a write is based.  Each record read counts as a use in `place`
     (default: the source). `agent` has the caller's settings; `is_isolated` marks a sub-agent with
-    its own content store. `asked_by` names the agent that gets the answer, if it isn't the caller,
+    its own content store. `requested_by` names the agent that gets the answer, if it isn't the caller,
     so that a record kept from it isn't read for it. If `only_topics` has IDs, only tools that are
     `for_topics` can be called, and only for these topics.
     """
@@ -112,7 +112,7 @@ class ToolContext:
     place: str = ""
     agent: Agent | None = None
     is_isolated: bool = False
-    asked_by: str = ""
+    requested_by: str = ""
     only_topics: tuple[UUID, ...] = ()
 
     def for_subagent(self, name: str) -> ToolContext:
@@ -169,7 +169,7 @@ class ToolContext:
     def scopes(self) -> tuple[str, ...]:
         """Return the scopes whose records can be read: the owner's, and this caller's own."""
         mine = [str(self.by)] if self.by.kind == "agent" else []
-        mine += [f"agent:{self.asked_by}"] if self.asked_by else []
+        mine += [f"agent:{self.requested_by}"] if self.requested_by else []
         return tuple(dict.fromkeys([OWNER_SCOPE, self.scope, *mine]))
 
     def may_read(self, record: Any) -> bool:
@@ -270,8 +270,8 @@ def pending_result(proposal: Proposal) -> ToolResult:
     """Return the answer that the write waits for a person's approval."""
     text = _(
         "Pending approval: “%(why)s”. Nothing has been saved yet (proposal %(id)s). Don’t write it again. Continue with your task."
-    ) % {"why": proposal.held_because, "id": proposal.pk}
-    return ToolResult(text, data={"proposal": str(proposal.pk), "why": proposal.held_because})
+    ) % {"why": proposal.hold_reasons, "id": proposal.pk}
+    return ToolResult(text, data={"proposal": str(proposal.pk), "reason": proposal.hold_reasons})
 
 
 def reviewed(

@@ -24,5 +24,5 @@ class Command(MigratedCommand):
                 _("There’s already an account. Its admin can invite others in Settings → Users.")
             )
             return
-        _invitation, token = Invitation.create_with_token(by=None, makes_staff=True, is_first=True)
+        _invitation, token = Invitation.create_with_token(by=None, grants_admin=True, is_first=True)
         self.stdout.write(settings.BEACON_URL + reverse("memory:first-account", args=[token]))

@@ -291,7 +291,7 @@ def content_page(item: Any) -> dict[str, Any]:
         .filter(record_id=item.pk)
         .order_by("-used_at", "-id")[: FEW_USES + 100]
     )
-    run, _slash, step = item.kept_with.partition("/")
+    run, _slash, step = item.run_step.partition("/")
     actor = first.actor if first else ""
     places = origins.of(
         item.owner, [item.source, item.scope, actor, run, *(use.place for use in uses)]
@@ -309,7 +309,7 @@ def content_page(item: Any) -> dict[str, Any]:
         "origin": places.get(item.source) or origins.Origin(item.source, item.source),
         "scope": places.get(item.scope) or origins.Origin(item.scope, item.scope),
         "writer": places[actor].words if actor in places else "",
-        "kept_with": _kept_with(places.get(run), step),
+        "run_step": _run_step(places.get(run), step),
         "kept": _kept(item),
         "changes": changes,
         "uses": [(places[use.place], use.used_at) for use in uses[:FEW_USES]],
@@ -336,7 +336,7 @@ def _size_of(item: Any) -> Size:
     return Size(size, -(-size // 4))
 
 
-def _kept_with(run: origins.Origin | None, step: str) -> origins.Origin | None:
+def _run_step(run: origins.Origin | None, step: str) -> origins.Origin | None:
     if run is None:
         return None
     number = step.partition(":")[2]

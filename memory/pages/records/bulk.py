@@ -62,10 +62,10 @@ def in_words(act: str) -> tuple[str, str]:
 def outcome(act: Any) -> str:
     """Return the result of a finished action (a BulkAction) in a sentence or two."""
     words = _done(act.act, act.done) % {"done": grouped(act.done), "tag": act.arguments.get("tag")}
-    if act.left:
+    if act.unchanged:
         words += " " + ngettext(
-            "%(left)s was left unchanged.", "%(left)s were left unchanged.", act.left
-        ) % {"left": grouped(act.left)}
+            "%(left)s was left unchanged.", "%(left)s were left unchanged.", act.unchanged
+        ) % {"left": grouped(act.unchanged)}
     if act.is_given_up:
         words += " " + _("The worker stopped unexpectedly %(n)d times.") % {"n": act.crashes}
     if act.problem:
@@ -116,7 +116,7 @@ def _done(act: str, done: int) -> str:
 BATCH = 500
 AT_ONCE = 1_000  # records changed in the request itself; a task changes more
 MAX_TICKED = 1_000
-PROGRESS = ("state", "total", "done", "left", "problem", "arguments", "finished_at")
+PROGRESS = ("state", "total", "done", "unchanged", "problem", "arguments", "finished_at")
 Fields = dict[str, Any]
 
 
@@ -363,7 +363,7 @@ def _doings(act: BulkAction) -> tuple[list[tuple[Any, Fields]], str]:
         if changed:
             wanted.append((record, changed))
         else:
-            act.left += 1  # already set
+            act.unchanged += 1  # already set
     return wanted, str(keys[-1]) if len(keys) == BATCH else ""
 
 
@@ -422,7 +422,7 @@ def _write(act: BulkAction, wanted: Sequence[tuple[Any, Fields]]) -> None:
 
 
 def _leave(act: BulkAction, record: Any, why: str) -> None:
-    act.left += 1
+    act.unchanged += 1
     if act.problem.count("\n") < 2:
         # Adding keeps the messages, so that a reader in another language can read them.
         act.problem += ("\n" if act.problem else "") + f"“{shorten(str(record), 60)}”: " + why

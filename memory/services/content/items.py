@@ -77,7 +77,7 @@ MAX_TITLE_LENGTH, MAX_URL_LENGTH, MAX_ACTION_LENGTH, MAX_SOURCE_LENGTH = 500, 2_
 # characters of one-line texts, by field
 MAX_LENGTH = {
     "title": MAX_TITLE_LENGTH, "url": MAX_URL_LENGTH, "action": MAX_ACTION_LENGTH, "source": MAX_SOURCE_LENGTH,
-    "kept_with": MAX_SOURCE_LENGTH,
+    "run_step": MAX_SOURCE_LENGTH,
 }  # fmt: skip
 
 
@@ -380,19 +380,19 @@ def store(
     topic: Topic | None = None,
     trust: str | None = None,
     sensitivity: str = Sensitivity.NORMAL,
-    kept_with: str = "",
+    run_step: str = "",
 ) -> ContentItem:
     """Store the full content and return its item, whose ID retrieves it (R112).
 
     `source` says where it came from (default: who stored it), `trust` how far to trust it (default:
-    the owner's own for a person, otherwise the agent's), and `kept_with` the step of a run it
+    the owner's own for a person, otherwise the agent's), and `run_step` the step of a run it
     belongs to (`run:12/step:345`). Unstorable characters are removed. Raises InvalidValue with the
     reasons by field, and then nothing is stored.
     """
     check_size(content)
     content = clean(content)[0]
     checks = NoteChecks()
-    lines = {"title": title, "url": url, "action": action, "kept_with": kept_with}
+    lines = {"title": title, "url": url, "action": action, "run_step": run_step}
     fields = {
         "type": checks.choice("type", type, ContentItem.Type.values),
         "scope": checks.scope(scope),

@@ -45,7 +45,7 @@ from memory.services.notes.saving import lowest_trust
 
 # The fields of an item, in a snapshot and in the store, except its id and relations.
 FIELDS = (
-    "type", "content", "tags", "title", "url", "size", "action", "kept_with", "source", "trust",
+    "type", "content", "tags", "title", "url", "size", "action", "run_step", "source", "trust",
     "sensitivity", "pinned", "created", "topic_id",
 )  # fmt: skip
 _AT_ONCE = 200
@@ -269,7 +269,7 @@ class ItemJson(BaseModel):
     title: str = Field("", max_length=MAX_TITLE_LENGTH)
     url: str = Field("", max_length=MAX_URL_LENGTH)
     action: str = Field("", max_length=MAX_ACTION_LENGTH)
-    kept_with: str = Field("", max_length=MAX_SOURCE_LENGTH)
+    run_step: str = Field("", max_length=MAX_SOURCE_LENGTH)
     source: str = Field(max_length=MAX_SOURCE_LENGTH)
     trust: Trust = Trust.EXTERNAL
     sensitivity: Sensitivity = Sensitivity.NORMAL
@@ -407,7 +407,7 @@ def _copy(
         title=clean(one.title)[0],
         url=clean(one.url)[0],
         action=clean(one.action)[0],
-        kept_with=clean(one.kept_with)[0],
+        run_step=clean(one.run_step)[0],
         source=clean(one.source)[0],
         trust=one.trust if is_ours or suspect else Trust.EXTERNAL,
         sensitivity=one.sensitivity,

@@ -139,7 +139,7 @@ def _nearest(
 
 
 def _why_near(hit: RecallHit) -> str:
-    how = _("in meaning") if MEANING in hit.lanes else _("in wording")
+    how = _("in meaning") if MEANING in hit.retrievers else _("in wording")
     params = {"how": how, "score": f"{hit.score:.2f}"}
     return _("similar %(how)s to the message (%(score)s)") % params
 
@@ -485,7 +485,7 @@ def context_data(built: Context) -> dict[str, Any]:
         "index": built.index,
         "text": built.text,
         **size_data(counted(built.text)),
-        "tokens_are": how_in_words(),
+        "token_count_method": how_in_words(),
     }
 
 

@@ -48,7 +48,7 @@ def best_for(
         if len(chosen) == MAX_OFFERED:
             break
         said = [*known, *(one.content for one in chosen)]
-        if hit.found_later or injection_reason(hit.content):
+        if hit.later_finding or injection_reason(hit.content):
             continue
         if any(is_near(hit.content, one) for one in said):
             continue

@@ -213,7 +213,7 @@ def _add(found: Listing, entry: os.DirEntry[str], path: str) -> None:
 
 
 def disk_of(folder: MountedFolder) -> Disk:
-    return Disk(Path(folder.real), prefix=f"{MOUNTED}{folder.name}/")
+    return Disk(Path(folder.real_path), prefix=f"{MOUNTED}{folder.name}/")
 
 
 # --- what people see ---
@@ -248,7 +248,7 @@ def last_commit(file: MemoryFile) -> Commit | None:
     The repository belongs to an agent, so nothing that its configuration names is run.
     """
     folder = MountedFolder.objects.filter(name=file.mounted_folder, owner=file.owner_id).first()
-    if folder is None or folder.problem or not folder.real:
+    if folder is None or folder.problem or not folder.real_path:
         return None
     keep = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     options = ["core.fsmonitor=false", "core.hooksPath=/dev/null", "log.showSignature=false"]
@@ -257,7 +257,7 @@ def last_commit(file: MemoryFile) -> Commit | None:
     command += ["--format=%an%x00%ct%x00%s", "--", f"./{file.place_in_folder}"]
     try:
         ended = subprocess.run(
-            command, cwd=folder.real, capture_output=True, timeout=5, check=True,
+            command, cwd=folder.real_path, capture_output=True, timeout=5, check=True,
             env={**keep, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
                  "GIT_OPTIONAL_LOCKS": "0", "GIT_LITERAL_PATHSPECS": "1"},
         )  # fmt: skip
@@ -293,8 +293,8 @@ def folders() -> list[MountedFolder]:
                 name=name, defaults={"owner": whose, "place": place}
             )
         if row.place != place:  # the admin chose another folder for this name
-            row.place, row.real, row.layout = place, "", ""
-            row.save(update_fields=["place", "real", "layout"])
+            row.place, row.real_path, row.layout = place, "", ""
+            row.save(update_fields=["place", "real_path", "layout"])
             MirroredFile.objects.of_folder(name).update(digest="", stamp="", version=0)
         results.append(row)
     return results
@@ -306,11 +306,11 @@ def _opened(folder: MountedFolder) -> Listing | None:
     if not os.path.isdir(real):  # noqa: PTH112 - a string, as in the setting
         _tell(folder, Problem.MISSING)
         return None
-    if not folder.real:
+    if not folder.real_path:
         names = set(os.listdir(real)) if os.access(real, os.R_OK) else set()  # noqa: PTH208
-        folder.real, folder.layout = real, layout_of(names, Path(folder.place).name)
-        MountedFolder.objects.filter(pk=folder.pk).update(real=real, layout=folder.layout)
-    if folder.real != real:
+        folder.real_path, folder.layout = real, layout_of(names, Path(folder.place).name)
+        MountedFolder.objects.filter(pk=folder.pk).update(real_path=real, layout=folder.layout)
+    if folder.real_path != real:
         _tell(folder, Problem.MOVED, detail=real)
         return None
     try:
@@ -410,7 +410,7 @@ def write_out(owner_id: int, path: str) -> None:
         folder = (
             MountedFolder.objects.select_related("owner").filter(name=name, owner=owner_id).first()
         )
-        if folder is None or folder.real != os.path.realpath(folder.place):
+        if folder is None or folder.real_path != os.path.realpath(folder.place):
             return
         version = MirroredFile.objects.for_user(folder.owner).filter(path=path).values("version")
         file = MemoryFile.objects.for_user(folder.owner).live().filter(path=path)

@@ -91,8 +91,8 @@ class Copy:
             fields["problem"] = fields["refused"] = ""
         for name, value in fields.items():
             setattr(self.row, name, value)
-        self.row.at = timezone.now()
-        names = ("version", "digest", "stamp", "refused", "problem", "at")
+        self.row.synced_at = timezone.now()
+        names = ("version", "digest", "stamp", "refused", "problem", "synced_at")
         now = {name: getattr(self.row, name) for name in names}
         if not MirroredFile.objects.filter(pk=self.row.pk).update(**now):
             MirroredFile.objects.update_or_create(owner=self.owner, path=self.path, defaults=now)

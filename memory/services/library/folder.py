@@ -38,7 +38,7 @@ TASK_SECONDS = 600.0
 UNWATCHED_SECONDS = 86_400.0  # a folder that wasn't scanned for a day is no longer watched
 SOURCE = "import:library-folder"
 # The results of a scan, in files. `left` are those it had no time for.
-RESULTS = ("added", "changed", "unchanged", "gone", "skipped", "left")
+RESULTS = ("added", "changed", "unchanged", "gone", "skipped", "remaining")
 
 
 def state() -> LibraryFolder | None:
@@ -87,7 +87,7 @@ def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECOND
     done["unchanged"] = len(files) - len(seem_changed)
     for path, reading in _read_ahead(root, seem_changed, ends):
         if reading is None:
-            done["left"] += 1
+            done["remaining"] += 1
             continue
         _take_in(owner, path, files[path], reading, known.get(path), done, fresh)
         if len(fresh) >= BATCH:
@@ -282,7 +282,7 @@ def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
     documents = LibraryDocument.objects.for_user(owner).from_folder().live()
     unreadable = documents.exclude(problem="").count()
     now = known or LibraryFolder(owner=owner)
-    now.folder, now.problem, now.left = folder, problem, done["left"]
+    now.folder, now.problem, now.remaining = folder, problem, done["remaining"]
     now.files, now.unreadable = documents.count() - unreadable, unreadable
     now.checked_at = timezone.now()
     now.save()

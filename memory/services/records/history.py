@@ -32,7 +32,6 @@ _QUIET = {
     "chain",
     "digest",
     "edited_by_person",
-    "touched_by_person",
     "key",
     "updated",
     "near_duplicate_of_id",

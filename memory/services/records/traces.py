@@ -81,7 +81,7 @@ REDACTED = "[…]"  # a stored text has no language, so it's a sign and not a wo
 # Fields that say where a record is from or where it belongs, not what it says.
 _NOT_WORDS = frozenset(
     {
-        "source", "scope", "path", "media_type", "digest", "action", "kept_with", "job", "step_name",
+        "source", "scope", "path", "media_type", "digest", "action", "run_step", "job", "step_name",
         "slug", "url", "kind", "category", "trust", "sensitivity", "lock", "stability", "state",
         "type", "expires_at", "trashed_at", "archived_at", "superseded_by_id", "blame", "size",
         "related_to", "step_type", "created", "chain",
@@ -473,10 +473,10 @@ def _forget_snapshot_copies(traces: Traces) -> None:
 def _forget_why_held(traces: Traces) -> None:
     """Redact the reasons of other proposals that quote deleted text; the codes stay."""
     rows = Proposal.objects.filter(owner_id=traces.owner_id).annotate(said=as_text("risks"))
-    for proposal in rows.filter(traces.find("held_because", "said")):
-        proposal.held_because = traces.without(proposal.held_because)
+    for proposal in rows.filter(traces.find("hold_reasons", "said")):
+        proposal.hold_reasons = traces.without(proposal.hold_reasons)
         proposal.risks = [{**traces.without(one), "code": one["code"]} for one in proposal.risks]
-        proposal.save(update_fields=["held_because", "risks"])
+        proposal.save(update_fields=["hold_reasons", "risks"])
 
 
 def _forget_reasons(traces: Traces) -> None:
@@ -554,7 +554,7 @@ def _forget_drafts(records: Iterable[Remembered]) -> None:
 def _forget_exports(traces: Traces) -> None:
     """Delete exports that can contain the records: those created since."""
     rows = Archive.objects.filter(
-        owner=traces.owner_id, way=Archive.Way.EXPORT, created__gte=traces.since
+        owner=traces.owner_id, kind=Archive.Kind.EXPORT, created__gte=traces.since
     )
     for row in rows.exclude(state__in=(Archive.State.WAITING, Archive.State.RUNNING)):
         transaction.on_commit(partial(row.file.unlink, missing_ok=True))

@@ -88,7 +88,7 @@ class TrashRow:
     @property
     def days_left(self) -> int:
         """Return how many days it is still kept, rounded up."""
-        left = self.gone_at - timezone.now()
+        left = self.purge_at - timezone.now()
         return max(0, -(-left // timedelta(days=1)))
 
     @property
@@ -96,7 +96,7 @@ class TrashRow:
         return str(kind_of(self.record_type).noun)
 
     @property
-    def gone_at(self) -> datetime:
+    def purge_at(self) -> datetime:
         return self.trashed_at + timedelta(days=TRASH_DAYS)
 
     @property

@@ -143,7 +143,7 @@ class StaleConflict(MemoryRefused):
     """A side changed after the person saw it; nothing was changed."""
 
 
-def settle(
+def resolve(
     conflict: Conflict,
     how: str,
     *,
@@ -174,7 +174,7 @@ def settle(
         sides = held_sides(conflict)
         row = held(conflict)
         if not row.is_open:
-            params = {"how": row.get_settled_how_display()}
+            params = {"how": row.get_resolution_display()}
             raise AlreadyResolved(
                 _("This conflict has already been resolved (%(how)s). Nothing was changed.")
                 % params
@@ -246,10 +246,10 @@ def _perform(
     at: datetime,
 ) -> None:
     last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
-    fields = {"state": Conflict.State.SETTLED, "settled_how": how, "settled_by": str(by)}
+    fields = {"state": Conflict.State.RESOLVED, "resolution": how, "resolved_by": str(by)}
     # Marked as resolved first, so that moving a record to Trash below doesn't resolve it
     # automatically.
-    Conflict.objects.filter(pk=row.pk).update(settled_at=at, **fields)
+    Conflict.objects.filter(pk=row.pk).update(resolved_at=at, **fields)
     ids = _WAYS[how](_Resolution(row, sides, by, text, dated))
     rows = Revision.objects.for_user(row.owner).filter(
         record_id__in=ids, id__gt=last, actor=str(by)
@@ -260,7 +260,7 @@ def _perform(
             "record_type", "record_id", "version"
         )
     ]
-    for name, value in {**fields, "settled_at": at}.items():
+    for name, value in {**fields, "resolved_at": at}.items():
         setattr(row, name, value)
     row.left_version, row.right_version = (_version_of(side) for side in sides)
     row.save(update_fields=["left_version", "right_version", "results"])
@@ -346,7 +346,7 @@ def _put_away(act: _Resolution, record: Any, why: str) -> None:
     elif not isinstance(record, TopicFact):
         record.trash(why=why, **act.told)
     elif act.is_contradiction and record is act.sides[1]:
-        fields = {"state": TopicFact.State.STRUCK, "touched_by_person": True}
+        fields = {"state": TopicFact.State.STRUCK, "edited_by_person": True}
         record.change(why=why, **act.told, **fields)
     else:
         _retire(act, record, why)
@@ -360,7 +360,7 @@ def _retire(act: _Resolution, fact: TopicFact, why: str) -> None:
         state=TopicFact.State.RETIRED,
         retired_as=TopicFact.RetiredAs.REPLACED,
         # Set explicitly, so that the revision has the old value: a person who restores a fact keeps it.
-        touched_by_person=fact.touched_by_person,
+        edited_by_person=fact.edited_by_person,
     )
 
 
@@ -375,7 +375,7 @@ def _vouch(act: _Resolution, record: Any, *, is_kept: bool) -> None:
     fields: dict[str, Any] = {"trust": Trust.OWNER}
     if isinstance(record, TopicFact):
         fields["confirmed_at"] = timezone.now()
-        fields["touched_by_person"] = record.touched_by_person or is_kept
+        fields["edited_by_person"] = record.edited_by_person or is_kept
     record.change(why=_("kept when a conflict was resolved"), **act.told, **fields)
 
 
@@ -480,7 +480,7 @@ def in_words(result: BulkResult) -> str:
 def keep_both_of(rows: Sequence[Conflict], *, by: Actor) -> BulkResult:
     """Keep both sides of each unchanged, within the time limit of a request."""
     at = timezone.now()
-    return BulkResult(at).perform(rows, lambda row: settle(row, How.BOTH, by=by, at=at), SECONDS)
+    return BulkResult(at).perform(rows, lambda row: resolve(row, How.BOTH, by=by, at=at), SECONDS)
 
 
 def resolve_missing_sides(owner: User | None = None) -> int:
@@ -497,8 +497,8 @@ def resolve_missing_sides(owner: User | None = None) -> int:
 
 def take_back_of(owner: User, at: datetime, *, by: Actor) -> BulkResult:
     """Reopen the conflicts that the person resolved together at that time; undo the changes."""
-    rows = Conflict.objects.for_user(owner).filter(settled_at=at, settled_by=str(by))
-    rows = rows.exclude(settled_how=Conflict.How.GONE).order_by("-created", "-pk")
+    rows = Conflict.objects.for_user(owner).filter(resolved_at=at, resolved_by=str(by))
+    rows = rows.exclude(resolution=Conflict.How.GONE).order_by("-created", "-pk")
 
     def reopen(row: Conflict) -> None:
         row.owner = owner
@@ -516,7 +516,7 @@ def undo_change(conflict: Conflict, *, by: Actor) -> None:
     with transaction.atomic():
         held_sides(conflict)
         row = held(conflict)
-        if row.same_pairs().open().exists() or row.settled_how == Conflict.How.GONE:
+        if row.same_pairs().open().exists() or row.resolution == Conflict.How.GONE:
             # This conflict or a later one of the same pair is already open.
             raise AlreadyResolved(_("This conflict is already open. Nothing was changed."))
         _undo_all(row, by)

@@ -138,7 +138,7 @@ def _scope(file: MemoryFile, folders: Mapping[str, MountedFolder]) -> Scope:
         return (parts[1],)
     if folder.layout == MountedFolder.Layout.REPOSITORY:
         # Claude Code names a project's folder after its path, so that both are one scope.
-        project = re.sub(r"[^A-Za-z0-9]", "-", folder.real or folder.place)
+        project = re.sub(r"[^A-Za-z0-9]", "-", folder.real_path or folder.place)
         inner = [one for one in parts[:-1] if one not in _NAMES_NO_FOLDER]
         return (project, *inner)
     return ()

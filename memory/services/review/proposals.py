@@ -138,7 +138,7 @@ def hold(
         before=_stored(before),
         after=_stored(after),
         reason=shorten(clean(why)[0], MAX_REASON_LENGTH),
-        held_because=held,
+        hold_reasons=held,
     )
     CHECKS[record_type](proposal)
     risks.rate(proposal, held)

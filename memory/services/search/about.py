@@ -56,8 +56,8 @@ class Mention:
 class About:
     """Everything about a name. `names` are the main name and its aliases.
 
-    `read` is the number of records, the newest ones, that `beside` comes from, and `trusts` are theirs.
-    `beside` has the names in the same records, each with its key and in how many of them it is.
+    `read` is the number of records, the newest ones, that `related_names` comes from, and `trusts` are theirs.
+    `related_names` has the names in the same records, each with its key and in how many of them it is.
     """
 
     names: list[str]
@@ -67,7 +67,7 @@ class About:
     mentions: list[Mention] = field(default_factory=list)
     next: str | None = None
     facts: list[Mention] = field(default_factory=list)  # the newest ones, if they were asked for
-    beside: list[tuple[str, str, int]] = field(default_factory=list)
+    related_names: list[tuple[str, str, int]] = field(default_factory=list)
     read: int = 0
     trusts: frozenset[str] = frozenset()
 
@@ -148,10 +148,12 @@ def _parts(reader: Reader, asked: SearchScope, queries: dict[str, str]) -> list[
         if not query:  # a space in another language, until a rebuild converts it
             continue
         among = among_of(KINDS[name], asked, language)
-        stands = {None: "TRUE", True: "e.stands", False: "NOT e.stands"}[among.stands]
+        is_current = {None: "TRUE", True: "e.is_current", False: "NOT e.is_current"}[
+            among.is_current
+        ]
         scoped, params = _scoped(reader, name)
         where = " AND ".join(
-            ["e.space_id = %s", "e.words @@ %s::tsquery", stands, *among.where, *scoped]
+            ["e.space_id = %s", "e.words @@ %s::tsquery", is_current, *among.where, *scoped]
         )
         parts.append(_Part(name, where, (space, query, *among.params, *params)))
     return parts
@@ -274,7 +276,7 @@ def _look_beside(found: About, parts: Sequence[_Part], reader: Reader) -> None:
     for target, label in known.values():
         labels.setdefault(target, label)
     best = sorted(near, key=lambda key: (-near[key], key))[:MAX_NEAR]
-    found.beside = [(labels[key], key, near[key]) for key in best]
+    found.related_names = [(labels[key], key, near[key]) for key in best]
 
 
 def _judged(

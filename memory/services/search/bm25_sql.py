@@ -50,8 +50,8 @@ class TermFigures(NamedTuple):
     """How many documents contain a term, how often at most, and the length of the shortest."""
 
     documents: int
-    most: int
-    shortest: int
+    max_count: int
+    min_length: int
 
 
 class Level(NamedTuple):
@@ -91,7 +91,7 @@ class EntryFilter:
     where: tuple[str, ...] = ()
     params: tuple[Any, ...] = ()
     required: tuple[str, ...] = ()  # tsqueries, such as phrases
-    stands: bool | None = None
+    is_current: bool | None = None
     is_narrow: bool = False  # whether many entries that the figures count are left out
 
 
@@ -141,8 +141,8 @@ def _select(
     )
     statement = (
         "WITH scored AS ("  # noqa: S608  our own names  # nosec B608
-        f"SELECT c.id, c.record_id, c.stands, {adds} AS score FROM ("
-        "SELECT e.id, e.record_id, e.stands, e.words, %s::float8 + %s::float8 * e.length AS norm "
+        f"SELECT c.id, c.record_id, c.is_current, {adds} AS score FROM ("
+        "SELECT e.id, e.record_id, e.is_current, e.words, %s::float8 + %s::float8 * e.length AS norm "
         f"FROM {entries} {among} OFFSET 0) c) "
         f"SELECT b.place, b.record_id, b.score, ARRAY[{matched}] FROM ({best}) b "
         "JOIN memory_searchentry e ON e.id = b.id"
@@ -174,9 +174,9 @@ def _among(filters: Sequence[EntryFilter]) -> tuple[str, list[Any]]:
 
 
 def _standing(table: str, among: EntryFilter) -> str:
-    if among.stands is None:
+    if among.is_current is None:
         return "TRUE"
-    return f"{table}.stands" if among.stands else f"NOT {table}.stands"
+    return f"{table}.is_current" if among.is_current else f"NOT {table}.is_current"
 
 
 def _added(terms: Sequence[Term]) -> tuple[str, list[Any]]:
@@ -202,7 +202,7 @@ def _added(terms: Sequence[Term]) -> tuple[str, list[Any]]:
             "%s::float8 * (1 - c.norm / (c.norm + width_bucket("
             "ts_rank('{1,1,1,1}', c.words, %s::tsquery)::float8, %s::float8[])))"
         )
-        params += [term.weight, term.query, _steps(min(MAX_TIMES, max(1, term.figures.most)))]
+        params += [term.weight, term.query, _steps(min(MAX_TIMES, max(1, term.figures.max_count)))]
     return " + ".join(parts), params
 
 
@@ -225,7 +225,7 @@ def levels_of(
     word: str, weight: float, known: Mapping[str, TermFigures], norm_of: Callable[[int], float]
 ) -> tuple[Level, ...]:
     """Return the levels of a term in the space; `norm_of` gives the length norm."""
-    most = min(MAX_TIMES, known[word].most)
+    most = min(MAX_TIMES, known[word].max_count)
     steps = [(1, word), *((times, level_of(word, times)) for times in LEVELS)]
     levels: list[Level] = []
     bound = 0.0
@@ -234,7 +234,7 @@ def levels_of(
         if figures is None:
             continue
         times = max(1, min(most, until - 1))
-        bound = max(bound, weight * times / (times + norm_of(figures.shortest)))
+        bound = max(bound, weight * times / (times + norm_of(figures.min_length)))
         levels.append(Level(tsquery_of([lexeme]), figures.documents, bound))
     return tuple(levels)
 
@@ -436,9 +436,9 @@ def spaces_of(
     with as_of.present(), connection.cursor() as cursor:
         cursor.execute(
             "SELECT s.id, s.record_type, s.language, s.documents, s.length, "
-            "EXISTS (SELECT 1 FROM memory_searchentry e WHERE e.space_id = s.id AND NOT e.stands), "
+            "EXISTS (SELECT 1 FROM memory_searchentry e WHERE e.space_id = s.id AND NOT e.is_current), "
             "EXISTS (SELECT 1 FROM memory_rating WHERE owner_id = %s), "
-            "t.lexeme, t.documents, t.most, t.shortest FROM memory_searchspace s "
+            "t.lexeme, t.documents, t.max_count, t.min_length FROM memory_searchspace s "
             "LEFT JOIN memory_searchterm t ON t.space_id = s.id AND t.lexeme = ANY(%s) "
             "AND t.documents > 0 WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
             [owner.pk, asked, owner.pk, list(types)],
@@ -480,7 +480,7 @@ def _correct(
             most = _most_times(lexeme, by_lexeme)
             known = was or TermFigures(0, 1, least)
             space.terms[lexeme] = TermFigures(
-                known.documents + count, max(known.most, most), min(known.shortest, least)
+                known.documents + count, max(known.max_count, most), min(known.min_length, least)
             )
     for space in spaces.values():
         space.terms = {name: one for name, one in space.terms.items() if one.documents > 0}

@@ -102,7 +102,8 @@ def progress(embedder: Embedder | None = None, row: Connection | None = None) ->
     """
     used = (row.profile.get("used") or {}) if row else used_state()
     waiting = EmbeddingDue.objects.aggregate(
-        due=Count("id", filter=Q(held=False)), held=Count("id", filter=Q(held=True))
+        due=Count("id", filter=Q(needs_local_embedder=False)),
+        held=Count("id", filter=Q(needs_local_embedder=True)),
     )
     made = Embedding.objects.filter(model=embedder.model).count() if embedder else 0
     since = datetime.fromisoformat(used["failing_at"]) if used.get("failing_at") else None
@@ -137,7 +138,9 @@ def _queue_all_records(embedder: Embedder) -> None:
     if used.get("model") == embedder.model and used.get("is_local") == embedder.is_local:
         return
     marked = mark_missing(embedder.model)
-    EmbeddingDue.objects.filter(held=True).update(held=False, not_before=timezone.now())
+    EmbeddingDue.objects.filter(needs_local_embedder=True).update(
+        needs_local_embedder=False, not_before=timezone.now()
+    )
     state = {"model": embedder.model, "is_local": embedder.is_local}
     connections.keep_found(connections.EMBEDDINGS, state, under="used")
     logger.info("embedder changed, records queued for embedding", model=embedder.model, n=marked)
@@ -150,7 +153,7 @@ def mark_missing(model: str) -> int:
         for record_type, kind in recalled_models().items():
             cursor.execute(
                 "INSERT INTO memory_embeddingdue "  # noqa: S608  a table's own name  # nosec B608
-                "(owner_id, record_type, object_id, tries, not_before, created, held) "
+                "(owner_id, record_type, object_id, tries, not_before, created, needs_local_embedder) "
                 f"SELECT owner_id, %s, id, 0, now(), now(), false FROM {kind._meta.db_table} record "
                 "WHERE trashed_at IS NULL AND NOT EXISTS (SELECT 1 FROM memory_embedding made "
                 "WHERE made.record_type = %s AND made.object_id = record.id AND made.model = %s) "
@@ -190,7 +193,9 @@ def _embedded(batch: Sequence[EmbeddingDue], embedder: Embedder) -> int:
     if held:
         ids = [row.pk for row in held]
         later = timezone.now() + HELD
-        EmbeddingDue.objects.filter(pk__in=ids).update(held=True, tries=0, not_before=later)
+        EmbeddingDue.objects.filter(pk__in=ids).update(
+            needs_local_embedder=True, tries=0, not_before=later
+        )
     texts = [record.search_text() for _row, record in todo]
     made = embedder.embed(texts) if texts else []
     return _kept(embedder.model, [row for row, _record in todo], made, gone)

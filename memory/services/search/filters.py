@@ -254,9 +254,8 @@ def _superseded(about: _FilterContext) -> Q:
 
 
 def _edited(about: _FilterContext) -> Q:
-    for name in ("edited_by_person", "touched_by_person"):
-        if about.has(name):
-            return Q(**{name: True})
+    if about.has("edited_by_person"):
+        return Q(edited_by_person=True)
     by_person = Revision.objects.filter(actor__startswith="human:", version__gt=1)
     return Q(Exists(by_person.filter(record_id=OuterRef("pk"))))
 
@@ -492,7 +491,7 @@ def among_of(kind: RecallKind, asked: SearchScope, language: str = ENGLISH) -> E
         where=tuple(conditions.where),
         params=tuple(conditions.params),
         required=tuple(query for query in phrases if query),
-        stands=True if kind.successors is not None else None,
+        is_current=True if kind.successors is not None else None,
         is_narrow=_is_narrow(asked),
     )
 

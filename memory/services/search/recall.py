@@ -1,8 +1,8 @@
 """Recall: one ranked search over everything that Beacon remembers, for pages, API and tools.
 
-It combines two lanes into one ranking: words (BM25) and meaning (vectors). Both scores are scaled to
+It combines two retrievers into one ranking: words (BM25) and meaning (vectors). Both scores are scaled to
 0..1 by the highest possible score, not by the best hit. A value therefore means the same for every
-question, and a lane with poor results counts little. benchmarks/recall_quality.py compares this with
+question, and a retriever with poor results counts little. benchmarks/recall_quality.py compares this with
 rank fusion and with scaling per question (docs/dev/benchmarks.md).
 """
 
@@ -32,7 +32,7 @@ from memory.services.search.query import Question
 MODES = ("auto", "lexical", "exact")
 MAX_HITS = 200
 MAX_LATER_LENGTH = 300  # characters of a later finding that are shown beside a passage
-DEPTH = 100  # hits of each lane that are combined; 30 gave a worse ranking
+DEPTH = 100  # hits of each retriever that are combined; 30 gave a worse ranking
 MEANING_OF_LONG = 0.5  # weight of the meaning for records of LONG terms or more
 # a turn of a few words has a poor vector, but usually contains the query's words
 MEANING_OF_SHORT = 0.35
@@ -60,8 +60,8 @@ class RecallOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """A hit's score in one lane: raw (BM25 or distance), scaled to 0..1, and its rank."""
+class RetrieverScore:
+    """A hit's score in one retriever: raw (BM25 or distance), scaled to 0..1, and its rank."""
 
     raw: float
     score: float
@@ -69,11 +69,11 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    """Why a hit is ranked where it is: lanes, matched stems, rank in each lane, and boosts."""
+class Explanation:
+    """Why a hit is ranked where it is: retrievers, matched terms, rank in each retriever, and boosts."""
 
-    lanes: tuple[str, ...]
-    stems: tuple[str, ...]
+    retrievers: tuple[str, ...]
+    matched_terms: tuple[str, ...]
     ranks: dict[str, int]
     boosts: tuple[str, ...]
 
@@ -82,7 +82,7 @@ class Why:
 class RecallHit:
     """One record found.
 
-    `replaces` are the superseded records that it replaces. `found_later` is what a later run found
+    `replaces` are the superseded records that it replaces. `later_finding` is what a later run found
     that differs from it. `rating` is the rating for this question that changed its score.
     """
 
@@ -93,20 +93,20 @@ class RecallHit:
     content: str
     created_at: datetime
     source: str
-    lanes: dict[str, Lane]
-    why: Why
+    retrievers: dict[str, RetrieverScore]
+    explanation: Explanation
     title: str
     url: str
     record: Any
     replaces: tuple[uuid.UUID, ...] = ()
-    found_later: str = ""
+    later_finding: str = ""
     rating: Rating | None = None
 
     def dated(self, passage: str) -> str:
         """Return a passage of the record, followed by what a later run found, if anything."""
-        if not self.found_later:
+        if not self.later_finding:
             return passage
-        params = {"passage": passage, "later": shorten(self.found_later, MAX_LATER_LENGTH)}
+        params = {"passage": passage, "later": shorten(self.later_finding, MAX_LATER_LENGTH)}
         return _("%(passage)s (a later run found a change: %(later)s)") % params
 
 
@@ -121,7 +121,7 @@ class RecallPage:
     stems: tuple[str, ...]
 
 
-# --- one score from both lanes ---
+# --- one score from both retrievers ---
 
 
 def words_value(raw: float, best_possible: float) -> float:
@@ -151,9 +151,9 @@ def fused(
     average_length: float = 0.0,
     waiting: Set[Key] = frozenset(),
 ) -> dict[Key, float]:
-    """Return a score of 0 to 1 for each record that a lane found, from raw BM25 and L2 distance.
+    """Return a score of 0 to 1 for each record that a retriever found, from raw BM25 and L2 distance.
 
-    A lane adds nothing for a record that it didn't find. The records in `waiting` have no vector yet,
+    A retriever adds nothing for a record that it didn't find. The records in `waiting` have no vector yet,
     so only their words count. All records have the same type, with
     `average_length` terms, and none can reach the raw BM25 score `best_possible`.
     """
@@ -168,14 +168,14 @@ def fused(
 
 # --- candidates --------------------------------------------------------------------------------
 
-WORDS, MEANING = "words", "meaning"  # the lanes
+WORDS, MEANING = "words", "meaning"  # the retrievers
 
 RecordKey = tuple[str, uuid.UUID]
 
 
 @dataclass(slots=True)
 class Candidate:
-    """One record found, with each lane's score; it can replace a superseded one."""
+    """One record found, with each retriever's score; it can replace a superseded one."""
 
     key: RecordKey
     raw: float = 0.0  # by words
@@ -183,7 +183,7 @@ class Candidate:
     score: float = 0.0
     matched: tuple[str, ...] = ()
     replaces: list[uuid.UUID] = field(default_factory=list)
-    # The lanes that found a record that it replaced.
+    # The retrievers that found a record that it replaced.
     stands_in_for: set[str] = field(default_factory=set)
     ranks: dict[str, int] = field(default_factory=dict)
 
@@ -222,15 +222,15 @@ class Answer:
         """Return the candidate of a record, a new one if it wasn't found before."""
         return self.candidates.setdefault(key, Candidate(key))
 
-    def rank(self, lane: str) -> None:
-        """Number a lane's results, the best first."""
+    def rank(self, retriever: str) -> None:
+        """Number a retriever's results, the best first."""
         figures = [
-            ((-relevance(one.raw) if lane == WORDS else one.distance or 0.0), one.key)
+            ((-relevance(one.raw) if retriever == WORDS else one.distance or 0.0), one.key)
             for one in self.candidates.values()
-            if (one.raw > 0 if lane == WORDS else one.distance is not None)
+            if (one.raw > 0 if retriever == WORDS else one.distance is not None)
         ]
         for rank, (_figure, key) in enumerate(sorted(figures), start=1):
-            self.candidates[key].ranks[lane] = rank
+            self.candidates[key].ranks[retriever] = rank
 
 
 # --- recall ---
@@ -288,7 +288,7 @@ def recall_each(
 
 
 def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
-    """Run all lanes for these questions; return the distinct stems of their words."""
+    """Run all retrievers for these questions; return the distinct stems of their words."""
     text = answers[0].asked.question.words
     if any(answer.asked.question.words != text for answer in answers):
         raise ValueError("only queries with the same words can be searched together")
@@ -334,7 +334,7 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
     for answer, job, ranked in zip(of, jobs, bm25_sql.ranked(jobs), strict=True):
         kind = KINDS[job.space.record_type]
         answer.spaces[kind.type] = job.space
-        if job.among.stands is False:
+        if job.among.is_current is False:
             _rank_replacements(answer, kind, job.space, ranked)
             continue
         for entry in ranked:
@@ -370,7 +370,7 @@ def _jobs(
         terms = words if space.language == language else _terms_of(asked, space)
         jobs.append(Job(space, terms, formula, limit, among))
         if kind.successors is not None and space.has_superseded:
-            those = replace(among, stands=False, where=(), params=())
+            those = replace(among, is_current=False, where=(), params=())
             beside = before + len(jobs) - 1
             superseded.append(
                 Job(space, terms, formula, SUPERSEDED_LOOKED_AT, those, beside=beside)
@@ -436,7 +436,7 @@ def _look(asked: SearchScope) -> vectors.VectorQuery:
     """Return the records that are compared with the question."""
     allowed = {kind.type: rows_of(kind, asked) for kind in asked.kinds}
     if asked.question.phrases or asked.question.without:
-        # Exact phrases in superseded records are handled by the words lane.
+        # Exact phrases in superseded records are handled by the words retriever.
         return vectors.VectorQuery(tuple(allowed), allowed)
     replaced = {
         kind.type: kind.superseded(asked.owner)
@@ -466,14 +466,14 @@ def with_meaning(answer: Answer, words: list[str], waiting: Set[RecordKey]) -> N
         of_kind = [one.id for one in near if one.type == kind.type]
         successors |= successors_of(asked, kind, answer.spaces.get(kind.type), of_kind)
     for record in near:  # the nearest first
-        stands = successors.get(record.id, record.id)
-        if stands is None:
+        current = successors.get(record.id, record.id)
+        if current is None:
             continue
-        candidate = answer.of((record.type, stands))
+        candidate = answer.of((record.type, current))
         if candidate.distance is not None:
             continue
         candidate.distance = record.distance
-        if stands != record.id:
+        if current != record.id:
             candidate.stands_in_for.add(MEANING)
             if record.id not in candidate.replaces:
                 candidate.replaces.append(record.id)
@@ -521,17 +521,17 @@ def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[Reca
     for one in (one for some in best for one in some):
         ids.setdefault(one.key[0], []).append(one.key[1])
     records: dict[RecordKey, Any] = {}
-    found_later: dict[uuid.UUID, str] = {}
+    later_finding: dict[uuid.UUID, str] = {}
     for name, some in ids.items():
         rows = list(KINDS[name].rows(asked.owner, asked.now).filter(pk__in=some).order_by())
         records |= {(name, row.pk): row for row in rows}
         if overtaken := KINDS[name].overtaken:
-            found_later |= overtaken(rows)
+            later_finding |= overtaken(rows)
     # translated once: ten translations take half a ms
     labelled = _("author, tag or topic also matches: %(words)s")
     return [
         [
-            _hit(answer, one, records[one.key], labelled, found_later.get(one.key[1], ""))
+            _hit(answer, one, records[one.key], labelled, later_finding.get(one.key[1], ""))
             for one in [one for one in some if one.key in records][:limit]
         ]
         for answer, some in zip(answers, best, strict=True)
@@ -546,14 +546,16 @@ def _best(answer: Answer, least: float, limit: int) -> list[Candidate]:
     return kept[: limit + 5] if limit else []
 
 
-def _hit(answer: Answer, one: Candidate, record: Any, labelled: str, found_later: str) -> RecallHit:
+def _hit(
+    answer: Answer, one: Candidate, record: Any, labelled: str, later_finding: str
+) -> RecallHit:
     kind = KINDS[one.key[0]]
-    said = {}  # by lane
+    said = {}  # by retriever
     if one.raw > 0:
-        said[WORDS] = Lane(one.raw, relevance(one.raw), one.ranks[WORDS])
+        said[WORDS] = RetrieverScore(one.raw, relevance(one.raw), one.ranks[WORDS])
     if one.distance is not None:
         near = meaning_value(one.distance)
-        said[MEANING] = Lane(one.distance, near, one.ranks[MEANING])
+        said[MEANING] = RetrieverScore(one.distance, near, one.ranks[MEANING])
     stems = tuple(dict.fromkeys(stem.removeprefix(LABEL) for stem in one.matched))
     return RecallHit(
         id=record.pk,
@@ -563,13 +565,15 @@ def _hit(answer: Answer, one: Candidate, record: Any, labelled: str, found_later
         content=kind.content(record),
         created_at=record.created,
         source=record.source,
-        lanes=said,
-        why=Why(tuple(said), stems, dict(one.ranks), tuple(_boosts(answer, one, labelled))),
+        retrievers=said,
+        explanation=Explanation(
+            tuple(said), stems, dict(one.ranks), tuple(_boosts(answer, one, labelled))
+        ),
         title=kind.title(record),
         url=kind.url(record),
         record=record,
         replaces=tuple(one.replaces),
-        found_later=found_later,
+        later_finding=later_finding,
         rating=answer.rated.get(record.pk),
     )
 

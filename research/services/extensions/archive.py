@@ -95,7 +95,7 @@ def _switch_off(channel: Any, _import_context: Any) -> None:
 
 def _no_digest(chosen: Any, _import_context: Any) -> None:
     """Turn off imported digests. The person chooses a time on this Beacon."""
-    chosen.often = models.DigestSettings.Often.NEVER
+    chosen.frequency = models.DigestSettings.Frequency.NEVER
 
 
 def _look_ahead(_import_context: Any, schedules: list[Any]) -> None:
@@ -191,7 +191,14 @@ KINDS = [
         "channels",
         gettext_lazy("channels"),
         models.Channel,
-        without=("secret", "last_at", "last_ok", "last_said", "off_because", "failed_in_row"),
+        without=(
+            "secret",
+            "last_at",
+            "last_ok",
+            "last_response",
+            "disabled_reason",
+            "consecutive_failures",
+        ),
         prepare=_switch_off,
     ),
     Kind(
@@ -207,7 +214,7 @@ KINDS = [
         gettext_lazy("digest settings"),
         models.DigestSettings,
         key=("owner_id",),
-        without=("next_at", "zone"),
+        without=("next_at", "time_zone"),
         prepare=_no_digest,
     ),
     Kind("digests", gettext_lazy("digests"), models.Digest),

@@ -195,7 +195,7 @@ def _changes_of(said: Collection[_Said]) -> _Changes:
     changed = DeltaItem.objects.filter(
         Exists(stands),
         status=DeltaItem.Status.CHANGED,
-        withheld="",
+        hidden_reason="",
         previous_text__in={text for _topic, text in said},
         previous_fact__in=TopicFact.objects.filter(
             topic__in={topic for topic, _text in said}, state=TopicFact.State.RETIRED

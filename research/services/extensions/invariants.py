@@ -61,19 +61,19 @@ SELECT schedule.topic_id, schedule.cron FROM research_schedule schedule
    AND topic.trashed_at IS NULL AND topic.archived_at IS NULL AND owner.is_active
 """
 _UNREAD = """
-SELECT news.topic_id, news.told -> 'unread', counted.unread FROM research_topicnews news
+SELECT news.topic_id, news.counts -> 'unread', counted.unread FROM research_topicnews news
  CROSS JOIN LATERAL (
        SELECT count(*) AS unread FROM research_report report
          JOIN research_run run ON run.id = report.run_id
         WHERE run.topic_id = news.topic_id AND run.number IS NOT NULL
           AND report.read_at IS NULL AND report.trashed_at IS NULL) counted
- WHERE news.counted = news.changes
-   AND coalesce((news.told ->> 'unread')::int, 0) <> counted.unread
+ WHERE news.counted_changes = news.changes
+   AND coalesce((news.counts ->> 'unread')::int, 0) <> counted.unread
 """
 # Items that a person edited or pinned stay, and so do those that a report cites.
 _ORPHAN_CONTENT = """
 SELECT item.id, item.source FROM memory_contentitem item
- WHERE item.trashed_at IS NULL AND item.kept_with LIKE 'run:%' AND item.source LIKE 'run:%'
+ WHERE item.trashed_at IS NULL AND item.run_step LIKE 'run:%' AND item.source LIKE 'run:%'
    AND NOT item.pinned AND item.lock = 'open' AND item.trust <> 'owner'
    AND NOT EXISTS (SELECT 1 FROM research_run run WHERE item.source = 'run:' || run.id)
    AND NOT EXISTS (SELECT 1 FROM research_hit hit WHERE hit.content_item_id = item.id)
@@ -145,7 +145,7 @@ INVARIANTS += [
         sentence=_("Each active schedule has a next run."),
     ),
     Invariant(
-        "unread-counts", _UNREAD, REPAIR, lambda rows: TopicNews.objects.update(counted=None),
+        "unread-counts", _UNREAD, REPAIR, lambda rows: TopicNews.objects.update(counted_changes=None),
         sentence=_("Each topic’s count of unread reports is correct."),
     ),
     Invariant(

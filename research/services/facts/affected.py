@@ -57,7 +57,7 @@ def note(run: Run, topic: Topic) -> int:
     A line is named once for each run, with the change that meets it most surely. What a person said
     isn't about it stays unsaid.
     """
-    items = list(run.delta_items.filter(status__in=DeltaItem.LISTED, withheld=""))
+    items = list(run.delta_items.filter(status__in=DeltaItem.LISTED, hidden_reason=""))
     if not items:
         return 0
     names = {name for item in items for name in names_of(item.sentence)}

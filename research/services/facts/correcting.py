@@ -183,7 +183,7 @@ def uncheck(report: Report, key: str, *, by: Actor) -> bool:
         one = standing.select_for_update().first()
         if one is None:
             return False
-        CheckedSentence.objects.filter(pk=one.pk).update(taken_back_at=timezone.now())
+        CheckedSentence.objects.filter(pk=one.pk).update(undone_at=timezone.now())
         _log(one, report, by, "sentence-unchecked")
     return True
 
@@ -302,19 +302,19 @@ def _change_facts(
     for fact, version in facts:
         _check_seen(fact, version)
         before = fact.text
-        was = {"was_touched": fact.touched_by_person, "was_trust": fact.trust}
+        was = {"was_edited_by_person": fact.edited_by_person, "previous_trust": fact.trust}
         if correction.right and fact is first:
             edit_fact(fact, correction.right, fact.url, by=by, seen=version)
             fact.refresh_from_db()
-            act, after = CorrectedFact.Act.CORRECTED, fact.text
+            action, after = CorrectedFact.Action.CORRECTED, fact.text
         else:
             fact.strike(by=by, why=why)
-            act, after = CorrectedFact.Act.STRUCK, ""
+            action, after = CorrectedFact.Action.STRUCK, ""
         done.append(
             CorrectedFact(
                 correction=correction,
                 fact=fact,
-                act=act,
+                action=action,
                 before=before,
                 after=after,
                 version=fact.version,
@@ -380,7 +380,7 @@ def undo_change(correction: Correction, *, by: Actor) -> bool:
         lesson = correction.lesson
         if lesson is not None and lesson.trashed_at is None:
             lesson.trash(by=by, why=_("the correction was undone"))
-        mine.update(taken_back_at=timezone.now())
+        mine.update(undone_at=timezone.now())
         _log(correction, correction.report, by, "correction-undone")
     return True
 
@@ -403,8 +403,8 @@ def _put_back(changed: CorrectedFact, *, by: Actor) -> None:
         fact.change(
             by=by,
             why=why,
-            touched_by_person=changed.was_touched,
-            trust=changed.was_trust,
+            edited_by_person=changed.was_edited_by_person,
+            trust=changed.previous_trust,
         )
     except MemoryRefused as exc:
         raise MemoryRefused(str(PROBLEM) % {"why": exc}) from exc

@@ -204,7 +204,7 @@ class Trail:
     @property
     def _items(self) -> Any:
         told = Q(previous_fact=self.fact) | Q(sentence=self.fact.text)
-        return DeltaItem.objects.filter(told, run__topic=self.fact.topic_id, withheld="")
+        return DeltaItem.objects.filter(told, run__topic=self.fact.topic_id, hidden_reason="")
 
     @property
     def _observations(self) -> Any:

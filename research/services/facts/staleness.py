@@ -30,7 +30,7 @@ def only_blocked(topic: Any, facts: Sequence[TopicFact]) -> set[Any]:
     `topic` must have its settings loaded. Facts that a person wrote or edited don't depend on
     sources.
     """
-    with_source = [fact for fact in facts if fact.url and not fact.touched_by_person]
+    with_source = [fact for fact in facts if fact.url and not fact.edited_by_person]
     if not with_source:
         return set()
     settings = in_effect(topic.settings, everywhere(topic.owner_id))

@@ -180,7 +180,7 @@ def _messages(
 
 # --- feedback: reporting a filtered-out change after all ---
 #
-# Its sentence becomes an example in the topic's `tell_also`, which later runs use, and the report's
+# Its sentence becomes an example in the topic's `notify_examples`, which later runs use, and the report's
 # section is rewritten.
 
 
@@ -198,16 +198,16 @@ def notify_about_similar(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
         item: DeltaItem | None = DeltaItem.objects.filter(run=run, pk=item_id).first()
         if item is None or not item.is_unasked or item.judged_by not in _OF_INTENT:
             raise InvalidValue(_("This change isn’t currently filtered out."))
-        also = topic_editing.settings_of(topic).tell_also
+        also = topic_editing.settings_of(topic).notify_examples
         if len(also) >= MAX_ALSO:
             problem = _(
                 "You’ve reached the limit of %(most)d examples. Remove some in the topic’s settings, or describe what you want under “Notify me about”."
             )
             raise LimitReached(problem % {"most": MAX_ALSO})
         wanted = list(dict.fromkeys([*also, item.sentence]))
-        topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
-        item.withheld, item.judged_by = "", DeltaItem.Judge.PERSON
-        item.save(update_fields=["withheld", "judged_by"])
+        topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": wanted})
+        item.hidden_reason, item.judged_by = "", DeltaItem.Judge.PERSON
+        item.save(update_fields=["hidden_reason", "judged_by"])
         _rewrite_delta_section(
             run, by, _("no longer filtered out: %(text)s") % {"text": item.sentence[:200]}
         )
@@ -226,11 +226,11 @@ def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaIte
                     "You haven’t asked to be notified about similar changes, or that request was removed."
                 )
             )
-        also = topic_editing.settings_of(topic).tell_also
+        also = topic_editing.settings_of(topic).notify_examples
         wanted = [text for text in also if text != item.sentence]
-        topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
-        item.withheld, item.judged_by = item.judged or _("doesn’t match your filter"), judge
-        item.save(update_fields=["withheld", "judged_by"])
+        topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": wanted})
+        item.hidden_reason, item.judged_by = item.judged or _("doesn’t match your filter"), judge
+        item.save(update_fields=["hidden_reason", "judged_by"])
         _rewrite_delta_section(
             run, by, _("filtered out again: %(text)s") % {"text": item.sentence[:200]}
         )
@@ -263,7 +263,8 @@ def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> dict[
     """
     saved = Run.objects.filter(topic=topic, is_baseline=False).exclude(number=None)
     runs: dict[int, dict[str, Any]] = {
-        run.pk: {"run": run, "told": [], "withheld": []} for run in saved.order_by("-number")[:RUNS]
+        run.pk: {"run": run, "told": [], "filtered_out": []}
+        for run in saved.order_by("-number")[:RUNS]
     }
     for one in runs.values():
         one["run"].topic = topic
@@ -280,13 +281,13 @@ def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> dict[
         meter=MonthMeter(topic.owner),
     )
     for item, verdict in zip(items, verdicts, strict=True):
-        runs[item.run_id]["told" if verdict.tell else "withheld"].append((item, verdict))
+        runs[item.run_id]["told" if verdict.tell else "filtered_out"].append((item, verdict))
     rows = list(runs.values())
     return {
         "runs": rows,
         "told": sum(len(row["told"]) for row in rows),
-        "withheld": sum(len(row["withheld"]) for row in rows),
-        "opened": next((row["run"].pk for row in rows if row["told"] or row["withheld"]), 0),
+        "filtered_out": sum(len(row["filtered_out"]) for row in rows),
+        "opened": next((row["run"].pk for row in rows if row["told"] or row["filtered_out"]), 0),
         "warning": warning,
         "by": judge,
         "is_empty": not intent.strip(),

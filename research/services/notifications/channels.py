@@ -138,7 +138,7 @@ def change(channel: Channel, *, name: str, address: str = "", by: Actor, **told:
             held.keep_secret(**{**_new_key(held), **held.opened(), "url": address})
             fields["secret"] = held.secret
         if fields.get("enabled") and not held.enabled:
-            fields |= {"failed_in_row": 0, "off_because": ""}
+            fields |= {"consecutive_failures": 0, "disabled_reason": ""}
         Channel.objects.filter(pk=channel.pk).update(**fields)
         Activity.log(channel.owner, by, "channel-changed", subject=channel)
     channel.refresh_from_db()

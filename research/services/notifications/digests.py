@@ -47,10 +47,10 @@ from research.services.schedules import cron
 
 logger = structlog.get_logger(__name__)
 
-Often = DigestSettings.Often
+Frequency = DigestSettings.Frequency
 _FIRST = {
-    Often.DAILY: timedelta(days=1),
-    Often.WEEKLY: timedelta(days=7),
+    Frequency.DAILY: timedelta(days=1),
+    Frequency.WEEKLY: timedelta(days=7),
 }  # what the first digest covers
 # A run whose save wasn't committed when the last digest was created goes into the next one.
 _SLACK = timedelta(hours=1)
@@ -70,9 +70,9 @@ def settings_of(user: User) -> DigestSettings:
 
 def next_at(chosen: DigestSettings, after: datetime) -> datetime | None:
     """Return the first time after `after` at which a digest is due, in the owner's time zone."""
-    if chosen.often == Often.NEVER:
+    if chosen.frequency == Frequency.NEVER:
         return None
-    weekday = chosen.weekday if chosen.often == Often.WEEKLY else "*"
+    weekday = chosen.weekday if chosen.frequency == Frequency.WEEKLY else "*"
     line = f"0 {chosen.hour} * * {weekday}"
     return next(iter(cron.slots(line, zone_of(chosen.owner.time_zone), after)), None)
 
@@ -87,7 +87,7 @@ def save_settings(
         for name, value in fields.items():
             setattr(chosen, name, value)
         chosen.next_at = next_at(chosen, timezone.now())
-        chosen.zone = chosen.owner.time_zone
+        chosen.time_zone = chosen.owner.time_zone
         chosen.save()
         out = {topic.pk for topic in left_out}
         mine = TopicNotices.objects.filter(topic__owner=user)
@@ -97,7 +97,7 @@ def save_settings(
         TopicNotices.objects.bulk_create(
             TopicNotices(topic_id=pk, in_digest=False) for pk in out - known
         )
-        Activity.log(user, by, "digest-settings-changed", often=chosen.often)
+        Activity.log(user, by, "digest-settings-changed", frequency=chosen.frequency)
     return chosen
 
 
@@ -129,7 +129,7 @@ def _follow_zones(at: datetime) -> None:
     moved = DigestSettings.objects.of_another_zone(at).select_related("owner")
     for chosen in moved[:_AT_ONCE]:
         mine = DigestSettings.objects.filter(pk=chosen.pk, next_at=chosen.next_at)
-        mine.update(next_at=next_at(chosen, at), zone=chosen.owner.time_zone)
+        mine.update(next_at=next_at(chosen, at), time_zone=chosen.owner.time_zone)
 
 
 def _take(chosen: DigestSettings, at: datetime) -> bool:
@@ -137,7 +137,7 @@ def _take(chosen: DigestSettings, at: datetime) -> bool:
     slot = chosen.next_at
     with transaction.atomic():
         mine = DigestSettings.objects.filter(pk=chosen.pk, next_at=slot)
-        if not mine.update(next_at=next_at(chosen, at), zone=chosen.owner.time_zone):
+        if not mine.update(next_at=next_at(chosen, at), time_zone=chosen.owner.time_zone):
             return False
         with timezone.override(zone_of(chosen.owner.time_zone)):
             make(chosen, slot or at)
@@ -156,7 +156,9 @@ def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
         return None  # imported settings: the next digest covers what has ended since
     last = Digest.objects.for_user(owner).first()
     now = timezone.now()
-    since = last.created if last else now - _FIRST.get(Often(chosen.often), timedelta(days=7))
+    since = (
+        last.created if last else now - _FIRST.get(Frequency(chosen.frequency), timedelta(days=7))
+    )
     runs = list(_runs(owner, since - _SLACK if last else since).select_related("report"))
     told = any(
         run.status == Run.Status.FAILED or not _report_of(run) or not run.report.is_quiet
@@ -164,7 +166,7 @@ def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
     )
     news = _unread_of(owner, now).filter(created__gt=since, is_quiet=False)
     told = told or news.exists()
-    if not told and not (runs and chosen.even_if_quiet):
+    if not told and not (runs and chosen.send_if_empty):
         return None
     digest: Digest = Digest.objects.create(owner=owner, slot=slot, since=since, created=now)
     DigestEntry.objects.bulk_create(
@@ -208,7 +210,7 @@ class Item:
     before: str
     quote: str
     sources: list[dict[str, str]]
-    unsure: bool = False
+    needs_review: bool = False
 
     @property
     def joined(self) -> SafeString | None:
@@ -223,7 +225,7 @@ class Item:
     @property
     def keeps_both(self) -> bool:
         """Whether it is shown next to the old fact until a person decides."""
-        return self.unsure or self.status == DeltaItem.Status.CONTRADICTED
+        return self.needs_review or self.status == DeltaItem.Status.CONTRADICTED
 
 
 @dataclass(slots=True)
@@ -240,7 +242,7 @@ class TopicPart:
     items: list[Item] = field(default_factory=list)
     summary: str = ""  # of a first report
     failed: Run | None = None  # the last failed run
-    withheld: int = 0
+    filtered_out: int = 0
     affects: list[AffectedLine] = field(default_factory=list)  # lines of memory that changes meet
 
     @property
@@ -271,7 +273,7 @@ class Content:
     quiet: list[TopicPart] = field(default_factory=list)
     failed: list[TopicPart] = field(default_factory=list)
     shared: list[TopicPart] = field(default_factory=list)
-    withheld: int = 0
+    filtered_out: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -353,7 +355,7 @@ def content_of(runs: QuerySet[Run]) -> Content:
         elif report is not None and report.trashed_at is None:
             told = rows.get(run.pk, [])
             part.runs.append(run)
-            part.withheld += sum(bool(row.withheld) and row.is_listed for row in told)
+            part.filtered_out += sum(bool(row.hidden_reason) and row.is_listed for row in told)
             if not report.delta:
                 part.summary = without_citations(plain(report.summary))
     # A digest also leaves Beacon, so it doesn't quote sensitive records.
@@ -368,7 +370,7 @@ def content_of(runs: QuerySet[Run]) -> Content:
         parts=[part for part in ordered if part.has_content],
         quiet=[part for part in ordered if part.runs and not part.has_content],
         failed=[part for part in ordered if part.failed],
-        withheld=sum(part.withheld for part in ordered),
+        filtered_out=sum(part.filtered_out for part in ordered),
     )
 
 
@@ -421,7 +423,7 @@ def _newest_summary(runs: list[Run]) -> str:
 
 def _merged_changes(runs: list[Run], rows: dict[int, list[DeltaItem]]) -> list[Item]:
     """Return the changes over all runs of one topic, with their deltas merged."""
-    told = [row for run in runs for row in rows.get(run.pk, []) if not row.withheld]
+    told = [row for run in runs for row in rows.get(run.pk, []) if not row.hidden_reason]
     reports = {run.pk: run.report for run in runs}
     if len(runs) > 1:
         told = [one.as_item() for one in merge(told)]
@@ -438,7 +440,7 @@ def items_of(runs: Iterable[Run]) -> dict[int, tuple[list[Item], int]]:
     found: dict[int, tuple[list[Item], int]] = {}
     for row in DeltaItem.objects.filter(run__in=by_run, status__in=DeltaItem.LISTED):
         items, withheld = found.get(row.run_id, ([], 0))
-        if row.withheld:
+        if row.hidden_reason:
             withheld += 1
         else:
             items.append(item_of(row, by_run[row.run_id].report.sources))
@@ -465,7 +467,7 @@ def item_of(row: DeltaItem, numbered: Iterable[dict[str, Any]]) -> Item:
             for n in row.citations
             if n in sources
         ],
-        unsure=row.unsure,
+        needs_review=row.needs_review,
     )
 
 

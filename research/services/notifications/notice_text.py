@@ -102,7 +102,7 @@ def _report(delivery: Delivery, run: Run) -> Message:
                 "delta_heading": report.delta_heading,
                 "delta_since": report.delta_since,
                 "delta_items": [asdict(item) for item in items],
-                "withheld": withheld,
+                "filtered_out": withheld,
                 "markdown": report.as_markdown(),
             },
         ),
@@ -199,12 +199,12 @@ def _digest(delivery: Delivery) -> Message:
         url=url,
         unsubscribe=foot["url"],
         payload=_payload(
-            "digest.made",
+            "digest.created",
             digest={
                 "id": str(digest.pk),
                 "url": url,
                 "since": digest.since.isoformat() if digest.since else None,
-                "withheld": said.withheld,
+                "filtered_out": said.filtered_out,
             },
             topics=[
                 {
@@ -212,7 +212,7 @@ def _digest(delivery: Delivery) -> Message:
                     "slug": part.topic.slug,
                     "url": part.url,
                     "summary": part.summary,
-                    "withheld": part.withheld,
+                    "filtered_out": part.filtered_out,
                     "delta_items": [asdict(item) for item in part.items],
                 }
                 for part in said.parts

@@ -95,7 +95,7 @@ def again(delivery: Delivery, *, seen: int = 0) -> bool:
     if seen:
         over = over.filter(round=seen)
     fields = Delivery.requeue_fields() | {"round": F("round") + 1, "tries": 0, "crashes": 0}
-    done = over.update(handed_at=None, ended_at=None, error="", **fields)
+    done = over.update(attempted_at=None, ended_at=None, error="", **fields)
     if done:
         delivery.wake_after_commit()
     return bool(done)
@@ -119,7 +119,7 @@ def _perform(delivery: Delivery) -> None:
             delivery.end(State.DROPPED, error=clean(why)[0], ended_at=Now())
             return
         is_second_test = delivery.kind == Kind.TEST and delivery.attempt > 1
-        if delivery.handed_at is not None or is_second_test:
+        if delivery.attempted_at is not None or is_second_test:
             delivery.give_up()
             return
         _try(delivery)
@@ -237,7 +237,7 @@ def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
         except net_mail.DeliveryUncertain:
             raise
         except ProviderError:
-            delivery.put(handed_at=None)  # the service said that it didn't accept the message
+            delivery.put(attempted_at=None)  # the service said that it didn't accept the message
             raise
     return _mail(delivery, message), None
 
@@ -260,7 +260,7 @@ def _mail(delivery: Delivery, message: notice_text.Message) -> str:
     except net_mail.DeliveryUncertain:
         raise
     except ProviderError:
-        delivery.put(handed_at=None)  # the server refused it, so nothing arrived
+        delivery.put(attempted_at=None)  # the server refused it, so nothing arrived
         raise
 
 
@@ -308,7 +308,7 @@ def _push(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhoo
 
 def _hand_over(delivery: Delivery) -> None:
     """Record that the message may arrive from now on. Raises JobLost if another worker has it."""
-    delivery.put(handed_at=timezone.now())
+    delivery.put(attempted_at=timezone.now())
 
 
 # --- results ---
@@ -343,7 +343,9 @@ def _sent(delivery: Delivery, text: str) -> None:
     with transaction.atomic():
         if not delivery.end(State.SENT, error="", ended_at=Now()):
             return
-        delivery.channel.note_outcome(ok=True, said=text, failed_in_row=0, off_because="")
+        delivery.channel.note_outcome(
+            ok=True, said=text, consecutive_failures=0, disabled_reason=""
+        )
         delivery.log("delivered")
     logger.info("delivered", delivery=str(delivery.pk), kind=delivery.kind)
 
@@ -363,7 +365,7 @@ def _failed(delivery: Delivery, exc: ProviderError) -> None:
         if delivery.kind == Kind.TEST:
             channel.note_outcome(ok=False, said=why)
             return
-        channel.note_outcome(ok=False, said=why, failed_in_row=F("failed_in_row") + 1)
+        channel.note_outcome(ok=False, said=why, consecutive_failures=F("consecutive_failures") + 1)
         delivery.log("delivery-given-up", warning=True, why=why)
         _switch_off_failing(delivery, str(exc), at_once=isinstance(exc, webhooks.ReceiverGone))
 
@@ -372,8 +374,8 @@ def _switch_off_failing(delivery: Delivery, why: str, *, at_once: bool) -> None:
     """Switch off a channel that keeps failing, and notify the person's other channels."""
     failing = Channel.objects.filter(pk=delivery.channel_id, enabled=True)
     if not at_once:
-        failing = failing.filter(failed_in_row__gte=OFF_AFTER)
-    if not failing.update(enabled=False, off_because=why):
+        failing = failing.filter(consecutive_failures__gte=OFF_AFTER)
+    if not failing.update(enabled=False, disabled_reason=why):
         return
     channel = delivery.channel
     Activity.log(channel.owner, SYSTEM, "channel-off", subject=channel, warning=True, why=why)

@@ -72,7 +72,7 @@ class SourceRow:
     quotes: list[Quote]
     trust: str = ""
     derived_from: dict[str, Any] = field(default_factory=dict)  # the page that it repeats
-    carried_by: list[dict[str, Any]] = field(default_factory=list)  # pages that repeat it
+    repeated_by: list[dict[str, Any]] = field(default_factory=list)  # pages that repeat it
 
     @property
     def place(self) -> str:
@@ -225,7 +225,7 @@ class DeltaRow:
         return self.item.status in listed and bool(self.item.previous_text) and not self.is_joined
 
     @property
-    def settled(self) -> str:
+    def resolved(self) -> str:
         """Return how the conflict between the two was resolved, or "" if it is open."""
         conflict = self.item.conflict
         if conflict is None or conflict.is_open:
@@ -241,7 +241,7 @@ class DeltaRow:
             Conflict.How.MERGED: _("Resolved: the two sentences were merged."),
             Conflict.How.GONE: _("Resolved: one of the two sentences no longer exists."),
         }
-        return words.get(Conflict.How(conflict.settled_how or Conflict.How.GONE), "")
+        return words.get(Conflict.How(conflict.resolution or Conflict.How.GONE), "")
 
 
 @dataclass(slots=True)
@@ -251,7 +251,7 @@ class DeltaParts:
     listed: list[DeltaRow] = field(default_factory=list)
     confirmed: list[DeltaRow] = field(default_factory=list)
     quiet: list[DeltaRow] = field(default_factory=list)
-    withheld: list[DeltaRow] = field(default_factory=list)
+    not_listed: list[DeltaRow] = field(default_factory=list)
     unasked: list[DeltaRow] = field(default_factory=list)
     items: list[DeltaItem] = field(default_factory=list)
 
@@ -269,8 +269,8 @@ def changed_of(items: list[DeltaItem], sources: Sequence[SourceRow]) -> DeltaPar
         row = delta_row(item, by_number)
         if item.is_unasked:
             changed.unasked.append(row)
-        elif item.withheld:
-            changed.withheld.append(row)
+        elif item.hidden_reason:
+            changed.not_listed.append(row)
         elif item.status in DeltaItem.LISTED:
             changed.listed.append(row)
         elif item.status == DeltaItem.Status.CONFIRMED:

@@ -124,8 +124,8 @@ def source_for_others(source: SourceRow) -> SourceRow:
     """
     if source.derived_from and reports.link_of(source.derived_from["link"]).is_ours:
         source = replace(source, derived_from={})
-    carried_by = [kin for kin in source.carried_by if not reports.link_of(kin["link"]).is_ours]
-    source = replace(source, carried_by=carried_by)
+    repeated_by = [kin for kin in source.repeated_by if not reports.link_of(kin["link"]).is_ours]
+    source = replace(source, repeated_by=repeated_by)
     if not source.link.is_ours:
         return source
     return replace(source, link=replace(source.link, url="", note=""), address="", quotes=[])
@@ -240,7 +240,7 @@ def source_rows(sources: Iterable[Any]) -> list[SourceRow]:
             quotes=list(map(_quote, stored.get("quotes", []))),
             trust=stored.get("trust", ""),
             derived_from=stored.get("derived_from") or {},
-            carried_by=stored.get("carried_by") or [],
+            repeated_by=stored.get("repeated_by") or [],
         )
         for stored in sources
     ]
@@ -400,4 +400,4 @@ def corrections_of(topic: Topic) -> list[Any]:
     facts = Prefetch("facts", CorrectedFact.objects.select_related("fact"))
     rows = Correction.objects.filter(topic=topic).readable().select_related("report__run", "lesson")
     found = list(rows.prefetch_related(facts)[:MAX_CORRECTIONS])
-    return sorted(found, key=lambda one: one.taken_back_at is not None)
+    return sorted(found, key=lambda one: one.undone_at is not None)

@@ -112,8 +112,8 @@ class Line:
     def waits(self) -> bool:
         """Whether a person has to decide between the old and the new sentence."""
         row = self.row
-        disputed = row is not None and (row.item.unsure or self.status == Status.CONTRADICTED)
-        return disputed and not (row and row.settled)
+        disputed = row is not None and (row.item.needs_review or self.status == Status.CONTRADICTED)
+        return disputed and not (row and row.resolved)
 
     @property
     def copied(self) -> str:
@@ -256,7 +256,7 @@ class Reading:
     still: list[Line] = field(default_factory=list)
     quiet: list[Line] = field(default_factory=list)
     sources: list[SourceRow] = field(default_factory=list)
-    withheld: int = 0
+    filtered_out: int = 0
     left_out: int = 0  # selected runs whose changes are too many to be merged
     counts: Mapping[str, int] = field(default_factory=dict)
     report: Report | None = None  # of the last selected run
@@ -325,8 +325,8 @@ def of(topic: Topic, first: int | None = None, last: int | None = None) -> Readi
     merged_runs = strip.selected[-MAX_RUNS:]
     page.left_out = len(strip.selected) - len(merged_runs)
     items = _items_of([one.pk for one in merged_runs])
-    shown = [item for item in items if not item.withheld]
-    page.withheld = sum(bool(item.withheld) and item.is_listed for item in items)
+    shown = [item for item in items if not item.hidden_reason]
+    page.filtered_out = sum(bool(item.hidden_reason) and item.is_listed for item in items)
     merged = merge(shown)
     listed = [one for one in merged if one.is_listed]
     add_facts([one.shown for one in listed])
@@ -366,7 +366,7 @@ def _facts_of(topic: Topic, strip: Strip) -> list[Any]:
     confirmed = DeltaItem.objects.filter(
         previous_fact=OuterRef("pk"),
         status=Status.CONFIRMED,
-        withheld="",
+        hidden_reason="",
         run__number__lte=last.number,
     ).order_by()
     times = confirmed.values("previous_fact").annotate(n=Count("pk"), at=Max("run__finished_at"))
@@ -671,10 +671,10 @@ def _known(
         since=found,
         history_url=_history_url(topic, fact.pk),
     )
-    if source is None and fact.touched_by_person:
+    if source is None and fact.edited_by_person:
         line.origin = _("written or edited by you")
     # A sentence of a report is corrected with the report. Another fact is edited itself.
-    if found is not None and not fact.touched_by_person:
+    if found is not None and not fact.edited_by_person:
         line.correct_url = reverse("research:sentence-correct", args=[topic.slug, found.pk, key])
         line.corrects_in_place = True
     elif fact.state == TopicFact.State.CURRENT:

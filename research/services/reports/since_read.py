@@ -48,7 +48,7 @@ _IN_A_LIST = (
     "previous_text",
     "previous_fact_id",
     "citations",
-    "withheld",
+    "hidden_reason",
 )
 _Status = DeltaItem.Status
 _COUNTED = (_Status.NEW, _Status.CHANGED, _Status.CONTRADICTED, _Status.GONE)
@@ -110,7 +110,7 @@ class UnreadNews:
 
     window: Window = field(default_factory=Window)
     changes: list[Merged] = field(default_factory=list)
-    withheld: int = 0
+    filtered_out: int = 0
     # by run, including all items
     items: Mapping[int, Sequence[DeltaItem]] = field(default_factory=dict)
 
@@ -197,7 +197,7 @@ def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, Unr
     for topic_id, window in windows.items():
         by_run = {run.pk: told[run.pk] for run in window.merged if run.pk in told}
         items = [item for of_run in by_run.values() for item in of_run]
-        shown = [item for item in items if not item.withheld]
+        shown = [item for item in items if not item.hidden_reason]
         found[topic_id] = UnreadNews(window, merge(shown), len(items) - len(shown), by_run)
     if in_full:
         add_facts([one.shown for news in found.values() for one in news.changes])
@@ -272,8 +272,8 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 _LINES = 2
 # A row that someone else has locked is skipped. Its next reader counts it again.
 _STORE = """
-    UPDATE research_topicnews news SET told = came.told, counted = came.counted
-      FROM jsonb_to_recordset(%s::jsonb) AS came(topic uuid, counted bigint, told jsonb)
+    UPDATE research_topicnews news SET counts = came.counts, counted_changes = came.counted_changes
+      FROM jsonb_to_recordset(%s::jsonb) AS came(topic uuid, counted_changes bigint, counts jsonb)
      WHERE news.topic_id = came.topic AND news.topic_id IN (
            SELECT topic_id FROM research_topicnews WHERE topic_id = ANY(%s::uuid[])
             ORDER BY topic_id FOR NO KEY UPDATE SKIP LOCKED)
@@ -422,11 +422,13 @@ def topics_with_news(user: User, most: int) -> list[TopicNews]:
     One query. Each row has `last_read`, the stored time when a report of any topic was last read.
     """
     mine = TopicNews.objects.for_user(user).filter(topic__trashed_at=None).order_by()
-    counted = mine.filter(counted=F("changes"))
+    counted = mine.filter(counted_changes=F("changes"))
     # Stored timestamps sort correctly as text.
-    by_day = counted.annotate(came=KT("told__newest_at")).order_by(F("came").desc(nulls_last=True))
+    by_day = counted.annotate(came=KT("counts__newest_at")).order_by(
+        F("came").desc(nulls_last=True)
+    )
     first = by_day.values("pk")[:most]
-    read = counted.values("topic__owner").annotate(at=Max(KT("told__read_at"))).values("at")
+    read = counted.values("topic__owner").annotate(at=Max(KT("counts__read_at"))).values("at")
     wanted = mine.filter(Q(pk__in=first) | Q(pk__in=mine.stale().values("pk")))
     return list(wanted.annotate(last_read=Subquery(read)))
 
@@ -443,10 +445,10 @@ def summary_for_lists(
     stale = {}
     for row in rows:
         # Another version of Beacon may have stored fewer or more fields.
-        if row.is_stale or set(row.told) != _PARTS:
+        if row.is_stale or set(row.counts) != _PARTS:
             stale[row.topic_id] = row
         else:
-            found[row.topic_id] = TopicSummary.read(row.told)
+            found[row.topic_id] = TopicSummary.read(row.counts)
     if newest is not None and len(stale) > newest:
         found |= _in_short(stale)
         last = heapq.nlargest(newest, found, key=lambda topic: found[topic].newest_unread)
@@ -491,8 +493,8 @@ def count(rows: Sequence[TopicNews]) -> dict[Any, TopicSummary]:
     stored = [
         {
             "topic": str(row.topic_id),
-            "counted": row.changes,
-            "told": found[row.topic_id].as_stored(),
+            "counted_changes": row.changes,
+            "counts": found[row.topic_id].as_stored(),
         }
         for row in rows
     ]

@@ -334,9 +334,9 @@ def _is_postponed(run: Run) -> bool:
 
 
 def _is_silent(run: Run) -> bool:
-    if run.status != Run.Status.RUNNING or run.beat_at is None:
+    if run.status != Run.Status.RUNNING or run.heartbeat_at is None:
         return False
-    return timezone.now() - run.beat_at > run.LEASE
+    return timezone.now() - run.heartbeat_at > run.LEASE
 
 
 def _failure(run: Run, steps: Iterable[Step], asked: list[AskedQuery]) -> dict[str, str] | None:

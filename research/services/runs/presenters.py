@@ -463,7 +463,7 @@ def of_run(run: Run, items: Sequence[DeltaItem]) -> dict[str, Any]:
             text = fact.text if fact else revision.label
             changes["retired"].append(_change("retired", text, revision.record_id, facts))
     for item in items:
-        if item.previous_fact_id is None or (item.withheld and not item.is_unasked):
+        if item.previous_fact_id is None or (item.hidden_reason and not item.is_unasked):
             continue
         if item.status in (DeltaItem.Status.CONFIRMED, DeltaItem.Status.CONTRADICTED):
             changes[item.status].append(

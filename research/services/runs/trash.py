@@ -76,9 +76,9 @@ def forget(gone: Traces) -> None:
     sent = Delivery.objects.filter(owner_id=gone.owner_id, created__gte=gone.since)
     redact(sent, gone, "subject", "message", "request", "response", "error", "results")
     news = TopicNews.objects.filter(topic__owner_id=gone.owner_id)
-    told = news.annotate(said=traces.as_text("told")).filter(gone.find("said"))
+    told = news.annotate(said=traces.as_text("counts")).filter(gone.find("said"))
     keys = list(told.values_list("pk", flat=True))
-    TopicNews.objects.filter(pk__in=keys).update(told={}, counted=None)
+    TopicNews.objects.filter(pk__in=keys).update(counts={}, counted_changes=None)
 
 
 def reports(gone: Traces) -> Iterable[tuple[str, str]]:
@@ -297,7 +297,7 @@ def page_of_removed(run: Run) -> dict[str, Any]:
         "record": record,
         "type": record.record_type(),
         "why": "" if reason == _("moved to Trash") else reason,
-        "gone_at": (record.trashed_at or timezone.now()) + timedelta(days=TRASH_DAYS),
+        "purge_at": (record.trashed_at or timezone.now()) + timedelta(days=TRASH_DAYS),
     }
 
 
@@ -563,7 +563,7 @@ def _trashed_with(report: Report) -> Iterable[Remembered]:
 
 def read_for(run: Run) -> Any:
     """Return the content items that were kept only for this run."""
-    its_own = Q(source=run.source) | Q(kept_with=run.source) | Q(scope=run.source)
+    its_own = Q(source=run.source) | Q(run_step=run.source) | Q(scope=run.source)
     elsewhere = Hit.objects.exclude(run=run).exclude(content_item=None).values("content_item")
     rows = ContentItem.objects.filter(its_own, owner=run.topic.owner_id)
     return rows.exclude(pk__in=elsewhere).exclude(pinned=True).defer("content")

@@ -159,7 +159,7 @@ WITH hit AS (
   FROM research_run r
   JOIN research_deltaitem d ON d.run_id = r.id
   JOIN research_hit h ON h.run_id = r.id AND h.cited_as = ANY (d.citations)
-  WHERE r.topic_id = %(topic)s AND (d.withheld = '' OR d.judged_by <> '') GROUP BY h.url
+  WHERE r.topic_id = %(topic)s AND (d.hidden_reason = '' OR d.judged_by <> '') GROUP BY h.url
 ), fact AS (
   SELECT h.url, count(DISTINCT f.id) AS facts
   FROM memory_topicfact f
@@ -533,7 +533,7 @@ def row_of(figures: Figures, rules: Rules) -> DeskRow:
 
 FIELDS = (
     "place", "domain", "title", "pages", "returned", "read", "cited", "facts", "confirmed",
-    "contradicted", "unsupported", "failed", "why_unread", "last_seen", "trust", "treated",
+    "contradicted", "unsupported", "failed", "not_read_reason", "last_seen", "trust", "treated",
 )  # fmt: skip
 
 
@@ -545,7 +545,7 @@ def as_csv(topic: Topic, filters: SourcesFilter) -> Iterator[str]:
         row = row_of(figures, rules)
         values = {name: getattr(figures, name, "") for name in FIELDS}
         values |= {
-            "why_unread": figures.why,
+            "not_read_reason": figures.why,
             "last_seen": figures.last_at.isoformat() if figures.last_at else "",
             "trust": row.trust,
             "treated": row.effect_words,

@@ -194,7 +194,7 @@ def purge_topic(topic: Topic, *, typed: str, by: Actor) -> None:
 # --- research's records in Trash and history ---
 
 _EDITED = frozenset({*topic_editing.TOPIC_FIELDS, *topic_editing.SETTINGS_FIELDS})
-_VOUCHED = frozenset({"touched_by_person", "trust"})
+_VOUCHED = frozenset({"edited_by_person", "trust"})
 _FACT_FIELDS = (*TopicFact.REVISED, *sorted(_VOUCHED), "confirmed_at", "contradicted_at")
 
 

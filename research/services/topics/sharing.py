@@ -271,7 +271,7 @@ def news_of(member: Membership) -> News:
 def changes_of(reports: Sequence[Report]) -> list[tuple[DeltaItem, Report]]:
     """Return the merged changes that the reports list, each with the report that it cites."""
     by_run = {report.run_id: report for report in reports}
-    items = DeltaItem.objects.filter(run__in=by_run, withheld="").select_related("conflict")
+    items = DeltaItem.objects.filter(run__in=by_run, hidden_reason="").select_related("conflict")
     merged = merge(items.order_by("run__number", "position"))
     listed_ones = [one.as_item() for one in merged if one.is_listed]
     return [(item, by_run[item.run_id]) for item in listed_ones]

@@ -251,7 +251,7 @@ class IntentFields(forms.Form):
             "why they were filtered out. Leave empty to be notified about every change."
         ),
     )
-    tell_also = AlsoField(
+    notify_examples = AlsoField(
         label=gettext_lazy("Also notify me about"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
@@ -437,9 +437,9 @@ _SECTIONS = {
     ),
     "report": (
         *("depth", "report_style", "reading", "plan_review", "model"),
-        *("report_template", "report_most", "report_tone"),
+        *("report_template", "report_max_items", "report_tone"),
     ),
-    "told": ("intent", "tell_also"),
+    "told": ("intent", "notify_examples"),
     "freshness": ("stale_days", "recheck"),
     "limits": (
         *("max_pages", "max_minutes", "max_tokens", "max_money"),
@@ -568,7 +568,7 @@ class TopicForm(SecretConfirmationMixin, IntentFields, ScheduleForm, MonthFields
             "Your own headings and text in Markdown, with placeholders such as {{ new }}. Leave empty to use the style’s layout. Works without a model."
         ),
     )
-    report_most = _number(
+    report_max_items = _number(
         gettext_lazy("Items per list"),
         report_templates.MAX_ITEMS,
         help_text=gettext_lazy(

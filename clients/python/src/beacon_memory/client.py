@@ -184,7 +184,7 @@ class Beacon:
                 raise
             return str(exc), True
         if raw.get("proposal"):
-            return f"Pending approval: {raw.get('why', '')}. Nothing has been saved yet.", False
+            return f"Pending approval: {raw.get('reason', '')}. Nothing has been saved yet.", False
         return str(raw["text"]), False
 
     # --- scratchpad ---

@@ -128,7 +128,7 @@ def _remember(beacon: Beacon, asked: argparse.Namespace) -> int:
 
 
 def _say_held(written: Written) -> None:
-    why = f" ({written.why})" if written.why else ""
+    why = f" ({written.reason})" if written.reason else ""
     print(f"Held: it's stored when you accept it in the Inbox{why}.", file=sys.stderr)
 
 

@@ -46,9 +46,9 @@ class Written:
     raw: Json = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def why(self) -> str:
+    def reason(self) -> str:
         """Return why the write is held, as Beacon explains it."""
-        return str(self.raw.get("why") or "")
+        return str(self.raw.get("reason") or "")
 
     @property
     def is_held(self) -> bool:

@@ -42,7 +42,7 @@ def memory_tools(beacon: Beacon) -> list[Callable[..., str]]:
         def write() -> str:
             written = beacon.remember(content)
             if written.is_held:
-                return f"Not stored yet: a person has to approve it ({written.why})."
+                return f"Not stored yet: a person has to approve it ({written.reason})."
             return f"Stored as {written.id}."
 
         return _told(write)

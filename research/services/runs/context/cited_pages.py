@@ -177,7 +177,7 @@ class Pages:
         if page is None:
             return source
         origin = self._by_number.get(self.origins.derived_from.get(page.number, -1))
-        told: CitedSource = {**source, "trust": page.trust, "carried_by": self._carriers(page)}
+        told: CitedSource = {**source, "trust": page.trust, "repeated_by": self._carriers(page)}
         if origin is not None:
             told["derived_from"] = self._named(origin) | {
                 "why": self.origins.why.get(page.number, "")

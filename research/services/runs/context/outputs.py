@@ -138,7 +138,7 @@ class CitedSource(TypedDict):
     is_earlier: NotRequired[bool]  # of a known fact, whose page wasn't read in this run
     trust: NotRequired[str]
     derived_from: NotRequired[dict[str, Any]]
-    carried_by: NotRequired[list[dict[str, Any]]]
+    repeated_by: NotRequired[list[dict[str, Any]]]
 
 
 class SentenceCheck(TypedDict):

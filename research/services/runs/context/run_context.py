@@ -362,7 +362,7 @@ class RunContext:
                 "status",
                 "cancel_requested_at",
                 "stop_requested_at",
-                "leaving",
+                "is_worker_stopping",
                 "topic__trashed_at",
                 "topic__owner__is_active",
             )
@@ -376,7 +376,7 @@ class RunContext:
             raise Cancelled(_("cancelled manually"))
         if not row["topic__owner__is_active"]:
             raise Cancelled(_("the owner’s account is disabled"))
-        if row["leaving"]:
+        if row["is_worker_stopping"]:
             raise Interrupted(_("the worker is stopping"))
         if self.seconds_left < 0:
             raise TaskTimeUsedUp

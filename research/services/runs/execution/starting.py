@@ -337,7 +337,7 @@ MAX_PER_HOUR = 10  # topics per hour that one agent can create
 PERSONS_FIELDS = frozenset(
     {
         "max_pages", "max_minutes", "max_tokens", "max_money", "month_tokens", "month_money",
-        "over_limit", "schedule", "model", "recheck", "plan_review", "intent", "tell_also", "archived",
+        "over_limit", "schedule", "model", "recheck", "plan_review", "intent", "notify_examples", "archived",
     }
 )  # fmt: skip
 

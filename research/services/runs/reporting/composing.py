@@ -125,7 +125,7 @@ def _notes(
         pk__in=[fact.id for fact in facts]
     )
     confirmed = DeltaItem.objects.filter(
-        previous_fact__in=rows, status=Status.CONFIRMED, withheld="", run__topic=context.topic
+        previous_fact__in=rows, status=Status.CONFIRMED, hidden_reason="", run__topic=context.topic
     )
     counted = confirmed.order_by().values_list("previous_fact")
     before = {
@@ -499,7 +499,7 @@ def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
         elif change.status == Status.CONFIRMED or _says(change.sentence, settled.sentence):
             settled.citations += [n for n in change.citations if n not in settled.citations]
         else:
-            change.unsure = change.unsure or change.status == Status.CHANGED
+            change.needs_review = change.needs_review or change.status == Status.CHANGED
             joined.append(change)
             if settled.status == Status.CONFIRMED and settled in joined:
                 joined.remove(settled)

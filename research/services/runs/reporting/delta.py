@@ -43,8 +43,8 @@ VERSIONS = "versions of the page"  # what compared a change between two versions
 
 # The fields that a change and its stored item have in common.
 _SAME = (
-    "status", "sentence", "citations", "quote", "previous_text", "previous_source", "withheld",
-    "judged_by", "judged", "unsure", "compared_by",
+    "status", "sentence", "citations", "quote", "previous_text", "previous_source", "hidden_reason",
+    "judged_by", "judged", "needs_review", "compared_by",
 )  # fmt: skip
 
 
@@ -61,11 +61,11 @@ class Change:
     quote: str = ""
     previous_id: str = ""
     previous_text: str = ""
-    withheld: str = ""
+    hidden_reason: str = ""
     judged_by: str = ""
     judged: str = ""
     previous_source: dict[str, Any] = field(default_factory=dict)
-    unsure: bool = False
+    needs_review: bool = False
     compared_by: str = ""
     conflict_id: str = ""
     told: str = ""
@@ -81,12 +81,12 @@ class Change:
     @property
     def is_listed(self) -> bool:
         """Whether the delta section lists the change (R41)."""
-        return self.status in DeltaItem.LISTED and not self.withheld
+        return self.status in DeltaItem.LISTED and not self.hidden_reason
 
     @property
     def is_unsupported(self) -> bool:
         """Whether its source doesn't support it. Then it is neither reported nor remembered."""
-        return bool(self.withheld and not self.judged_by)
+        return bool(self.hidden_reason and not self.judged_by)
 
     @property
     def is_remembered(self) -> bool:
@@ -97,7 +97,7 @@ class Change:
     @property
     def replaces(self) -> str:
         """Return the id of the fact that it replaces, if the change is certain and remembered."""
-        is_sure = self.status == Status.CHANGED and not self.unsure and self.is_remembered
+        is_sure = self.status == Status.CHANGED and not self.needs_review and self.is_remembered
         return self.previous_id if is_sure else ""
 
 
@@ -143,7 +143,7 @@ def compare(
 
     Listed kinds come first. A finding that says the same as a current or retired fact is confirmed.
     One that gives its new value is changed, contradicted if a person wrote the old fact, and
-    `unsure` if the evidence is too weak to retire the old one. A finding that denies a fact, or
+    `needs_review` if the evidence is too weak to retire the old one. A finding that denies a fact, or
     gives another value for the same time, is contradicted, and both stay. All others are new. What
     several findings say is listed once, with all of them cited. A fact that one source confirms and
     another changes is changed. `checked` is the day on which the facts were last checked, `embed`
@@ -254,9 +254,9 @@ def _change(
     elif verdict.place >= 0:
         fact = facts[verdict.place]
         _relate(change, _status(verdict, fact), fact)
-        change.unsure = change.status == Status.CHANGED and verdict.share < SURE
+        change.needs_review = change.status == Status.CHANGED and verdict.share < SURE
     elif verdict.status == "noise":
-        change.withheld = _("not a fact: a question, a call to action or an opinion")
+        change.hidden_reason = _("not a fact: a question, a call to action or an opinion")
     return change
 
 
@@ -274,7 +274,7 @@ def _find_same_change(
     for other, change in moved.items():
         is_same = (change.previous_id, change.status) == (fact.id, _status(verdict, fact))
         if is_same and comparison.repeats(number, other):
-            change.unsure = change.unsure and verdict.share < SURE
+            change.needs_review = change.needs_review and verdict.share < SURE
             return change
     return None
 
@@ -284,7 +284,7 @@ def _doubt_rivals(changes: Sequence[Change]) -> None:
     counts = Counter(change.previous_id for change in changes if change.status == Status.CHANGED)
     for change in changes:
         if change.status == Status.CHANGED and counts[change.previous_id] > 1:
-            change.unsure = True
+            change.needs_review = True
 
 
 def _status(verdict: Verdict, fact: KnownFact) -> Status:

@@ -90,7 +90,7 @@ class Merged:
             previous_text=self.now if self.against is not None else self.before,
             citations=shown.citations,
             quote=shown.quote,
-            unsure=shown.unsure,
+            needs_review=shown.needs_review,
             compared_by=shown.compared_by,
             conflict=shown.conflict,
         )
@@ -212,7 +212,7 @@ def bullet(
     marks = "".join(f"[{number}]" for number in change.citations)
     source = next((by_number[n] for n in change.citations if n in by_number), {})
     now = " ".join(filter(None, [change.sentence, marks, _stands(source, change.quote, change)]))
-    label = _label(change) if with_label or change.unsure else ""
+    label = _label(change) if with_label or change.needs_review else ""
     line = f"- **{label}:** {now}" if label else f"- {now}"
     if change.status in (Status.CHANGED, Status.CONTRADICTED):
         old = change.previous_source
@@ -225,7 +225,7 @@ def bullet(
 
 def _label(change: Change) -> str:
     label = str(Status(change.status).label)
-    return _("%(status)s, needs review") % {"status": label} if change.unsure else label
+    return _("%(status)s, needs review") % {"status": label} if change.needs_review else label
 
 
 def _stands(source: Mapping[str, Any], quote: str, change: Change) -> str:
@@ -247,7 +247,7 @@ def _stands(source: Mapping[str, Any], quote: str, change: Change) -> str:
 
 def nothing_asked_for(changes: Sequence[Change]) -> str:
     """Return the text shown in place of the changes if all are filtered out."""
-    count = sum(bool(change.withheld and change.judged_by) for change in changes)
+    count = sum(bool(change.hidden_reason and change.judged_by) for change in changes)
     return ngettext(
         "Nothing matches your filter. %(n)d other change was saved to memory.",
         "Nothing matches your filter. %(n)d other changes were saved to memory.",

@@ -320,7 +320,9 @@ class ReportSentence:
 def sentences_of(report: Report) -> list[ReportSentence]:
     """Return the report's sentences in reading order, each once."""
     found: dict[str, ReportSentence] = {}
-    items = DeltaItem.objects.filter(run=report.run_id, status__in=DeltaItem.LISTED, withheld="")
+    items = DeltaItem.objects.filter(
+        run=report.run_id, status__in=DeltaItem.LISTED, hidden_reason=""
+    )
     for item in items:
         key = report_text.sentence_key(item.sentence)
         one = ReportSentence(key, item.sentence, item.citations)

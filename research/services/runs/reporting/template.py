@@ -117,7 +117,7 @@ def _inside(sentences: str) -> Iterator[str]:
 
 def laid_out(settings: TopicSettings, contents: Contents) -> str:
     """Return the body by the topic's template, in Markdown."""
-    blocks = _blocks(contents, settings.report_most)
+    blocks = _blocks(contents, settings.report_max_items)
     words = _words(settings, contents)
     parts: list[str] = []
     for line in settings.report_template.splitlines():
@@ -154,7 +154,7 @@ def _blocks(contents: Contents, most: int | None) -> dict[str, str]:
         "sources": source_lines(contents.sources),
     }
     for name, status in _LISTS.items():
-        told = [c for c in contents.changes if c.status == status and not c.withheld]
+        told = [c for c in contents.changes if c.status == status and not c.hidden_reason]
         blocks[name] = _list(
             [merged_deltas.bullet(change, by_number, with_label=False) for change in told], most
         )

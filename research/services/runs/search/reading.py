@@ -244,7 +244,7 @@ def _content_item(
         source=context.run.source,
         trust=Trust.QUARANTINED if is_suspect else Trust.EXTERNAL,
         tags=["page", hit.domain[:80]],
-        kept_with=f"{context.run.source}/step:{context.step.pk}",
+        run_step=f"{context.run.source}/step:{context.step.pk}",
     )
 
 

@@ -45,7 +45,7 @@ def judge(context: RunContext) -> StepResult:
     listed = [place for place, change in enumerate(changes) if change.is_listed]
     verdicts, warning, by = intents.weigh(
         context.settings.intent,
-        context.settings.tell_also,
+        context.settings.notify_examples,
         [changes[place] for place in listed],
         about=context.topic.title,
         owner=context.topic.owner,
@@ -55,15 +55,15 @@ def judge(context: RunContext) -> StepResult:
         wait_for=context.wait_for,
     )
     for place, verdict in zip(listed, verdicts, strict=True):
-        withheld = "" if verdict.tell else verdict.why
+        reason = "" if verdict.tell else verdict.why
         changes[place] = replace(
-            changes[place], withheld=withheld, judged_by=verdict.by, judged=verdict.why
+            changes[place], hidden_reason=reason, judged_by=verdict.by, judged=verdict.why
         )
     if warning:
         context.run.warn(warning)
-    by_intent = sum(bool(changes[place].withheld) for place in listed)
+    by_intent = sum(bool(changes[place].hidden_reason) for place in listed)
     told = sum(change.is_listed for change in changes)
-    counts = {"told": told, "withheld": by_intent, "muted": muted}
+    counts = {"told": told, "filtered_out": by_intent, "muted": muted}
     output: JudgeOutput = {
         "changes": [change.as_json() for change in changes],
         "by": by,
@@ -99,7 +99,9 @@ def _mute(context: RunContext, changes: list[Change]) -> int:
             continue
         named = ", ".join(dict.fromkeys(map(standing_rules.shown, places)))
         why = _("only muted sources report it: %(places)s") % {"places": named[:200]}
-        changes[place] = replace(change, withheld=why, judged_by=DeltaItem.Judge.MUTED, judged=why)
+        changes[place] = replace(
+            change, hidden_reason=why, judged_by=DeltaItem.Judge.MUTED, judged=why
+        )
         count += 1
     return count
 
@@ -120,4 +122,4 @@ def _in_words(told: int, withheld: int, muted: int, by: str) -> str:
 
 def withholds(changes: Sequence[Change]) -> bool:
     """Whether anything true is filtered out."""
-    return any(change.withheld and change.judged_by for change in changes)
+    return any(change.hidden_reason and change.judged_by for change in changes)

@@ -306,7 +306,7 @@ def _with_support(facts: list[FoundFact] | None, written: _StepOutputs) -> list[
 
 
 def _confirmed(changes: list[Change]) -> list[Change]:
-    return [c for c in changes if c.status == Status.CONFIRMED and not c.withheld]
+    return [c for c in changes if c.status == Status.CONFIRMED and not c.hidden_reason]
 
 
 def _found(

@@ -514,7 +514,7 @@ class TrackLoop:
             store=store_for(
                 self._context,
                 goal=self._goal,
-                kept_with=f"{work.run.source}/step:{work.step.pk}",
+                run_step=f"{work.run.source}/step:{work.step.pk}",
                 ask=asker(self._context, meter=meter, wait_for=work.wait_for),
             ),
         )

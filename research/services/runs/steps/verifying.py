@@ -53,7 +53,7 @@ def verify(context: RunContext) -> StepResult:
     bad = {match_key(sentence) for sentence in unsupported}
     reason = _("unsupported: the quote isn’t in the source")
     changes = [
-        {**change, "withheld": reason}
+        {**change, "hidden_reason": reason}
         if match_key(change["sentence"]) in bad
         and change["status"] not in (Status.GONE, Status.GONE_QUIET)
         else change

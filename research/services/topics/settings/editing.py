@@ -98,7 +98,7 @@ SETTINGS_FIELDS = (
     "stale_days",
     "recheck",
     "intent",
-    "tell_also",
+    "notify_examples",
     "boost_places",
     "mute_places",
 )
