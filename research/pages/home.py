@@ -222,9 +222,9 @@ def unread_of(user: User) -> list[Unread]:
 
 def last_change(user: User) -> DeltaItem | None:
     """Return the first change of the last report that listed one."""
-    mine = DeltaItem.objects.told().filter(run__topic__owner=user, run__topic__trashed_at=None)
-    later = mine.filter(run__number__gt=1).select_related("run__topic")
-    return later.order_by("-run__finished_at", "position").first()
+    mine = DeltaItem.objects.told().filter(run__topic__owner=user, run__number__gt=1)
+    mine = mine.filter(run__topic__trashed_at=None, run__report__trashed_at=None)
+    return mine.select_related("run__topic").order_by("-run__finished_at", "position").first()
 
 
 def _urgency(row: Unread) -> tuple[bool, ...]:

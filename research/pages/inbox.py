@@ -6,7 +6,6 @@ queries doesn't depend on the number of items.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,6 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
-from rapidfuzz import fuzz
 
 from beacon_site.text.cleaning import choice_param, number_of, shorten, text_param, uuid_of
 from beacon_site.web.http import BeaconRequest
@@ -54,7 +52,6 @@ from memory.pages.review import proposals as proposal_pages
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import offer, undoes
-from memory.services.observations.saving import is_near
 from memory.services.review import contradictions, quarantine
 from memory.services.review.proposals import title_of
 from memory.services.review.risks import reasons_of
@@ -73,8 +70,6 @@ SHOWS = {
 _QUARANTINE, _EXPIRING, _CONFLICTS, _PLANS = 11, 31, 32, 33
 _DUPLICATES, _FAILED, _DELIVERIES = 51, 60, 70
 SOON = timedelta(days=3)  # before a proposal expires
-MIN_ALIKE = 90.0  # rapidfuzz ratio of the texts of proposals that are decided together
-MAX_COMPARED = 600  # characters of such a text; longer ones aren't compared
 # The groups in their order. Those of proposals are ten times their danger.
 GROUPS: dict[int, str | Promise] = {
     **{danger * 10: danger.label for danger in Danger},
@@ -94,7 +89,7 @@ _SIDES: dict[Any, str] = {
     MemoryFile: "content",
     TopicFact: "text",
 }
-_NUMBER = re.compile(r"\d+")
+_ARTICLES, _MARKS = {"a", "an", "the"}, ".,:;!?…\"'“”‘’"
 UNDELIVERED = (Delivery.State.FAILED, Delivery.State.UNSURE)
 DECIDED = {  # the states of decided items, by the value in the URL
     "decided": gettext_lazy("All"),
@@ -198,9 +193,10 @@ class Item:
 
 
 def _target(item: Item) -> tuple[Any, ...]:
-    """Return what a proposal would change: the type, the record or file, and the act."""
+    """Return what a proposal would change: the type, the record or file, the act, and who gets it."""
     after = item.row.after
-    return item.row.record_type, after.get("path") or item.row.target_id, after.get("act")
+    fields = (after.get(name) for name in ("act", "kind", "scope", "topic_id"))
+    return item.row.record_type, after.get("path") or item.row.target_id, *fields
 
 
 # --- what waits ---
@@ -407,19 +403,16 @@ def _are_similar(one: Item, other: Item) -> bool:
         return False
     if one.row.danger != other.row.danger or _target(one) != _target(other):
         return False
-    return bool(_target(one)[1]) or _are_alike(*(_text_of(item.row) for item in (one, other)))
+    # Any other word can change the meaning: “not”, or another weekday.
+    return bool(_target(one)[1]) or _words_of(one.row) == _words_of(other.row)
 
 
-def _text_of(row: Proposal) -> str:
+def _words_of(row: Proposal) -> list[str]:
+    """Return the words of its text, without articles and the marks around each word."""
     lines = row.after.get("lines") or [row.after]
-    return "\n".join(str(line.get("content", "")) for line in lines)
-
-
-def _are_alike(one: str, other: str) -> bool:
-    """Whether two texts say almost the same. The quick comparisons come first."""
-    if max(len(one), len(other)) > MAX_COMPARED or _NUMBER.findall(one) != _NUMBER.findall(other):
-        return False
-    return fuzz.ratio(one, other, score_cutoff=MIN_ALIKE) > 0 and is_near(one, other)
+    text = " ".join(str(line.get("content", "")) for line in lines)
+    words = (word.strip(_MARKS) for word in text.casefold().split())
+    return [word for word in words if word and word not in _ARTICLES]
 
 
 # --- rows ---

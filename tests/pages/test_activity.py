@@ -271,6 +271,15 @@ def test_a_change_is_shown_in_full(browser: Client, alice: User):
     )
 
 
+def test_a_new_text_is_rendered_once(browser: Client, alice: User):
+    note = write_note(alice, "log", f"- The **price** & terms\n- {'word ' * 20}", by=alice.actor)
+
+    html = text_of(browser.get(reverse("research:activity-change", args=[last(note).pk])))
+
+    assert "<strong>price</strong> &amp; terms</li>" in html
+    assert "&lt;" not in html
+
+
 def test_undo_takes_the_change_back_and_can_be_undone(browser: Client, alice: User):
     note = make_note(alice)
     note.change(by=alice.actor, content="Other words")

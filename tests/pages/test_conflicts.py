@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from html import unescape
 from typing import Any
 
 import pytest
@@ -14,7 +16,9 @@ from pytest_django import DjangoAssertNumQueries
 from memory.models import Conflict, Note, TopicFact, User
 from memory.services.notes import saving as notes
 from memory.services.observations.saving import write_observation
+from research.pages import inbox
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
+from tests.pages.record_cast import text_of
 from tests.undo import undo_of
 
 pytestmark = pytest.mark.django_db
@@ -133,6 +137,26 @@ def test_the_selected_or_all_of_a_filter_are_kept_both(browser: Client, alice: U
     assert list(Conflict.objects.open()) == [two]
     browser.post(reverse("memory:conflicts-bulk"), {"all": "1"})
     assert not Conflict.objects.open().exists()
+
+
+def test_all_that_match_a_typed_filter_are_kept_both_and_no_others(
+    browser: Client, alice: User, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(inbox, "PAGE", 1)
+    two_notes(alice), observations(alice)
+    other = two_notes(alice, "near-duplicate")
+
+    page = text_of(browser.get(f"{DESK}?show=conflict&q=conflicts:contradiction"))
+    assert "All matching conflicts" in page
+    browser.post(_bulk_action(page), {"all": "1"})
+
+    assert list(Conflict.objects.open()) == [other]
+
+
+def _bulk_action(page: str) -> str:
+    found = re.search(r'<form id="bulk" method="post" action="([^"]+)"', page)
+    assert found is not None
+    return unescape(found[1])
 
 
 def test_look_now_finds_near_duplicates(browser: Client, alice: User):

@@ -18,6 +18,7 @@ from memory.models import Note, Topic
 from research.models import Report, Run, Step
 from research.pages import home as pages_home
 from research.pages import places
+from research.services.runs import trash
 from research.services.schedules import scheduling
 from tests.research.factories import (
     make_call,
@@ -104,6 +105,19 @@ def test_when_all_is_read_the_last_change_is_named(browser: Client, alice: Any, 
     assert "You’re up to date.</b> Last change on" in body
     assert f'{topic.slug}/?from=2&amp;to=2"><bdi>The price is 80 euros.</bdi>' in body
     assert "secret" not in body
+
+
+def test_a_change_whose_report_is_in_trash_is_not_named(browser: Client, alice: Any):
+    topic = make_topic(alice)
+    make_report(make_run(topic)).mark_read()
+    report = make_report(run := make_run(topic))
+    make_item(run, "changed", "The price is 80 euros.")
+    report.mark_read()
+    assert "The price is 80 euros." in home(browser)
+
+    trash.trash_run(report, by=alice.actor)
+
+    assert "The price is 80 euros." not in home(browser)
 
 
 def test_a_statement_that_is_gone_is_not_shown_as_news(browser: Client, alice: Any):

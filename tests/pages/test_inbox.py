@@ -373,6 +373,11 @@ def test_a_text_that_cannot_be_stored_leaves_those_that_repeat_it(browser: Clien
     ("one", "two"),
     [
         ("Backups run at 01:30 each night.", "Backups run at 02:30 each night."),
+        ("The team may deploy on Fridays.", "The team may not deploy on Fridays."),
+        (
+            "The team deploys on Tuesdays after review.",
+            "The team deploys on Thursdays after review.",
+        ),
         (DANGEROUS, f"{DANGEROUS}."),
         ("Fares rise on Fridays.", "Tea is served at noon."),
     ],
@@ -382,6 +387,12 @@ def test_different_or_dangerous_ones_are_not_folded(
 ):
     proposed_note(alice, one), proposed_note(alice, two)
     assert [row.similar for row in rows_of(browser)] == [[], []]
+
+
+def test_the_same_text_for_other_readers_is_not_folded(browser: Client, alice: User):
+    for more in ({}, {"kind": "summary"}, {"scope": f"agent:{AGENT.name}"}):
+        proposed_note(alice, **more)
+    assert [row.similar for row in rows_of(browser)] == [[], [], []]
 
 
 def test_an_empty_inbox_says_what_comes_there(browser: Client):
