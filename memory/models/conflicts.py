@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
 from typing import Any, ClassVar, Self
 
 from django.apps import apps
 from django.contrib.postgres.fields import ArrayField
 from django.db import IntegrityError, models, transaction
 from django.db.models import Exists, F, OuterRef, Q, Value
+from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, Greatest, Least
 from django.urls import reverse
@@ -21,7 +24,7 @@ from beacon_site.text.messages import gettext
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import InvalidValue
 from memory.models.file_format import digest_of
-from memory.models.history import Activity, OwnedQuerySet, Revision, Versioned
+from memory.models.history import Activity, OwnedQuerySet, Revision, Statement, Versioned
 
 # The types whose records can be in conflict.
 CONFLICT_TYPES = ("note", "observation", "topicfact", "memoryfile")
@@ -49,7 +52,7 @@ class ConflictQuerySet(OwnedQuerySet):
         return self.open().with_both_sides()
 
     def with_both_sides(self) -> Self:
-        return self.filter(_is_active("left_id"), _is_active("right_id"))
+        return self.filter(_IsActive("left_id"), _IsActive("right_id"))
 
     def one_per_record(self) -> Self:
         """Keep the first open contradiction of each new record or statement of a file; one decision
@@ -269,17 +272,31 @@ def active_rows(record_type: str) -> models.QuerySet[Any]:
     return rows
 
 
-def _is_active(side: str) -> Exists:
-    """Return whether the record is active: one subquery, as every page counts conflicts.
-
-    Postgres took longer to plan one subquery for each type than to answer.
-    """
-    first, *others = (active_rows(one).filter(pk=OuterRef(side)) for one in CONFLICT_TYPES)
-    return Exists(
-        first.order_by()
-        .values("pk")
-        .union(*(one.order_by().values("pk") for one in others), all=True)
+@cache
+def _active_ids() -> Statement:
+    """Return one statement for the active records of all types whose id is `{side}`."""
+    by_id = RawSQL("{side}", ())  # nosec B611
+    first, *others = (
+        active_rows(one).filter(pk=by_id).order_by().values("pk") for one in CONFLICT_TYPES
     )
+    return first.union(*others, all=True).query.sql_with_params()
+
+
+class _IsActive(models.Func):
+    """Whether the record of a side is active.
+
+    One statement for all types, since Postgres took longer to plan one for each type than to answer.
+    It's built once per process, because Django takes longer to build it than Postgres to answer.
+    """
+
+    output_field = models.BooleanField()
+
+    def as_sql(self, compiler: Any, connection: Any, **_more: Any) -> Statement:
+        side, _params = compiler.compile(self.get_source_expressions()[0])
+        ids, params = _active_ids()
+        now = timezone.now()
+        given = tuple(now if isinstance(one, datetime) else one for one in params)
+        return f"EXISTS ({ids.format(side=side)})", given
 
 
 class Conflict(models.Model):
