@@ -540,6 +540,7 @@ def recall(request: BeaconRequest) -> HttpResponse:
     """List everything that is remembered, or search it; a person's search doesn't count as a use."""
     facets = _facets(request.user)
     query = filter_bar.read(request.GET, facets)
+    query.pop("why", None)  # not a filter, so saved views don't keep it
     is_search = is_asked(query)
     cursor = request.GET.get("cursor", "")
     results = found(request.user, query) if is_search else everything(request.user, cursor)
