@@ -402,7 +402,8 @@ def written_by_day(user: User) -> dict[str, Any]:
     most = max(map(sum, zip(own, others, strict=True)))
     bars = []
     for n, (mine, theirs) in enumerate(zip(own, others, strict=True)):
-        low, high = (_height(number, most) for number in (mine, mine + theirs))
+        high = max(_height(mine + theirs, most), 4 if mine and theirs else 0)
+        low = min(_height(mine, most), high - 2) if theirs else high
         bars.append((n * WIDTH // DAYS, HEIGHT - low, low, HEIGHT - high, high - low))
     return {"bars": bars if most else [], "own": sum(own), "others": sum(others)}
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from memory.models import Conflict, Note, Proposal, User
 from memory.services.files.reading import read_file
@@ -352,6 +352,9 @@ def test_a_repeated_text_is_stored_once(browser: Client, alice: User):
 
     done = decided(browser, row, "accept")
     assert "1 proposal accepted. 2 proposals rejected." in text_of(done)
+    with translation.override("de"):  # the reason is stored without a language
+        rejected = Proposal.objects.filter(state="rejected")[0]
+        assert str(rejected.decision_reason) == "Wiederholt einen angenommenen Vorschlag."
     note = Note.objects.exclude(kind__in=Note.IDENTITY).get()
     assert note.content == "The fares on the night train rise on Fridays."
     undone(browser, done)
