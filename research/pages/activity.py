@@ -632,7 +632,7 @@ def _runs(user: User, found: Iterable[StreamRow]) -> dict[Any, Run]:
     """Return the runs that the lines name and that can be opened."""
     ids = {number for one in found if (number := _run_id(one)) is not None}
     mine = Run.objects.for_user(user).filter(topic__trashed_at=None).select_related("topic")
-    return dict(mine.defer("manifest", "settings").in_bulk(ids))
+    return dict(mine.only("number", "status", "topic__title", "topic__slug").in_bulk(ids))
 
 
 def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, tuple[int, str]]:

@@ -278,6 +278,11 @@ class Line:
     joined: SafeString | None = None  # both in one sentence, if they have enough in common
 
     @property
+    def first(self) -> Line:
+        """Return the line itself, as groups return their newest line."""
+        return self
+
+    @property
     def subject(self) -> str:
         """Return the subject, unless the action already names it: “token made”."""
         return "" if self.is_sentence or self.said.startswith(self.noun) else self.noun

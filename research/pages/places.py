@@ -409,6 +409,7 @@ def _frame(request: HttpRequest) -> dict[str, Any]:
         or _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
         "waiting_in_all": _at_most(sum(waiting.values()), waiting["unread_reports"]),
         "unread_shown": unread,
+        "is_rail_swap": False,  # so that no item searches all variables for it
         **waiting,
     }
 
