@@ -35,6 +35,7 @@ class LockId(IntEnum):
     BACKUP = 772_526
     AGENT_FOLDERS = 772_527
     USERNAME = 772_528
+    SAME_NOTE = 772_529
 
 
 Key = int | str | UUID

@@ -239,9 +239,12 @@ def _in_state(rows: NoteQuerySet, state: str) -> NoteQuerySet:
     return rows.exclude(superseded_by=None) if state == "superseded" else rows
 
 
-@api.post("", auth=WRITE, response={201: NoteOut, 202: PendingOut})
+@api.post("", auth=WRITE, response={200: NoteOut, 201: NoteOut, 202: PendingOut})
 def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any:
-    """Create a note. Returns 202 if an agent's write waits for a person's approval."""
+    """Create a note. Returns 202 if an agent's write waits for a person's approval.
+
+    If the agent already saved exactly this note, returns 200 with the existing one.
+    """
     caller = request.auth
     topic = topic_of(caller, note.topic)
     fields = note.model_dump(exclude={"content", "kind", "topic", "source"})
@@ -484,4 +487,4 @@ def _note(caller: Caller, key: UUID) -> Note:
 def _made(response: HttpResponse, note: Note) -> Status[NoteOut]:
     located(response, f"/notes/{note.pk}")
     tagged(response, note)
-    return Status(201, NoteOut.of(note))
+    return Status(200 if note.is_repeat else 201, NoteOut.of(note))

@@ -17,6 +17,7 @@ import django.core.serializers.json
 import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.comparison
+import django.db.models.functions.text
 import django.utils.timezone
 import pgtrigger.compiler
 import pgtrigger.migrations
@@ -2709,6 +2710,11 @@ class Migration(InitialMigration):
                         name="note_pinned",
                     ),
                     django.contrib.postgres.indexes.GinIndex(fields=["tags"], name="note_by_tag"),
+                    models.Index(
+                        models.F("owner"),
+                        django.db.models.functions.text.MD5("content"),
+                        name="note_by_text",
+                    ),
                 ],
                 "constraints": [
                     models.CheckConstraint(

@@ -9,6 +9,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models, transaction
 from django.db.models import F, Q
+from django.db.models.functions import MD5
 from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -142,10 +143,12 @@ class Note(Recalled):
                 fields=["owner", "kind", "-created"], name="note_pinned", condition=Q(pinned=True)
             ),
             GinIndex(fields=["tags"], name="note_by_tag"),
+            models.Index("owner", MD5("content"), name="note_by_text"),
         ]
 
     # The fields from which unstorable characters were removed, for a warning to the writer.
     cleaned: tuple[str, ...] = ()
+    is_repeat = False  # whether the writer had already saved exactly this note
 
     def __str__(self) -> str:
         return in_brief(self.content, 120)

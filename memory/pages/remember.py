@@ -197,7 +197,8 @@ def open_pairs_of(record: Any) -> list[Conflict]:
 
 @signed_in("POST")
 def also_known(request: BeaconRequest) -> HttpResponse:
-    """Show the guessed kind, and what memory says about the same thing with another value.
+    """Show the guessed kind, and what memory says about the same thing, word for word or with
+    another value.
 
     `path` names the memory file that has the text: only its new lines are compared. `record` is the
     note or observation that has it.
@@ -205,7 +206,9 @@ def also_known(request: BeaconRequest) -> HttpResponse:
     text = request.POST.get("text") or request.POST.get("content") or request.POST.get("body") or ""
     text = text.replace("\r\n", "\n")[: 4 * MAX_CONTENT]
     but, asked = _without_own(request, text)
-    found = contradictions.also_known(request.user, asked, but=but) if asked.strip() else []
+    found: list[Known] = []
+    if asked.strip():
+        found = contradictions.also_known(request.user, asked, but=but, with_same=True)
     kind = choice_param(request.POST, "kind", KINDS)
     is_form = "for" in request.POST
     context = _known_rows(request.user, found, request.POST) | {"is_form": is_form}

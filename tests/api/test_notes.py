@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memory.api import notes as notes_api
-from memory.models import Note, Proposal, Topic, Use
+from memory.models import Note, Proposal, Revision, Topic, Use
 from memory.models.errors import StaleWrite
 from memory.services.notes import saving as notes
 from tests.api.cast import Program, items, problem
@@ -45,6 +45,34 @@ def test_a_note_is_written_read_and_told_with_its_version(agent: Program) -> Non
     assert (read["ETag"], note["version"], note["source"]) == ('"1"', 1, "agent:desk")
     assert (note["kind"], note["stability"], note["ttl_days"]) == ("log", "stable", 3)
     assert read["Cache-Control"] == "no-store"
+
+
+def test_an_agent_saves_the_same_note_once(agent: Program, person: Program, alice: Any) -> None:
+    sent = {"content": "Billing runs PostgreSQL 13.", "tags": ["billing"], "ttl_days": 3}
+    note = agent.post("/notes", sent).json()
+
+    again = agent.post("/notes", sent)
+
+    assert (again.status_code, again.json(), again["ETag"]) == (200, note, '"1"')
+    assert again["Location"] == f"/api/v1/notes/{note['id']}"
+    assert Revision.objects.filter(record_id=note["id"]).count() == 1
+    other = Program(alice, "read", "write", name="other")
+    for program, more in (
+        (other, {}), (person, {}), (agent, {"kind": "summary"}), (agent, {"ttl_days": 9}),
+        (agent, {"evidence": ["A run."]}), (agent, {"source": "GOAL:db"}),
+    ):  # fmt: skip
+        assert program.post("/notes", {**sent, **more}).status_code == 201
+    person.delete(f"/notes/{note['id']}", If_Match='"1"')
+    assert agent.post("/notes", sent).status_code == 201  # the first one is in Trash
+
+
+def test_a_note_that_expires_is_saved_again_once_it_would_be_kept_longer(agent: Program) -> None:
+    sent = {"content": "Billing is down.", "ttl_days": 3}
+    note = agent.post("/notes", sent).json()
+    days = timezone.now() + timedelta(days=1)
+    Note.objects.filter(pk=note["id"]).update(expires_at=days)
+
+    assert agent.post("/notes", sent).status_code == 201
 
 
 def test_another_owners_note_is_not_there(agent: Program, stranger: Program) -> None:

@@ -69,6 +69,21 @@ def test_a_malformed_question_isnt_an_error(agent: Program, words: str) -> None:
     assert agent.get(f"/recall?q={words}").status_code in (200, 422)
 
 
+@pytest.mark.parametrize("query", ["kind:banana", "type:banana", "is:banana", "after:banana"])
+def test_a_query_of_only_an_invalid_value_finds_nothing_and_says_so(
+    stored: Program, person: Program, query: str
+) -> None:
+    for client in (stored, person):
+        answer = client.get(f"/recall?q={query}").json()
+        assert answer["items"] == []
+        assert "was ignored" in " ".join(answer["notices"])
+    ignored = stored.get(f"/recall?q=night+{query}").json()
+    assert ignored["items"] == items(stored.get("/recall?q=night"))
+    assert len(ignored["notices"]) == 1 + len(stored.get("/recall?q=night").json()["notices"])
+    # An operator, though agents have the same rule.
+    assert len(items(stored.get("/recall?q=-is:paused"))) > 4
+
+
 def test_another_owner_finds_nothing(stored: Program, stranger: Program) -> None:
     assert items(stranger.get("/recall?q=train")) == []
 

@@ -9,8 +9,11 @@ import pytest
 from django.utils import timezone
 
 from beacon_site.net.errors import ProviderUnavailable
+from beacon_site.text.terms import LABEL
 from memory.models import Note, Topic
-from memory.services.search.recall import meaning_share, recall, recall_page
+from memory.services.observations.saving import write_observation
+from memory.services.search.bm25_sql import Space, TermFigures, best_possible, weights_of
+from memory.services.search.recall import meaning_share, only_similar, recall, recall_page
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import note, use
 from tests.providers.fakes import FakeEmbedder
@@ -48,6 +51,47 @@ def test_signs_without_a_letter_find_nothing_and_say_so(alice: Any, signs: str) 
     assert "no letters or digits" in " ".join(page.notices)
 
 
+def _vector(fake: FakeEmbedder, cosine: float) -> list[list[float]]:
+    """Return a vector with this cosine to the one with a cosine of 1."""
+    return [[cosine, (1 - cosine**2) ** 0.5, *[0.0] * (fake.dimensions - 2)]]
+
+
+@by_both
+@pytest.mark.parametrize("cosine", [0.24, 0.26])
+def test_if_nothing_contains_the_words_only_what_is_near_is_a_result(
+    alice: Any, fake: FakeEmbedder, cosine: float
+) -> None:
+    one = note(alice, "The kettle is descaled.")
+    fake.enqueue(_vector(fake, cosine))
+    embed_due()
+    fake.enqueue(_vector(fake, 1.0))
+
+    page = recall_page(alice, "zzzxyy")
+
+    assert [hit.record for hit in page.hits] == ([one] if cosine > 0.25 else [])
+    assert page.are_only_similar == (cosine > 0.25)
+    assert page.notices == ([only_similar()] if cosine > 0.25 else [])
+
+
+@by_both
+def test_beside_what_contains_the_words_less_near_records_are_results_too(
+    alice: Any, fake: FakeEmbedder
+) -> None:
+    far = note(alice, "The kettle is descaled.")
+    fake.enqueue(_vector(fake, 0.2))
+    embed_due()
+    both = note(alice, "zzzxyy")
+    fake.enqueue(_vector(fake, 0.2))
+    embed_due()
+    fake.enqueue(_vector(fake, 1.0))
+
+    page = recall_page(alice, "zzzxyy")
+
+    assert [hit.record for hit in page.hits] == [both, far]
+    assert page.notices == []
+    assert recall_page(alice, "is:pinned").are_only_similar is False
+
+
 @by_both
 def test_a_hit_of_both_lanes_tells_both_and_has_the_fused_score(alice: Any) -> None:
     both, meant = note(alice, "car"), note(alice, "automobile")
@@ -55,13 +99,56 @@ def test_a_hit_of_both_lanes_tells_both_and_has_the_fused_score(alice: Any) -> N
 
     first, second = recall(alice, "car")
     assert (first.record, second.record) == (both, meant)
-    assert first.why.ranks == {"words": 1, "meaning": min(first.why.ranks["meaning"], 2)}
+    assert first.explanation.ranks == {
+        "words": 1,
+        "meaning": min(first.explanation.ranks["meaning"], 2),
+    }
     words, meaning = first.retrievers["words"], first.retrievers["meaning"]
     # Two notes of one word each: idf ln(1 + 1.5/1.5), and the share of short records, 0.35.
-    assert words.raw / 0.6931471805599453 * 0.65 + 0.35 * meaning.score == pytest.approx(
-        first.score
-    )
+    assert words.score == pytest.approx(words.raw / 0.6931471805599453)
+    assert words.score * 0.65 + 0.35 * meaning.score == pytest.approx(first.score)
     assert second.score == pytest.approx(0.35 * second.retrievers["meaning"].score)
+
+
+@by_both
+def test_a_type_without_the_rare_word_gets_no_full_marks_for_the_frequent_one(
+    alice: Any, fake: FakeEmbedder
+) -> None:
+    """Long texts that mention a database, and the note about the one that is asked for."""
+    for number in range(8):
+        text = f"The database of plant {number} was moved. " + "Many words follow here. " * 20
+        write_observation(alice, "finding", f"{text} database", by=alice.actor)
+    for number in range(20):
+        note(alice, f"Line {number} is painted blue.")
+    exact = note(alice, "Billing runs PostgreSQL 13.")
+    embed_due()
+    # As near to the question as to everything else.
+    fake.enqueue([[1.0] * fake.dimensions])
+
+    first, *others = recall(alice, "billing database")
+
+    assert first.record == exact
+    assert {hit.type for hit in others} == {"observation"}
+    assert all(hit.retrievers["words"].score < 0.5 for hit in others)
+
+
+def test_the_best_possible_score_counts_the_words_that_only_another_type_has() -> None:
+    def space(documents: int, **terms: int) -> Space:
+        figures = {word: TermFigures(n, 1, 1) for word, n in terms.items()}
+        return Space(1, "note", "english", documents, documents, False, False, figures)
+
+    reports, notes = space(8, database=8), space(100, billing=1, database=2)
+    words = ["billing", "database", "zzz"]
+    weights = weights_of([reports, notes], words)
+
+    assert weights.keys() == {"billing", "database"}
+    assert best_possible(notes, words, weights) == pytest.approx(best_possible(notes, words))
+    share = weights["database"] / (weights["billing"] + weights["database"])
+    alone = best_possible(reports, words)
+    assert best_possible(reports, words, weights) == pytest.approx(alone / share)
+    assert best_possible(space(5), words, weights) == 0
+    tagged = space(8, database=8, **{f"{LABEL}billing": 2})
+    assert best_possible(tagged, words, weights_of([tagged], words)) > best_possible(reports, words)
 
 
 @by_both

@@ -33,6 +33,19 @@ def test_remember_writes_a_stable_log_that_does_not_expire(alice: Any):
     assert answer.data["records"][0]["url"] == note.get_absolute_url()
 
 
+def test_the_same_note_is_saved_once(alice: Any):
+    told = {"content": "Billing runs PostgreSQL 13.", "tags": ["billing"]}
+    call(alice, "remember", **told)
+
+    again = call(alice, "remember", **told)
+
+    [note] = notes(alice)
+    assert again.text.startswith("You already saved this as a log")
+    assert again.data["id"] == str(note.pk)
+    call(alice, "remember", **{**told, "tags": ["other"]})  # its tags would be lost otherwise
+    assert len(notes(alice)) == 2
+
+
 def test_a_note_that_expires_says_when(alice: Any):
     answer = call(alice, "remember", content="Rain today.", stability="volatile", ttl_days=3)
 

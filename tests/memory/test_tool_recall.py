@@ -15,6 +15,8 @@ from memory.models import Note, Observation, Topic, TopicFact, Trust, Use
 from memory.services.files.saving import append_to
 from memory.services.notes.saving import supersede, write_note
 from memory.services.observations.saving import write_observation
+from memory.services.search.recall import only_similar
+from memory.tasks import embed_due
 from tests.memory.tool_cast import AGENT, call, caller
 
 
@@ -32,6 +34,17 @@ def test_recall_gives_ids_and_scores_best_first(alice: Any, bob: Any):
     assert scores == sorted(scores, reverse=True)
     assert f"[observation:{best.pk}] {scores[0]:.2f} (observation, lesson" in answer.text
     assert Use.objects.for_user(alice).get(record_id=best.pk).place == "session:7"
+
+
+@pytest.mark.usefixtures("fake", "extension")
+def test_recall_says_that_the_results_are_only_similar(alice: Any):
+    write_observation(alice, "finding", "automobile", by=AGENT)
+    embed_due()
+
+    answer = call(alice, "recall", query="car")
+
+    assert answer.data["notices"] == [only_similar()]
+    assert only_similar() in answer.text
 
 
 def test_recall_is_narrowed_by_operators_types_and_scores(alice: Any):

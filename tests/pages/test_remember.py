@@ -165,6 +165,20 @@ def test_while_typing_it_says_what_is_also_known(browser: Client, known: Note) -
     assert f"known-{known.pk}" in html
 
 
+def test_while_typing_it_says_that_it_exists_word_for_word(
+    browser: Client, alice: User, known: Note
+) -> None:
+    write_note(alice, "log", NEW, by=alice.actor)
+    answer = browser.post(KNOWN, {"text": f"{OLD.upper()} Tea is hot."}, headers=HTMX)
+    same, other = (row["known"] for row in answer.context["known"])
+    assert (same.record, same.why, other.said) == (known, "same text", NEW)
+    html = answer.content.decode()
+    assert "same text" in html
+    assert f"known-{known.pk}" not in html  # there is nothing to decide
+    own = {"text": OLD, "record": f"note:{known.pk}", "for": "form"}
+    assert "same text" not in browser.post(KNOWN, own, headers=HTMX).content.decode()
+
+
 def test_a_strangers_memory_is_not_known(
     known: Note, bob: User, client_of: Callable[[User], Client]
 ) -> None:

@@ -55,7 +55,7 @@ from memory.services.review.proposals import SourceBlocked, check_not_blocked
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Filter, Question
-from memory.services.search.recall import MEANING, RecallHit, recall_each
+from memory.services.search.recall import MEANING, MIN_MEANING, RecallHit, recall_each
 from memory.services.search.snippets import answering, passage
 
 # --- answers from recall -----------------------------------------------------------------------
@@ -69,10 +69,6 @@ STATEMENTS = Filter("type", ("fact", "observation"))
 # A statement that answers the question less than this, compared with the best, isn't shown.
 MIN_OF_BEST = 0.55
 OF_REPORT = 0.9  # a fact is preferred to a report, which stays as it was written
-# A hit without a word of the question must be this near in meaning (cosine). With the local embedder,
-# texts about other things reached 0.23. In benchmarks/data, the questions that share no word with any
-# text have one at 0.43 or more.
-MIN_MEANING = 0.25
 # Words that only ask. A record that shares only these, or a short number, isn't about the question.
 ASKING = frozenset(query_terms("many much know tell remember find show say give get please"))
 # A sentence of a run's summary is shown only if it answers the question this much better.

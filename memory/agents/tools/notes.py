@@ -179,7 +179,9 @@ def _remember(context: ToolContext, args: RememberArguments) -> ToolResult:
     day = f"{note.expires_at:%Y-%m-%d}" if note.expires_at else ""
     until = _("until %(day)s") % {"day": day} if day else _("until deleted")
     params = {"kind": note.kind, "id": note.pk, "until": until}
-    text = _("Saved as a %(kind)s, note:%(id)s, kept %(until)s.") % params
+    saved = _("Saved as a %(kind)s, note:%(id)s, kept %(until)s.")
+    known = _("You already saved this as a %(kind)s, note:%(id)s, kept %(until)s.")
+    text = (known if note.is_repeat else saved) % params
     return ToolResult(text + _cleaned(note.cleaned), data=_written(note))
 
 

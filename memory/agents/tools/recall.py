@@ -32,7 +32,7 @@ from memory.services.search.about import About, Mention, Reader, about
 from memory.services.search.filters import named_topic
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Question, parse
-from memory.services.search.recall import RecallHit, recall_page
+from memory.services.search.recall import RecallHit, only_similar, recall_page
 from memory.services.search.related import Related, related_to
 from memory.services.search.snippets import passage
 
@@ -155,7 +155,7 @@ def _recalled(context: ToolContext, args: RecallArguments) -> ToolResult:
     context.read([hit.record for hit in hits])
     if any(hit.later_finding for hit in hits):
         context.shown(trust=Trust.EXTERNAL)
-    notices = list(page.question.problems)
+    notices = [*page.question.problems, *([only_similar()] if page.are_only_similar else [])]
     data = {
         "hits": [_hit_data(hit, question) for hit in hits],
         "notices": notices,

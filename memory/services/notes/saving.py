@@ -9,8 +9,11 @@ from datetime import date, datetime, timedelta, tzinfo
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Value
+from django.db.models.functions import MD5
 from django.utils import timezone
 
+from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.text.cleaning import clean, is_visible, one_line, shorten
 from beacon_site.text.dates import end_of_day, zone_of
 from beacon_site.text.messages import gettext as _
@@ -343,8 +346,8 @@ def write_note(
     With `until` it expires at the end of that day in the owner's time zone, instead of after `ttl_days`.
     `source` says where it came from (default: its writer) and `trust` how far to trust it (default:
     the owner's own for a person, otherwise the agent's). Unstorable characters are removed, and
-    `note.cleaned` names the fields. Raises InvalidValue with the reasons by field, and then nothing
-    is stored.
+    `note.cleaned` names the fields. If the same agent already saved exactly this note, returns that
+    one, with `is_repeat`. Raises InvalidValue with the reasons by field, and then nothing is stored.
     """
     zone = zone_of(owner.time_zone)
     if until is not None:
@@ -370,7 +373,37 @@ def write_note(
         **fields,
     )
     note.cleaned = tuple(checks.cleaned)
-    return insert(note, by=by)
+    if by.kind != "agent" or note.kind in Note.IDENTITY:
+        return insert(note, by=by)
+    with transaction.atomic():
+        lock_until_commit(LockId.SAME_NOTE, f"{owner.pk} {note.source} {note.content}")
+        if (known := _same_note(note)) is not None:
+            known.cleaned, known.is_repeat = note.cleaned, True
+            return known
+        return insert(note, by=by)
+
+
+# What two notes must have in common, besides text and writer, to be the same.
+_SAME = (
+    "source", "kind", "scope", "tags", "confidence", "stability", "ttl_days", "sensitivity",
+    "evidence", "topic", "trust", "job",
+)  # fmt: skip
+_RENEWED = timedelta(days=1)  # a note saved later again than this is kept longer, so it's another
+
+
+def _same_note(note: Note) -> Note | None:
+    """Return the active note that this agent's new one would repeat, if there is one."""
+    rows = Note.objects.for_user(note.owner).active().filter(paused=False)
+    # Both conditions are those of the index: long texts have none of their own.
+    rows = rows.alias(digest=MD5("content")).filter(
+        digest=MD5(Value(note.content)), content=note.content
+    )
+    for known in rows.filter(**{name: getattr(note, name) for name in _SAME}).order_by("created"):
+        if note.expires_at is None or known.expires_at is None:
+            return known
+        if known.expires_at + _RENEWED > note.expires_at:
+            return known
+    return None
 
 
 def insert(note: Note, *, by: Actor) -> Note:

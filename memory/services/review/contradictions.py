@@ -49,6 +49,7 @@ AT_ONCE = 200  # records of one write; after an import, upkeep compares the late
 MAX_CHECKED = 500  # records that upkeep compares
 SECONDS = 10.0  # per search
 WAIT = 10.0  # seconds without messages after the broker didn't accept one
+SAME = "same"  # the `kind` of a statement that the text contains word for word
 _RUN = "run:"
 _NAMES: dict[type[Model], str] = {Note: "note", Observation: "observation", Section: "section"}
 _down_until = 0.0
@@ -56,7 +57,9 @@ _down_until = 0.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What memory says that a text contradicts: the record, its statement, and the text's (`new`)."""
+    """What memory says that a text contradicts or repeats: the record, its statement, and the text's
+    (`new`).
+    """
 
     record: Any
     type: str
@@ -65,8 +68,12 @@ class Known:
     new: str
 
     @property
+    def is_same(self) -> bool:
+        return self.kind == SAME
+
+    @property
     def why(self) -> str:
-        return str(Conflict.Reason(self.kind).label)
+        return _("same text") if self.is_same else str(Conflict.Reason(self.kind).label)
 
     @property
     def url(self) -> str:
@@ -85,7 +92,9 @@ class Known:
     def can_be_replaced(self) -> bool:
         """Whether a decision can change it: not a line of a table, a quote or code."""
         file = _file_of(self.record)
-        return file is None or bool(statements_found(file.content, [digest_of(self.said)]))
+        return not self.is_same and (
+            file is None or bool(statements_found(file.content, [digest_of(self.said)]))
+        )
 
     @property
     def line(self) -> int:
@@ -95,23 +104,29 @@ class Known:
         return next((place + 1 for place in found if place != summary), 1)
 
 
-def also_known(owner: User, text: str, *, but: Any = None) -> list[Known]:
+def also_known(owner: User, text: str, *, but: Any = None, with_same: bool = False) -> list[Known]:
     """Return what the owner's memory says that `text` contradicts, the best match first.
 
-    `but` is the record that has the text. This takes a fixed number of queries.
+    With `with_same`, statements that it contains word for word come first. `but` is the record that
+    has the text. This takes a fixed number of queries.
     """
     asked = texts.statements(text)[:MAX_LOOKUPS]
+    mine = {one.casefold(): one for one in asked} if with_same else {}
     results: list[Known] = []
+    repeated: list[Known] = []
     for name, record, _places in _records_near(owner, asked, NEAREST):
         if but is not None and (record.pk == but.pk or _file_of(record) == but):
             continue
         of_record = KINDS[name].content(record)
         different = next(
-            (one for mine in asked for one in texts.differences(of_record, mine)), None
+            (one for said in asked for one in texts.differences(of_record, said)), None
         )
         if different is not None:
             results.append(Known(record, name, *different))
-    return results[:MAX_KNOWN]
+        said = texts.statements(of_record) if mine else ()
+        if same := next((one for one in said if one.casefold() in mine), None):
+            repeated.append(Known(record, name, same, SAME, mine[same.casefold()]))
+    return [*repeated, *results][:MAX_KNOWN]
 
 
 def _records_near(

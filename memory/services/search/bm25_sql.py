@@ -613,17 +613,39 @@ def _read(
     return sorted(best.values(), key=lambda one: (-one.score, one.record_id))[:limit]
 
 
-def best_possible(space: Space, words: Sequence[str]) -> float:
-    """Return the score that no document of the space can reach for these words."""
-    return sum(
-        count * _idf(space, space.terms[word].documents)
-        for word, count in Counter(words).items()
-        if word in space.terms
-    )
+def best_possible(
+    space: Space, words: Sequence[str], weights: Mapping[str, float] | None = None
+) -> float:
+    """Return the score that no document of the space can reach for these words.
+
+    Words that only other types contain count too, by their share of the `weights`. Otherwise a type
+    that has only the most frequent word would get full marks for it.
+    """
+    counts = Counter(words)
+    present = {word: documents for word in counts if (documents := _containing(space, word))}
+    best = sum(counts[word] * _idf(space.documents, n) for word, n in present.items())
+    if not present or not weights:
+        return best
+    total = sum(count * weights.get(word, 0.0) for word, count in counts.items())
+    return best * total / sum(counts[word] * weights[word] for word in present)
 
 
-def _idf(space: Space, documents: int) -> float:
-    return math.log(1 + (space.documents - documents + 0.5) / (documents + 0.5))
+def weights_of(spaces: Iterable[Space], words: Iterable[str]) -> dict[str, float]:
+    """Return the idf of each word among the records of all these types, without unknown words."""
+    spaces = list(spaces)
+    everything = sum(space.documents for space in spaces)
+    documents = {word: sum(_containing(one, word) for one in spaces) for word in set(words)}
+    return {word: _idf(everything, n) for word, n in documents.items() if n}
+
+
+def _containing(space: Space, word: str) -> int:
+    """Return how many documents contain the word or, if none does, have it as a label."""
+    figures = space.terms.get(word) or space.terms.get(LABEL + word)
+    return figures.documents if figures else 0
+
+
+def _idf(everything: int, documents: int) -> float:
+    return math.log(1 + (everything - documents + 0.5) / (documents + 0.5))
 
 
 def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[Term]:
@@ -640,7 +662,7 @@ def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[Term]:
     for word, count in times.items():
         for lexeme in (word, LABEL + word) if formula.labels else (word,):
             if figures := space.terms.get(lexeme):
-                weight = count * _idf(space, figures.documents)
+                weight = count * _idf(space.documents, figures.documents)
                 levels: tuple[Level, ...]
                 if lexeme[0] == LABEL:
                     weight *= LABEL_WEIGHT

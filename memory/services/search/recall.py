@@ -27,7 +27,7 @@ from memory.services.search import bm25_sql, vectors
 from memory.services.search.bm25_sql import Job, Ranked, Space, relevance
 from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS, RecallKind
-from memory.services.search.query import Question
+from memory.services.search.query import FOR_AGENTS, Question
 
 MODES = ("auto", "lexical", "exact")
 MAX_HITS = 200
@@ -38,6 +38,11 @@ MEANING_OF_LONG = 0.5  # weight of the meaning for records of LONG terms or more
 MEANING_OF_SHORT = 0.35
 LONG = 42.0  # terms per record, on average
 SHORT = 18.0
+# If no record contains a word of the question, only records this near in meaning (cosine) are results.
+# With the local embedder, most of the nearest texts to made-up words and to words about other things
+# were at 0.2 to 0.3, and the right answers to such questions in benchmarks/data at 0.275 or more. If
+# words are found too, right answers that contain none of them were as low as 0.2.
+MIN_MEANING = 0.25
 SUPERSEDED_LOOKED_AT = 50  # the best superseded records, for which their replacements are returned
 
 Key = TypeVar("Key", bound=Hashable)
@@ -112,13 +117,17 @@ class RecallHit:
 
 @dataclass(frozen=True, slots=True)
 class RecallPage:
-    """The hits with everything to show about them; `notices` appear once, above the list."""
+    """The hits with everything to show about them; `notices` appear once, above the list.
+
+    `are_only_similar` is whether nothing found contains a word of the query.
+    """
 
     hits: list[RecallHit]
     question: Question
     notices: list[str]
     milliseconds: float
     stems: tuple[str, ...]
+    are_only_similar: bool = False
 
 
 # --- one score from both retrievers ---
@@ -179,6 +188,7 @@ class Candidate:
 
     key: RecordKey
     raw: float = 0.0  # by words
+    in_words: float = 0.0  # the same as its part of the score has it, 0 to 1
     distance: float | None = None
     score: float = 0.0
     matched: tuple[str, ...] = ()
@@ -283,8 +293,20 @@ def recall_each(
         if place := how.get("place", ""):
             Use.note(owner, [(hit.record.record_type(), hit.id) for hit in hits], place)
         taken = (time.perf_counter() - started) * 1000
-        pages.append(RecallPage(hits, answer.asked.question, answer.notices, taken, words))
+        is_similar = bool(hits) and not any(
+            one.raw > 0 or one.distance is None for one in answer.candidates.values()
+        )
+        if is_similar:
+            answer.notices.append(only_similar())
+        pages.append(
+            RecallPage(hits, answer.asked.question, answer.notices, taken, words, is_similar)
+        )
     return pages
+
+
+def only_similar() -> str:
+    """Return the notice that nothing found contains a word of the query."""
+    return _("No result contains these words. The results are only similar in meaning.")
 
 
 def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
@@ -342,7 +364,7 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
             candidate.raw, candidate.matched = entry.score, entry.matched
     for answer in answers:
         for candidate in answer.candidates.values():
-            candidate.score = relevance(candidate.raw)
+            candidate.score = candidate.in_words = relevance(candidate.raw)
         answer.rank(WORDS)
 
 
@@ -458,9 +480,33 @@ def _without_vector(answers: Sequence[Answer]) -> set[RecordKey]:
 
 def with_meaning(answer: Answer, words: list[str], waiting: Set[RecordKey]) -> None:
     """Add the nearest records or their replacements, and score all by words and meaning."""
-    asked, near = answer.asked, answer.near
-    if near is None:
+    if answer.near is None:
         return
+    _add_near(answer, answer.near)
+    if not any(one.raw > 0 for one in answer.candidates.values()):
+        for one in [*answer.candidates.values()]:
+            if meaning_value(one.distance or 0.0) < MIN_MEANING:
+                del answer.candidates[one.key]
+    by_type: dict[str, list[Candidate]] = {}
+    for candidate in answer.candidates.values():
+        by_type.setdefault(candidate.key[0], []).append(candidate)
+    weights = bm25_sql.weights_of(answer.spaces.values(), words)
+    for name, candidates in by_type.items():
+        best_possible, average_length = figures_of(answer.spaces.get(name), words, weights)
+        values = fused(
+            {one.key: one.raw for one in candidates if one.raw > 0},
+            {one.key: one.distance for one in candidates if one.distance is not None},
+            best_possible,
+            average_length,
+            {one.key for one in candidates if one.distance is None} & waiting,
+        )
+        for one in candidates:
+            one.score, one.in_words = values[one.key], words_value(one.raw, best_possible)
+    answer.rank(MEANING)
+
+
+def _add_near(answer: Answer, near: Sequence[vectors.Neighbor]) -> None:
+    asked = answer.asked
     successors: dict[uuid.UUID, uuid.UUID | None] = {}
     for kind in asked.kinds:
         of_kind = [one.id for one in near if one.type == kind.type]
@@ -477,24 +523,18 @@ def with_meaning(answer: Answer, words: list[str], waiting: Set[RecordKey]) -> N
             candidate.stands_in_for.add(MEANING)
             if record.id not in candidate.replaces:
                 candidate.replaces.append(record.id)
-    by_type: dict[str, list[Candidate]] = {}
-    for candidate in answer.candidates.values():
-        by_type.setdefault(candidate.key[0], []).append(candidate)
-    for name, candidates in by_type.items():
-        values = fused(
-            {one.key: one.raw for one in candidates if one.raw > 0},
-            {one.key: one.distance for one in candidates if one.distance is not None},
-            *figures_of(answer.spaces.get(name), words),
-            {one.key for one in candidates if one.distance is None} & waiting,
-        )
-        for one in candidates:
-            one.score = values[one.key]
-    answer.rank(MEANING)
 
 
-def figures_of(space: Space | None, words: Sequence[str]) -> tuple[float, float]:
-    """Return the best possible score and the average length, for `fused`."""
-    return (0.0, 0.0) if space is None else (bm25_sql.best_possible(space, words), space.average)
+def figures_of(
+    space: Space | None, words: Sequence[str], weights: Mapping[str, float] | None = None
+) -> tuple[float, float]:
+    """Return the best possible score and the average length, for `fused`.
+
+    `weights` are those of the words among all types that are searched (`bm25_sql.weights_of`).
+    """
+    if space is None:
+        return 0.0, 0.0
+    return bm25_sql.best_possible(space, words, weights), space.average
 
 
 # --- hits -----------------------------------------------------------------------------------------
@@ -503,7 +543,9 @@ def figures_of(space: Space | None, words: Sequence[str]) -> tuple[float, float]
 def _add_newest(answer: Answer, limit: int) -> None:
     """Find the newest matching records, since there are no words to rank by."""
     asked = answer.asked
-    if not (asked.question.filters or asked.question.without or asked.is_narrow):
+    # The rules for agents aren't a question: if all that was typed was ignored, nothing is found.
+    typed = [one for one in asked.question.filters if not any(one is rule for rule in FOR_AGENTS)]
+    if not (typed or asked.question.without or asked.is_narrow):
         return
     keys: list[tuple[datetime, RecordKey]] = []
     for kind in asked.kinds:
@@ -552,7 +594,7 @@ def _hit(
     kind = KINDS[one.key[0]]
     said = {}  # by retriever
     if one.raw > 0:
-        said[WORDS] = RetrieverScore(one.raw, relevance(one.raw), one.ranks[WORDS])
+        said[WORDS] = RetrieverScore(one.raw, one.in_words, one.ranks[WORDS])
     if one.distance is not None:
         near = meaning_value(one.distance)
         said[MEANING] = RetrieverScore(one.distance, near, one.ranks[MEANING])
