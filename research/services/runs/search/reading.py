@@ -274,7 +274,8 @@ def _read(
     _warn_not_compared(context, wanted)
     _warn_without_part(context, wanted)
     new = [hit for hit in wanted if hit.state != Hit.State.KNOWN]
-    failed = sum(hit.reading == Hit.Reading.FAILED for hit in new)
+    unread = [hit for hit in new if hit.reading == Hit.Reading.FAILED]
+    failed = len(unread) - len(known_pages.new_versions(context, unread))
     _warn_unread_pages(context, sum(hit.state != Hit.State.KNOWN for hit in wanted))
     warning = ""
     if failed:
@@ -308,11 +309,14 @@ def _read(
 
 def _warn_not_compared(context: RunContext, wanted: Sequence[Hit]) -> None:
     """Warn about known pages that couldn't be read again, or only in part."""
-    failed = [
-        hit for hit in wanted if hit.state == Hit.State.KNOWN and hit.reading == Hit.Reading.FAILED
-    ]
+    failed = [hit for hit in wanted if hit.reading == Hit.Reading.FAILED]
+    documents = known_pages.new_versions(context, failed)
+    failed = [hit for hit in failed if hit.state == Hit.State.KNOWN or hit in documents]
     if failed:
-        pages = "; ".join(f"{hit.domain}: {hit.reason}" for hit in failed[:MAX_NAMED])
+        pages = "; ".join(
+            f"{hit.title if hit in documents else hit.domain}: {hit.reason}"
+            for hit in failed[:MAX_NAMED]
+        )
         if len(failed) > MAX_NAMED:
             pages += " …"
         message = ngettext(
