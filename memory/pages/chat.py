@@ -319,7 +319,7 @@ def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:
     if call["is_error"] and params["path"] and "read" in tool:
         return _("couldn’t read %(path)s") % params
     if call["is_error"]:
-        return _("the agent’s call to %(tool)s was rejected") % params
+        return _("called %(tool)s, but the call failed") % params
     if held:
         return _("proposed a change for your review")
     if tool == "recall" and "records" not in call:

@@ -141,6 +141,8 @@ def mark_of(record: Any, writer: str = "") -> Mark:
         words = _("written by an agent, accepted by you") if by_you else _("written by an agent")
         return Mark("", "agent", words)
     if record.trust in (Trust.EXTERNAL, Trust.QUARANTINED):
+        if getattr(record, "url", "").startswith("library:"):
+            return Mark("", "library", _("from your library"))
         return Mark("", "web", _("from the web"))
     if kind in ("run", "research"):
         return Mark("", "web", _("found by a run"))

@@ -315,7 +315,12 @@ def uncovered_changes(again: Outcome) -> list[str]:
 
 
 def nothing_new(
-    context: RunContext, memory: TopicMemory | None, pages: Sequence[PageText], again: Outcome
+    context: RunContext,
+    memory: TopicMemory | None,
+    pages: Sequence[PageText],
+    again: Outcome,
+    *,
+    with_known_pages: bool = True,
 ) -> str:
     """Return the sentence of a run that found nothing new in the `pages` that reached the writer."""
     values: dict[str, int | str] = {
@@ -325,8 +330,9 @@ def nothing_new(
         "again": again.unchanged + again.changed,
         "unread": _unread(context),
     }
-    said = [_outcome(values), _again(values), _emptied(again), _rest(values, context)]
-    return " ".join(filter(None, said))
+    known = _again(values) if with_known_pages else ""
+    parts = [_outcome(values), known, _emptied(again), _rest(values, context)]
+    return " ".join(filter(None, parts))
 
 
 def _again(values: dict[str, int | str]) -> str:
@@ -474,9 +480,11 @@ def compose(
             )
             % {"count": dropped}
         )
-    quiet_text = nothing_new(context, memory, pages, again) if is_quiet else ""
+    about = (context, memory, pages, again)
+    is_said = draft.is_extractive and draft.summary == what_was_checked(again, standing)
+    quiet_text = nothing_new(*about, with_known_pages=not is_said) if is_quiet else ""
     output = _numbered(context, memory, pages, draft, changes, standing, known, quiet_text)
-    output["checked"] = quiet_text or " ".join(checked)
+    output["checked"] = nothing_new(*about) if is_quiet else " ".join(checked)
     return output
 
 
