@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from tests.browser import (
     ask_places,
@@ -260,6 +261,17 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("as of before the first record", "/files/?as_of=1999-12-31"),
         Place("as of the future", "/memory/?q=release&as_of=2999-12-31"),
     ]
+    moment = f"as_of={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    found += [
+        Place(f"as of {name}", f"{page}?{moment}")
+        for name, page in (
+            ("topics", "/topics/"), ("read", f"/topics/{cast['sample']}/"),
+            ("sources", f"/topics/{cast['sample']}/sources/"),
+            ("runs", f"/topics/{cast['sample']}/runs/"),
+            ("context", f"/topics/{cast['sample']}/memory/"), ("notes", "/notes/"),
+            ("observations", "/observations/"), ("schedule", "/schedule/"),
+        )
+    ]  # fmt: skip
     for name, slug in (("sample", cast["sample"]), ("aio", cast["topic"])):
         found += [Place(f"topic {name} {named(tab)}", f"/topics/{slug}/{tab}") for tab in tabs]
     found += [
