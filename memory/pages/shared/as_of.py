@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -19,7 +20,7 @@ from beacon_site.web.http import BeaconRequest
 from memory.models.as_of import as_of, at, first_day
 from memory.models.errors import InvalidValue
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def at_a_date(view: View) -> View:
     """
 
     @wraps(view)
-    def dated(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def dated(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         found = date_or_problem(request)
         if isinstance(found, HttpResponse):
             return found
