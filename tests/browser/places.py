@@ -261,6 +261,7 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("as of before the first record", "/files/?as_of=1999-12-31"),
         Place("as of the future", "/memory/?q=release&as_of=2999-12-31"),
     ]
+    found.append(Place("report correct in place", cast["report 2"], FULL, _correct_in_place))
     moment = f"as_of={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     found += [
         Place(f"as of {name}", f"{page}?{moment}")
@@ -555,3 +556,10 @@ def _invite(visitor: Visitor) -> None:
     visitor.page.locator("main form [name=note]").fill("Kim")
     visitor.press("Create invite link")
     visitor.page.locator("#invitation-link").wait_for()
+
+
+def _correct_in_place(visitor: Visitor) -> None:
+    visitor.page.evaluate("document.querySelector('#full-report').open = true")
+    visitor.page.locator(".body .said[tabindex]").first.focus()
+    visitor.page.keyboard.press("Enter")
+    visitor.page.locator(".report .edit-here form").wait_for()
