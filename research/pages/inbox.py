@@ -176,6 +176,11 @@ class Item:
     similar: list[Item] = field(default_factory=list)  # older ones that are decided with it
 
     @property
+    def group(self) -> str:
+        """Return the heading that it's below."""
+        return str(GROUPS.get(self.place, ""))
+
+    @property
     def is_dangerous(self) -> bool:
         return self.place == Danger.INJECTION * 10
 
@@ -382,6 +387,19 @@ def items_of(user: User, wanted: Wanted) -> tuple[list[Item], bool]:
     return items, len(found) > PAGE
 
 
+def first_item(user: User) -> Item | None:
+    """Return the item at the top of the list: one query, and up to six for its words."""
+    rows = _union(_parts(user, Wanted()).values())
+    found = rows.order_by("item_place", "item_at", "item_key").first() if rows is not None else None
+    if found is None:
+        return None
+    place, at, key, name = found
+    item = Item(name if name in SHOWS else "quarantine", key, place, at, row=name)
+    _load(user, [item])
+    item.url = Wanted().address(item.key)
+    return item if item.row is not None else None
+
+
 def _folded(items: Sequence[Item]) -> list[Item]:
     """Return the page's items with similar harmless proposals in one, the newest.
 
@@ -536,7 +554,7 @@ def _groups(items: Iterable[Item]) -> list[dict[str, Any]]:
     """Return the items by place. In a grave group, each item needs its own decision."""
     return [
         {
-            "title": str(GROUPS.get(place, "")),
+            "title": rows[0].group,
             "place": place,
             "is_grave": place <= Danger.IDENTITY * 10,
             "is_selectable": place in _HARMLESS,
