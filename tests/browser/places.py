@@ -61,7 +61,7 @@ def _report_preview(visitor: Visitor) -> None:
 
 
 def _bad_report_template(visitor: Visitor) -> None:
-    _report_template(visitor, "New: {{ new }}\n{{ owner.password }}", "#reporting .errorlist")
+    _report_template(visitor, "New: {{ new }}\n{{ owner.password }}", "#part-report .errorlist")
 
 
 def _no_code(visitor: Visitor) -> None:
