@@ -503,8 +503,8 @@ def _sentence(form: TopicForm, preview: Mapping[str, Any]) -> SafeString:
     words = {name: section["inline"] for name, section in form.sections.items()}
     words["schedule"] = preview.get("words") or _("an invalid schedule")
     links = {
-        name: format_html('<a href="#part-{}"><bdi>{}</bdi></a>', name, shorten(said, 120))
-        for name, said in words.items()
+        name: format_html('<a href="#part-{}"><bdi>{}</bdi></a>', name, shorten(text, 120))
+        for name, text in words.items()
     }
     pattern = _(
         "Beacon researches it {schedule}. It searches {where}. Reading and reporting: {report}. You’re notified about {told}. Objective: {goal}. Freshness of facts: {freshness}. Limits and labels: {limits}."
