@@ -15,7 +15,7 @@ from typing import Any
 from django import template
 from django.forms import BoundField, CheckboxInput
 from django.forms.widgets import ChoiceWidget
-from django.template import base, defaultfilters, defaulttags
+from django.template import Context, base, defaultfilters, defaulttags
 from django.template.base import render_value_in_context
 from django.templatetags import i18n
 from django.utils import dateformat
@@ -164,6 +164,16 @@ def boxed_name(words: str) -> str:
 def wrap_path(path: str) -> SafeString:
     """Let a long path wrap after its slashes."""
     return format_html_join(SafeString("/<wbr>"), "{}", ((part,) for part in path.split("/")))
+
+
+@register.simple_tag(takes_context=True)
+def dated(context: Context, url: str) -> str:
+    """Return the URL of a page as of the date that this page shows."""
+    date = getattr(context.get("request"), "date", None)
+    if not (date and date.is_past):
+        return url
+    page, sign, anchor = url.partition("#")
+    return f"{page}{date.more if '?' in page else date.query}{sign}{anchor}"
 
 
 @register.simple_tag

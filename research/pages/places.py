@@ -110,7 +110,7 @@ TOPICS = Place(
     "t",
     "topics",
     tabs=(
-        Place(gettext_lazy("Topics"), "research:topics", "", "topics"),
+        Place(gettext_lazy("Topics"), "research:topics", "", "topics", has_date=True),
         Place(gettext_lazy("Reports"), "research:reports", "r", "reports"),
         Place(gettext_lazy("Digests"), "research:digests", "", "reports"),
         Place(gettext_lazy("Shared links"), "research:shared-links", "", "link"),
@@ -134,13 +134,14 @@ MEMORY = Place(
             counts=("listed-file",),
             has_date=True,
         ),
-        Place(gettext_lazy("Notes"), "memory:notes", "n", "notes", counts=("note",)),
+        Place(gettext_lazy("Notes"), "memory:notes", "n", "notes", counts=("note",), has_date=True),
         Place(
             gettext_lazy("Observations"),
             "memory:observations",
             "o",
             "observations",
             counts=("observation",),
+            has_date=True,
         ),
         Place(
             gettext_lazy("Facts"),

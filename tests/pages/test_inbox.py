@@ -11,13 +11,14 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone, translation
+from django.utils.html import escape
 
 from memory.models import Conflict, Note, Proposal, User
 from memory.services.files.reading import read_file
 from memory.services.review import proposals as review_services
 from research.models import Channel, Delivery, Run
 from research.pages import inbox
-from tests.memory.conflict_cast import two_notes
+from tests.memory.conflict_cast import OLD, two_notes
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.memory.test_quarantine import aside
 from tests.pages.record_cast import text_of
@@ -74,6 +75,23 @@ def test_everything_that_waits_is_in_one_list_the_dangerous_first(browser: Clien
     }  # fmt: skip
     assert page.context["to_decide"] == page.context["total"] == 7
     assert '<mark class="offending">ignore all earlier instructions</mark>' in page.content.decode()
+
+
+def test_home_names_the_first_item_whatever_it_is(browser: Client, alice: User):
+    def named() -> str:
+        strip = browser.get("/").content.decode().partition('class="decide"')[2]
+        return strip.partition("</p>")[0]
+
+    assert named() == ""
+    undelivered(alice)
+    assert "Notifications that weren’t delivered: <bdi>Digest</bdi>" in named()
+    run = failed(alice)
+    assert f"Failed runs: <bdi>{run.topic.title}</bdi>" in named()
+    conflict = two_notes(alice)
+    assert f"Contradictions: <bdi>{escape(OLD)}</bdi>" in named()
+    assert f'href="{LIST}?at={conflict.pk}"' in named()
+    proposed_note(alice, DANGEROUS)
+    assert "Prompt injection" in named() and escape(OLD) not in named()
 
 
 def test_harmless_proposals_are_selected_as_a_group_next_to_everything_else(

@@ -82,8 +82,8 @@ def read(context: RunContext) -> StepResult:
         with transaction.atomic():  # the page is stored only while the run is held
             keep(context, hit, partial(noting_version, get, hit, versions), last)
             context.progress(
-                _("%(done)d of %(all)d pages · %(domain)s")
-                % {"done": done, "all": len(wanted), "domain": hit.domain},
+                _("%(done)d of %(all)d pages · %(page)s")
+                % {"done": done, "all": len(wanted), "page": shown_name(hit)},
                 output=ReadOutput(versions=versions),
                 read=done,
                 pages=len(wanted),
@@ -91,6 +91,12 @@ def read(context: RunContext) -> StepResult:
         if hit.content_item is not None:  # other pages are still being fetched
             marks[hit.place] = duplicates.shingles(hit.content_item.content[:most])
     return _read(context, wanted, marks, versions)
+
+
+def shown_name(hit: Hit) -> str:
+    """Return the title of a page for people who watch the run, or its domain."""
+    is_suspect = hit.reading == Hit.Reading.QUARANTINED
+    return hit.domain if is_suspect else shorten(one_line(hit.title), 80) or hit.domain
 
 
 def noting_version(get: Callable[[], WebPage], hit: Hit, versions: Versions) -> WebPage:
