@@ -219,7 +219,7 @@ def unquoted(value: Any, sent: str) -> Any:
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 
-def _in_words(value: Any) -> Any:
+def _translated(value: Any) -> Any:
     """Reject a bare number, which would be read as seconds since 1970."""
     if isinstance(value, str) and re.fullmatch(r"\s*[-+]?[\d.]+(?:e[-+]?\d+)?\s*", value, re.I):
         raise ValueError(_("enter a date or time, such as 2026-11-22T08:00:00Z"))
@@ -227,7 +227,7 @@ def _in_words(value: Any) -> Any:
 
 
 # A date or time in a query string.
-Moment = Annotated[datetime, BeforeValidator(_in_words), AfterValidator(in_utc)]
+Moment = Annotated[datetime, BeforeValidator(_translated), AfterValidator(in_utc)]
 
 
 def visible(caller: Caller, rows: Rows, scope: str | None = None) -> Rows:
@@ -303,6 +303,6 @@ AS_OF: Any = in_query("", max_length=40, description=AS_OF_WORDS)
 
 
 def is_persons(record: Note | Observation) -> bool:
-    """Whether a person wrote, edited or pinned it. If so, agents can't change it."""
+    """Return True if a person wrote, edited or pinned it. If so, agents can't change it."""
     edited = getattr(record, "edited_by_person", False)
     return record.trust == Trust.OWNER or record.pinned or edited

@@ -62,9 +62,9 @@ LISTS = dict.fromkeys(
 LIST_COLUMNS: dict[str, dict[str, str]] = {
     "memory_use": {"used_at": "CASE WHEN used_at < {at} THEN used_at ELSE created END"},
     "memory_conflict": {
-        name: f"CASE WHEN settled_at < {{at}} THEN {name} ELSE {before} END"
+        name: f"CASE WHEN resolved_at < {{at}} THEN {name} ELSE {before} END"
         for name, before in {
-            "state": "'open'", "settled_how": "''", "settled_by": "''", "settled_at": "NULL",
+            "state": "'open'", "resolution": "''", "resolved_by": "''", "resolved_at": "NULL",
             "results": "'[]'::jsonb",
         }.items()
     },

@@ -238,7 +238,7 @@ class MessageRow:
 
     @property
     def is_pending(self) -> bool:
-        """Whether an answer is still being written."""
+        """Return True if an answer is still being written."""
         return self.message.is_unfinished
 
     @property
@@ -334,7 +334,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     arguments = [(str(key), str(value)) for key, value in call["arguments"].items()]
     proposal = call.get("proposal", "")
     return {
-        "words": call_in_words(call, held=bool(proposal)),
+        "words": describe_call(call, held=bool(proposal)),
         "tool": call["tool"],
         "arguments": arguments,
         "result": call["result"],
@@ -343,7 +343,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:
+def describe_call(call: Mapping[str, Any], *, held: bool) -> str:
     """Return a call in a few words: “read facts/user.md”, “recalled 3 memories for “tea””."""
     asked, tool, n = call["arguments"], call["tool"], len(call.get("records", []))
     params = {"path": shorten(str(asked.get("path", "")), 60), "tool": tool, "n": n}
@@ -515,7 +515,7 @@ def _page(request: BeaconRequest, found: Session, form: MessageForm | None = Non
 
 
 def _is_silent() -> bool:
-    """Whether no worker that writes answers has been seen recently."""
+    """Return True if no worker that writes answers has been seen recently."""
     return "upkeep" in health.silent(health.ages())
 
 

@@ -107,7 +107,7 @@ def _mode(query: Query) -> str:
 
 
 def is_asked(query: Query) -> bool:
-    """Whether the page's URL has words or a filter."""
+    """Return True if the page's URL has words or a filter."""
     days = first_day(query), first_day(query, "to")
     return bool(_words(query) or text_param(query, "topic") or any(days)) or (
         query.get("show") in SHOWS
@@ -166,7 +166,7 @@ class MemoryRow:
 
     @property
     def is_selectable(self) -> bool:
-        """Whether bulk actions can change it: a note or an observation."""
+        """Return True if bulk actions can change it: a note or an observation."""
         return self.type in ("note", "observation")
 
     @property
@@ -257,7 +257,7 @@ def _found_rows(
     for row, hit in zip(rows, hits, strict=True):
         row.hit, row.uses = hit, uses.get(hit.id, 0)
         row.rating = control_of(page.question.words, mode, hit)
-        row.stale = topic_memory.in_words(stale[hit.id]) if hit.id in stale else ""
+        row.stale = topic_memory.age_label(stale[hit.id]) if hit.id in stale else ""
         row.retrievers = [
             {
                 "name": LANE_WORDS.get(name, name),

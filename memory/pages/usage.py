@@ -215,7 +215,7 @@ def _months(
 
 
 def _limit_words(limit: Decimal | int, *, is_money: bool) -> str:
-    told = spending.dollars(Decimal(limit)) if is_money else spending.tokens_in_words(int(limit))
+    told = spending.dollars(Decimal(limit)) if is_money else spending.format_tokens(int(limit))
     return _("Your current limit: %(limit)s") % {"limit": told}
 
 
@@ -223,7 +223,7 @@ def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:
     if knows_unknown:
         told = spent.cost if spent.calls else spending.dollars(Decimal(0))
     else:
-        told = spending.tokens_in_words(spent.tokens)
+        told = spending.format_tokens(spent.tokens)
     return f"{date_format(first, 'F Y')}: {told}"
 
 

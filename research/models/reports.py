@@ -353,7 +353,7 @@ class Report(Recalled):
 
     @property
     def places_sources(self) -> bool:
-        """Whether the body has the list of sources, by a template."""
+        """Return True if the body has the list of sources, by a template."""
         return "sources" in self._placed
 
     @property
@@ -381,7 +381,7 @@ class Report(Recalled):
         parts.append(self.body)
         if self.sources and not self.places_sources:
             parts += ["## " + _("Sources"), source_lines(self.sources)]
-        remarks = [f"- {_in_words(remark)}" for remark in self.remarks()]
+        remarks = [f"- {_describe(remark)}" for remark in self.remarks()]
         if remarks:
             parts += ["## " + _("Verified and corrected"), "\n".join(remarks)]
         return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
@@ -417,7 +417,7 @@ class Report(Recalled):
         type(self).objects.filter(pk=self.pk).restore_state(timezone.now())
 
 
-def _in_words(remark: Remark) -> str:
+def _describe(remark: Remark) -> str:
     values = {
         "sentence": as_words(remark.sentence),
         "name": as_words(remark.by.partition(":")[2]),
@@ -527,7 +527,7 @@ class DeltaItem(models.Model):
 
     @property
     def is_listed(self) -> bool:
-        """Whether the section lists it, instead of folding it."""
+        """Return True if the section lists it, instead of folding it."""
         return self.status in self.LISTED
 
     @property

@@ -144,7 +144,7 @@ class Wanted:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether a filter leaves out items."""
+        """Return True if a filter leaves out items."""
         return bool(self.q or self.show or self.type or self.by or self.kind or self.topic)
 
     def having(self, rows: QuerySet[Any], *fields: str) -> QuerySet[Any]:
@@ -507,7 +507,7 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
     topics = (
         {one.pk: one for one in Topic.objects.for_user(user).filter(pk__in=keys)} if keys else {}
     )
-    shown = conflict_pages.in_words(user, list(found.values()), topics=topics)
+    shown = conflict_pages.conflict_rows(user, list(found.values()), topics=topics)
     rows = {str(row.conflict.pk): row for row in shown}
     others = contradictions.number_of_each(user, found.values())
     for item, row in _with_rows(items, rows):
@@ -547,7 +547,7 @@ def _fill_deliveries(user: User, items: Sequence[Item]) -> None:
 
 
 def _fill_quarantine(user: User, items: Sequence[Item]) -> None:
-    found = quarantine.in_words(user, [(str(one.row), one.key) for one in items])
+    found = quarantine.quarantined_rows(user, [(str(one.row), one.key) for one in items])
     for item, row in _with_rows(items, found):
         item.title = shorten(str(row["record"]), MAX_TEXT)
         # The reason is nearly always prompt injection, so a row says where the text comes from.

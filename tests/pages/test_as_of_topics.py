@@ -110,7 +110,7 @@ def test_a_correction_is_shown_from_its_day(browser: Client, topic: Topic) -> No
     report = Run.objects.get(topic=topic, number=1).report
     made = Correction.objects.create(
         owner=topic.owner, topic=topic, report=report, sentence=OLD, key="0" * 16, right=NEW,
-        by="human:alice", created=days_ago(5), taken_back_at=days_ago(2),
+        by="human:alice", created=days_ago(5), undone_at=days_ago(2),
     )  # fmt: skip
     for when, standing in ((10, 0), (3, 1), (1, 0)):
         with at(topic.owner, days_ago(when)):

@@ -100,7 +100,7 @@ def test_a_gone_item_quotes_its_old_page_and_not_the_present_one(browser: Client
     item = re.search(r"− Gone.*?</li>", shown, re.DOTALL)
 
     assert item and "The source page no longer says this." in item[0]
-    assert re.search(r'<s class="old"><span class="said"', item[0])
+    assert re.search(r'<s class="old"><span class="body-text"', item[0])
     assert "Before:" in item[0] and "fixes are made until November 2025" in item[0]
     assert "old.example" in item[0] and "3 Nov 2025" in item[0]
     assert "example.org" not in item[0]  # the present page: it no longer says this
@@ -381,7 +381,7 @@ def test_run_details_are_folded_at_the_end(browser: Client, run: Run):
 
 
 def test_quotes_are_shown_without_markup():
-    assert delta_rows.in_words('<h1 class="big">Call for **talks** - closed</h1>') == (
+    assert delta_rows.plain_quote('<h1 class="big">Call for **talks** - closed</h1>') == (
         "Call for talks - closed"
     )
-    assert delta_rows.in_words("| <b>T1</b> | 2027 |") == "T1 · 2027"
+    assert delta_rows.plain_quote("| <b>T1</b> | 2027 |") == "T1 · 2027"

@@ -46,7 +46,7 @@ from memory.models.errors import MemoryRefused
 from memory.models.file_format import is_fact
 from memory.models.proposals import Danger
 from memory.models.remembered import OWNER_SCOPE
-from memory.pages.records.editing import scope_in_words
+from memory.pages.records.editing import scope_label
 from memory.services.review import blocking, contradictions, trust
 from memory.services.review import proposals as review_services
 from memory.services.review.apply import MERGE, TRASH, MergeConflict, lines_of
@@ -158,7 +158,7 @@ class Preview:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether everything it would write is already stored."""
+        """Return True if everything it would write is already stored."""
         return not (self.changes or self.conflict or self.problem)
 
 
@@ -309,17 +309,17 @@ class ProposalRow:
 
     @property
     def is_file(self) -> bool:
-        """Whether it's for a memory file, whose path is shown in a monospaced font."""
+        """Return True if it's for a memory file, whose path is shown in a monospaced font."""
         return self.proposal.record_type == "memoryfile"
 
     @property
     def is_injection(self) -> bool:
-        """Whether it's in the group that is marked as dangerous."""
+        """Return True if it's in the group that is marked as dangerous."""
         return bool(self.proposal.danger == Danger.INJECTION)
 
     @property
     def is_merge(self) -> bool:
-        """Whether accepting it replaces several notes with one."""
+        """Return True if accepting it replaces several notes with one."""
         changes = self.preview.changes if self.preview else ()
         return any(change.act == "merge" for change in changes)
 
@@ -340,7 +340,7 @@ class ProposalRow:
 
     @property
     def has_newer_text(self) -> bool:
-        """Whether it can be accepted with newer facts instead of those it quotes."""
+        """Return True if it can be accepted with newer facts instead of those it quotes."""
         return bool(with_newer_texts(self.proposal, self.outdated))
 
     @property
@@ -383,7 +383,7 @@ def who_of(owner: User, actor: str) -> str:
     return origins.of(owner, [actor])[actor].words if actor else ""
 
 
-def in_words(
+def proposal_rows(
     owner: User,
     proposals: Sequence[Proposal],
     *,
@@ -486,7 +486,7 @@ def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
 
 def whole(owner: User, proposal: Proposal) -> ProposalRow:
     """Return one proposal with as much of its diff as a page can show, and what it contradicts."""
-    row = in_words(owner, [proposal], most=MAX_WHOLE, most_diffed=MAX_DIFFED_OF_ONE)[0]
+    row = proposal_rows(owner, [proposal], most=MAX_WHOLE, most_diffed=MAX_DIFFED_OF_ONE)[0]
     if proposal.is_waiting:
         row.contradicted = [*_kept_lines(row.preview), *contradicted(owner, proposal)]
     return row
@@ -659,7 +659,7 @@ def _uses(owner: User, proposal: Proposal) -> list[str]:
         words = _("It’s about “%(topic)s”, so prompts about other topics leave it out.")
         said.append(words % {"topic": topic.title})
     if (scope := str(after.get("scope") or OWNER_SCOPE)) != OWNER_SCOPE:
-        said.append(_("Who can read it: %(who)s.") % {"who": scope_in_words(owner, scope)})
+        said.append(_("Who can read it: %(who)s.") % {"who": scope_label(owner, scope)})
     return said
 
 

@@ -45,7 +45,7 @@ class DateChoice:
 
     @property
     def is_day(self) -> bool:
-        """Whether it is a whole day, without a time."""
+        """Return True if it is a whole day, without a time."""
         return day_of(self.typed) is not None
 
     @property

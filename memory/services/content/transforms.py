@@ -225,10 +225,10 @@ class View:
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is left out."""
+        """Return True if nothing is left out."""
         return self.shown >= self.of
 
-    def in_words(self) -> str:
+    def description(self) -> str:
         params = {"shown": grouped(self.shown), "of": grouped(self.of)}
         if self.unit == LINES:
             return (

@@ -411,7 +411,7 @@ def _found(text: str, old: str) -> list[int]:
     return outside or inside[:2]
 
 
-def size_in_words(size: int) -> str:
+def format_size(size: int) -> str:
     """Return a size as in the index: 420B, 1.2KB."""
     if size < 1024:
         return f"{size}B"
@@ -448,7 +448,7 @@ def removed_from(before: str, after: str) -> list[Removed]:
 
 
 def _is_inside(one: SectionText, last: SectionText, first: SectionText) -> bool:
-    """Whether a section is inside the first one, directly after the last."""
+    """Return True if a section is inside the first one, directly after the last."""
     is_next = one.first_line == last.last_line + 1
     return is_next and first.level > 0 and one.last_line <= first.until
 
@@ -480,7 +480,7 @@ def _gone(before: str, after: str) -> set[SectionText]:
 
 
 def _moved(one: SectionText, fresh: Counter[str]) -> bool:
-    """Whether at least half of the section's lines are new elsewhere; each counts once."""
+    """Return True if at least half of the section's lines are new elsewhere; each counts once."""
     lines = Counter(_comparable(one.text.split("\n")[bool(one.heading) :]))
     there = lines & fresh
     if there.total() * 2 < lines.total():

@@ -292,7 +292,7 @@ class _Resolution:
 
     @property
     def is_contradiction(self) -> bool:
-        """Whether the two can't both be true; otherwise they say the same."""
+        """Return True if the two can't both be true; otherwise they say the same."""
         return self.row.kind == Conflict.Kind.CONTRADICTION
 
     def edit_lines(self, file: MemoryFile, why: str, words: str = "") -> None:
@@ -456,7 +456,7 @@ _WAYS: dict[str, Callable[[_Resolution], list[Any]]] = {
 # --- many at once, and conflicts that resolve themselves ------------------------------------------
 
 
-def in_words(result: BulkResult) -> str:
+def describe(result: BulkResult) -> str:
     """Return what was done with many conflicts, for a toast."""
     words = ngettext("Both sides kept.", "Both sides of %(n)d conflicts kept.", result.done)
     said = [words % {"n": result.done}] if result.done else []

@@ -364,7 +364,7 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
             candidate.raw, candidate.matched = entry.score, entry.matched
     for answer in answers:
         for candidate in answer.candidates.values():
-            candidate.score = candidate.in_words = relevance(candidate.raw)
+            candidate.score = candidate.description = relevance(candidate.raw)
         answer.rank(WORDS)
 
 
@@ -501,7 +501,7 @@ def with_meaning(answer: Answer, words: list[str], waiting: Set[RecordKey]) -> N
             {one.key for one in candidates if one.distance is None} & waiting,
         )
         for one in candidates:
-            one.score, one.in_words = values[one.key], words_value(one.raw, best_possible)
+            one.score, one.description = values[one.key], words_value(one.raw, best_possible)
     answer.rank(MEANING)
 
 
@@ -594,7 +594,7 @@ def _hit(
     kind = KINDS[one.key[0]]
     said = {}  # by retriever
     if one.raw > 0:
-        said[WORDS] = RetrieverScore(one.raw, one.in_words, one.ranks[WORDS])
+        said[WORDS] = RetrieverScore(one.raw, one.description, one.ranks[WORDS])
     if one.distance is not None:
         near = meaning_value(one.distance)
         said[MEANING] = RetrieverScore(one.distance, near, one.ranks[MEANING])

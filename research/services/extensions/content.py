@@ -174,8 +174,8 @@ def register_dates() -> None:
     of_ended_runs = "run_id IN (SELECT id FROM public.research_run WHERE finished_at < {at})"
     as_of.LISTS["research_deltaitem"] = as_of.LISTS["research_hit"] = of_ended_runs
     for table, ended in (
-        ("research_correction", "taken_back_at"),
-        ("research_checkedsentence", "taken_back_at"),
+        ("research_correction", "undone_at"),
+        ("research_checkedsentence", "undone_at"),
         ("research_affectedline", "dismissed_at"),
     ):
         as_of.LISTS[table] = "created < {at}"

@@ -320,13 +320,13 @@ class Kind:
     not_with: frozenset[str] = frozenset()
 
     def is_named_in(self, wish: str) -> bool:
-        """Whether a request asks for this kind."""
+        """Return True if a request asks for this kind."""
         if self.phrases is not None and self.phrases.search(wish):
             return True
         return bool(self.triggers & set(terms(wish)))
 
     def matches_sentence(self, sentence: str) -> bool:
-        """Whether a sentence reports this kind of news."""
+        """Return True if a sentence reports this kind of news."""
         said = set(terms(sentence))
         if self.words & said or (self.phrases is not None and self.phrases.search(sentence)):
             return True
@@ -537,7 +537,7 @@ class ParsedIntent:
         return bool(self.wanted or self.unwanted or self.contradictions)
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return what is requested as text: `price, new entrant or “Toyota”`."""
         named = list(dict.fromkeys(part.shown for part in self.wanted))
         if self.contradictions:
@@ -616,7 +616,7 @@ def verdict(
         if _meets(part, said, sentence):
             return Verdict(True, _("mentions %(what)s") % {"what": part.shown}, "rule")
     if asked.wanted or asked.contradictions:
-        why = _("doesn’t mention %(what)s") % {"what": asked.in_words}
+        why = _("doesn’t mention %(what)s") % {"what": asked.description}
         return Verdict(False, why, "rule")
     return Verdict(True, _("doesn’t mention anything you excluded"), "rule")
 
@@ -638,7 +638,7 @@ def _meets(part: Part, said: frozenset[str], sentence: str) -> bool:
 
 
 def _is_similar_news(said: frozenset[str], sentence: str, example: str, about: str) -> bool:
-    """Whether a sentence is similar to the example, by its kind of news or its words."""
+    """Return True if a sentence is similar to the example, by its kind of news or its words."""
     common = set(terms(about))
     theirs = _said(example) - common
     if theirs and len(theirs & said) >= MIN_ALIKE * len(theirs):

@@ -41,7 +41,7 @@ from research.models import (
 )
 from research.services.facts import affected
 from research.services.reports import since_read
-from research.services.reports.delta_rows import in_one, in_words
+from research.services.reports.delta_rows import in_one, plain_quote
 from research.services.runs.reporting.merged_deltas import merge
 from research.services.schedules import cron
 
@@ -220,11 +220,11 @@ class Item:
     @property
     def quoted(self) -> str:
         """Return the quote in words, "" if it's the sentence itself."""
-        return "" if self.quote == self.sentence else in_words(self.quote)
+        return "" if self.quote == self.sentence else plain_quote(self.quote)
 
     @property
     def keeps_both(self) -> bool:
-        """Whether it is shown next to the old fact until a person decides."""
+        """Return True if it is shown next to the old fact until a person decides."""
         return self.needs_review or self.status == DeltaItem.Status.CONTRADICTED
 
 
@@ -261,7 +261,7 @@ class TopicPart:
 
     @property
     def has_content(self) -> bool:
-        """Whether anything happened in the topic."""
+        """Return True if anything happened in the topic."""
         return bool(self.items or self.summary)
 
 
@@ -277,7 +277,7 @@ class Content:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left of it: all is in Trash, read, or no longer shared."""
+        """Return True if nothing is left of it: all is in Trash, read, or no longer shared."""
         return not (self.parts or self.quiet or self.failed or self.shared)
 
     @property

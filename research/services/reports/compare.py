@@ -28,7 +28,7 @@ from memory.models import Topic, TopicFact
 from research.models import DeltaItem, Report, Run, TopicSettings
 from research.models.reports import Link, link_of
 from research.services.facts.history import FactHistory, SavedRun, Turn, lives_of
-from research.services.reports.delta_rows import in_words
+from research.services.reports.delta_rows import plain_quote
 from research.services.runs.search.searching import label_of
 from research.services.runs.steps import planning
 
@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def is_another(self) -> bool:
-        """Whether the two texts have no word in common, so marking changes is useless."""
+        """Return True if the two texts have no word in common, so marking changes is useless."""
         return not any(piece.kind == "same" and piece.text.strip() for piece in self.pieces)
 
     @property
@@ -79,7 +79,7 @@ class Entry:
     def said(self) -> str:
         """Return its source's text, or "" if that is the same."""
         quote = self.quote or (self.fact.quote if self.fact is not None else "")
-        return "" if match_key(quote) == match_key(self.now or self.before) else in_words(quote)
+        return "" if match_key(quote) == match_key(self.now or self.before) else plain_quote(quote)
 
 
 def compare_facts(
@@ -147,7 +147,7 @@ class _Comparison:
             self.against.add(made)
 
     def _replaced(self, old: Any, new: Any) -> bool:
-        """Whether a person replaced a fact with the one that contradicts it."""
+        """Return True if a person replaced a fact with the one that contradicts it."""
         if old not in self.lives or self.lives[old].fact.chain != self.lives[new].fact.chain:
             return False
         turn = self.lives[old].at(self.last)
@@ -455,12 +455,12 @@ class Pair:
 
     @property
     def is_same(self) -> bool:
-        """Whether one run was chosen twice."""
+        """Return True if one run was chosen twice."""
         return not self.problems and self.older is not None and self.older == self.newer
 
     @property
     def is_backwards(self) -> bool:
-        """Whether the first run chosen is the later one."""
+        """Return True if the first run chosen is the later one."""
         return self.two is not None and self.two[0].number > self.two[1].number
 
     def stepped(self, by: int) -> tuple[SavedRun, SavedRun] | None:

@@ -236,7 +236,7 @@ class News:
 
     @property
     def is_several(self) -> bool:
-        """Whether it is more than the newest report's own changes."""
+        """Return True if it is more than the newest report's own changes."""
         return self.last_read is not None and self.last > self.first
 
     @property
@@ -245,7 +245,7 @@ class News:
         counts: dict[str, int] = {}
         for row in self.rows:
             counts[row.item.status] = counts.get(row.item.status, 0) + 1
-        return since_read.counts_in_words(counts, was_read=False) or _("Nothing new.")
+        return since_read.describe_counts(counts, was_read=False) or _("Nothing new.")
 
 
 def unread_of(member: Membership) -> list[Report]:
