@@ -548,18 +548,18 @@ def part_from(text: str) -> PagePart:
             )
             % {"text": text.strip()[:80]}
         )
-    wanted = " ".join(match[2].split())
-    if len(wanted) > MAX_PART_LENGTH:
+    value = " ".join(match[2].split())
+    if len(value) > MAX_PART_LENGTH:
         raise InvalidPart(
             _("Use at most %(most)d characters to specify part of a page (currently %(count)d).")
-            % {"most": MAX_PART_LENGTH, "count": len(wanted)}
+            % {"most": MAX_PART_LENGTH, "count": len(value)}
         )
     if match[1].lower() == "css":
-        _check_selector(wanted)
-        return PagePart("css", wanted)
-    if not any(map(str.isalnum, wanted)):
+        _check_selector(value)
+        return PagePart("css", value)
+    if not any(map(str.isalnum, value)):
         raise InvalidPart(_("Enter the heading’s text after “heading:”."))
-    return PagePart("heading", wanted)
+    return PagePart("heading", value)
 
 
 def _check_selector(selector: str) -> None:

@@ -195,9 +195,9 @@ def _invalid(exc: ValidationError) -> Problem:
         place = list(one["loc"])
         field = ".".join(map(str, place[2:] if place[0] == "body" else place[1:]))
         errors.setdefault(field or str(place[0]), []).append(str(one["msg"]))
-    told = "; ".join(f"{field}: {', '.join(words)}" for field, words in list(errors.items())[:5])
+    text = "; ".join(f"{field}: {', '.join(words)}" for field, words in list(errors.items())[:5])
     detail = _("The request has invalid fields, so nothing was changed. %(fields)s")
-    return Problem(422, detail % {"fields": told}, errors=errors)
+    return Problem(422, detail % {"fields": text}, errors=errors)
 
 
 class ProblemMiddleware(Middleware):
@@ -215,8 +215,8 @@ class ProblemMiddleware(Middleware):
         if response.status_code < 400 or not is_api or not is_page:
             return response
         failure = getattr(response, "failure", None)
-        told = of_failure(failure) if failure else _in_words(response.status_code)
-        answer = in_openais_form(told) if is_chat else told.answer()
+        problem = of_failure(failure) if failure else _in_words(response.status_code)
+        answer = in_openais_form(problem) if is_chat else problem.answer()
         for name in ("Allow", "Retry-After", "X-Frame-Options"):
             if name in response.headers:
                 answer[name] = response.headers[name]
@@ -225,7 +225,7 @@ class ProblemMiddleware(Middleware):
 
 
 def _in_words(status: int) -> Problem:
-    told = {
+    values = {
         400: _("The request couldn’t be understood."),
         404: _("There is nothing at this URL. See /api/v1/openapi.json for the available URLs."),
         405: _(
@@ -238,4 +238,6 @@ def _in_words(status: int) -> Problem:
     server = _(
         "Something went wrong, and your change may not have been saved. The server log has the details."
     )
-    return Problem(status, told.get(status, server if status >= 500 else HTTPStatus(status).phrase))
+    return Problem(
+        status, values.get(status, server if status >= 500 else HTTPStatus(status).phrase)
+    )

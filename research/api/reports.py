@@ -147,10 +147,10 @@ def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[Correctio
     return Status(201, CorrectionOut.of(_mine(caller).get(pk=made.pk)))
 
 
-def _made(report: Report, sentence: Any, told: CorrectionIn, facts: Any, caller: Caller) -> Any:
+def _made(report: Report, sentence: Any, body: CorrectionIn, facts: Any, caller: Caller) -> Any:
     try:
         return correcting.correct(
-            report, sentence, wrong=told.wrong, right=told.right, facts=facts, by=caller.by
+            report, sentence, wrong=body.wrong, right=body.right, facts=facts, by=caller.by
         )
     except InvalidValue as exc:
         if exc.errors:

@@ -178,9 +178,9 @@ def _places(owner: User, cites: Iterable[Mapping[str, str]]) -> dict[str, str]:
         # A section is created again with its file, so only its place on the file's page is kept.
         if cite.get("url", "").partition("#")[0] in files:
             places[cite["id"]] = cite["url"]
-    for name, wanted in keys.items():
+    for name, names in keys.items():
         model = KINDS[name].model if name in KINDS else record_models().get(name)
-        for record in model.objects.filter(owner=owner, pk__in=wanted) if model else ():
+        for record in model.objects.filter(owner=owner, pk__in=names) if model else ():
             places[str(record.pk)] = (
                 KINDS[name].url(record) if name in KINDS else record.get_absolute_url()
             )
@@ -201,8 +201,8 @@ def reflection_problem(reflection: Reflection) -> str:
 
 
 def _is_call(one: Any) -> bool:
-    wanted = {"tool": str, "arguments": dict, "result": str, "is_error": bool}
-    return isinstance(one, dict) and all(type(one.get(name)) is of for name, of in wanted.items())
+    values = {"tool": str, "arguments": dict, "result": str, "is_error": bool}
+    return isinstance(one, dict) and all(type(one.get(name)) is of for name, of in values.items())
 
 
 def _is_change(one: Any) -> bool:

@@ -154,12 +154,12 @@ def consent(request: BeaconRequest, asked: Asked) -> HttpResponse:
     return _consent_page(request, asked, form)
 
 
-def _consent_page(request: BeaconRequest, asked: Asked, form: ConsentForm) -> HttpResponse:
+def _consent_page(request: BeaconRequest, query: Asked, form: ConsentForm) -> HttpResponse:
     again = [(name, value) for name in oauth.PARAMETERS for value in _values(request, name)]
-    context = {"asked": asked, "form": form, "again": again, "days": oauth.REFRESH_LIFETIME.days}
+    context = {"asked": query, "form": form, "again": again, "days": oauth.REFRESH_LIFETIME.days}
     response = render(request, "memory/oauth_consent.html", context)
     # Browsers apply this policy to the redirect after the form, too.
-    response._csp_update = {"form-action": [asked.origin]}  # type: ignore[attr-defined]
+    response._csp_update = {"form-action": [query.origin]}  # type: ignore[attr-defined]
     return opened_by_app(response)
 
 

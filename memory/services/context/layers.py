@@ -90,11 +90,11 @@ def chosen_notes(
     now: datetime,
 ) -> dict[str, ChosenNotes]:
     """Return the notes of each kind: pinned ones, those nearest to the message, then the newest."""
-    asked = [_Asked(owner, str(kind), topic, tuple(scopes), now) for kind in most]
+    askeds = [_Asked(owner, str(kind), topic, tuple(scopes), now) for kind in most]
     nearest = _nearest(owner, list(most), message, now)
     return {
         kind: _chosen(one, hits, most[kind])
-        for kind, one, hits in zip(most, asked, nearest, strict=True)
+        for kind, one, hits in zip(most, askeds, nearest, strict=True)
     }
 
 
@@ -126,7 +126,7 @@ def _nearest(
     if not message:
         return [[] for _kind in kinds]
     # A message isn't a query: the -O3 in “C++ -O3” excludes nothing.
-    asked = [
+    questions = [
         Question(
             message,
             message,
@@ -134,7 +134,7 @@ def _nearest(
         )
         for kind in kinds
     ]
-    pages = recall_each(owner, asked, types=[Note.record_type()], limit=NEAREST, now=now)
+    pages = recall_each(owner, questions, types=[Note.record_type()], limit=NEAREST, now=now)
     return [page.hits for page in pages]
 
 
@@ -159,17 +159,17 @@ def _left_out(
         "similar to the message (%(score)s), but the limit of %(most)d has already been reached"
     )
     newer = _("pinned, but only the %(most)d newest pinned items are included") % {"most": most}
-    told = []
+    context_lines = []
     for note in found[:MAX_LEFT_OUT]:
         why = asked.why_not(note) or (newer if note.pinned else beyond)
         if why == beyond and note.pk in scores:
             why = less % {"score": f"{scores[note.pk]:.2f}", "most": most}
-        told.append(ContextLine(str(note), why, note))
+        context_lines.append(ContextLine(str(note), why, note))
     if len(found) > MAX_LEFT_OUT:
         more = rows.count() - MAX_LEFT_OUT
         words = ngettext("%(n)s older note", "%(n)s older notes", more) % {"n": grouped(more)}
-        told.append(ContextLine(words, beyond))
-    return told
+        context_lines.append(ContextLine(words, beyond))
+    return context_lines
 
 
 # --- machine and time -----------------------------------------------------------------------------
@@ -180,15 +180,15 @@ def place_lines(owner: User, now: datetime) -> list[str]:
     zone = ZoneInfo(named(owner.time_zone or "") or "UTC")
     local = now.astimezone(zone)
     offset = f"{local:%z}"
-    told = {
+    fields = {
         "now": f"{local:%A, %Y-%m-%d %H:%M}",
         "offset": f"{offset[:3]}:{offset[3:5]}",
         "zone": zone.key,
         "system": system_in_words(),
     }
     return [
-        "- Time: {now} (UTC{offset}), time zone {zone}".format(**told),
-        "- Machine: {system}".format(**told),
+        "- Time: {now} (UTC{offset}), time zone {zone}".format(**fields),
+        "- Machine: {system}".format(**fields),
         "- Software: Beacon, on this person’s own machine. What you remember stays there",
     ]
 

@@ -261,8 +261,8 @@ def _select(strip: Strip, first: int | None, last: int | None) -> None:
 
 def _since_changes(columns: Sequence[Column]) -> list[Column]:
     """Return the last run with changes and all later runs."""
-    told = [place for place, one in enumerate(columns) if one.changes]
-    return list(columns[told[-1] if told else -1 :])
+    numbers = [place for place, one in enumerate(columns) if one.changes]
+    return list(columns[numbers[-1] if numbers else -1 :])
 
 
 def _draw(strip: Strip) -> None:

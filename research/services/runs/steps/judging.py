@@ -62,15 +62,15 @@ def judge(context: RunContext) -> StepResult:
     if warning:
         context.run.warn(warning)
     by_intent = sum(bool(changes[place].hidden_reason) for place in listed)
-    told = sum(change.is_listed for change in changes)
-    counts = {"told": told, "filtered_out": by_intent, "muted": muted}
+    count = sum(change.is_listed for change in changes)
+    counts = {"told": count, "filtered_out": by_intent, "muted": muted}
     output: JudgeOutput = {
         "changes": [change.as_json() for change in changes],
         "by": by,
     }
     return StepResult(
         output,
-        detail=_in_words(told, by_intent, muted, by),
+        detail=_in_words(count, by_intent, muted, by),
         counts=counts,
         warning=warning,
     )
@@ -110,8 +110,8 @@ def _muted_place(context: RunContext, source: CitedSource) -> str:
     return standing_rules.place_of(canonical_url(source["link"]), context.settings.mute_places)
 
 
-def _in_words(told: int, withheld: int, muted: int, by: str) -> str:
-    parts = [_("%(n)d in notifications") % {"n": told}]
+def _in_words(count: int, withheld: int, muted: int, by: str) -> str:
+    parts = [_("%(n)d in notifications") % {"n": count}]
     if withheld:
         words = _("%(n)d filtered out (by %(by)s)")
         parts.append(words % {"n": withheld, "by": by})
