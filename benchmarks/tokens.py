@@ -114,13 +114,13 @@ def by_iteration(agent: Any) -> dict[int, Sent]:
 def _measure(lots: int) -> int:
     from django.contrib.auth import get_user_model
 
-    from beacon_site.providers.llm.tokens import how_in_words
+    from beacon_site.providers.llm.tokens import count_method_label
 
     owner = get_user_model().objects.create_user("bench", password="x")  # noqa: S106
     plain = go(owner, lots=lots, with_store=False)
     kept = go(owner, lots=lots, with_store=True)
     blind = go(owner, lots=lots, with_store=True, without_ids=True)
-    print(f"\nTokens {how_in_words()}, and 4 for each message.\n")
+    print(f"\nTokens {count_method_label()}, and 4 for each message.\n")
     last = _print_table(by_iteration(plain), by_iteration(kept))
     print(f"\nAnswered rightly: {kept.right} of {lots} with the store, {plain.right} without it,")
     print(f"{blind.right} with the ids taken out of the short forms (the first result is in full).")

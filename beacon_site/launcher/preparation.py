@@ -29,7 +29,7 @@ def prepared() -> dict[str, Any]:
     try:
         django.setup()
         check_port(settings.BEACON_BIND, settings.BEACON_PORT, "BEACON_PORT")
-        mcp = mcp_in_words()
+        mcp = describe_mcp()
         link = prepare_site(production=settings.PRODUCTION)
     except (CannotStart, ImproperlyConfigured) as exc:
         return {"why_not": str(exc)}
@@ -50,7 +50,7 @@ def _local(bind: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind, bind)  # noqa: S104  (compared, not bound)  # nosec B104
 
 
-def mcp_in_words() -> list[str]:
+def describe_mcp() -> list[str]:
     """Return the line about the MCP server.  Raises CannotStart if a configured port is in use.
 
     If the default port is in use, perhaps by another Beacon, only the MCP server waits for it.

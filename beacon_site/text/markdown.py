@@ -53,7 +53,7 @@ _FOOTNOTE_ID = re.compile(r"fn(?:ref)?[\w:-]{1,40}")
 _CLASSES = re.compile(r"footnotes|footnote-ref|footnote-backref|language-[\w+#.-]{1,30}")
 _ALIGNED = re.compile(r"text-align:\s*(left|right|center)")
 _CITATION = re.compile(r"\[(\d{1,3})\]")
-_IN_WORDS = re.compile(r"([\\\[\]()`<])")
+_DESCRIPTIONS = re.compile(r"([\\\[\]()`<])")
 _IN_ADDRESS = re.compile(r"[()<>\s\\]")
 _QUOTE_MARKS = re.compile(r"[\s>]*")
 _DELIMITER_ROW = re.compile(r"[|:\s-]*-[|:\s-]*")
@@ -152,7 +152,7 @@ def link(words: str, address: str) -> str:
 
 def as_words(text: str) -> str:
     """Return plain text as one line of Markdown that shows it literally."""
-    return _IN_WORDS.sub(r"\\\1", " ".join(text.split()))
+    return _DESCRIPTIONS.sub(r"\\\1", " ".join(text.split()))
 
 
 def link_citations(html: SafeString, known: Sequence[int], prefix: str = "source-") -> SafeString:

@@ -43,7 +43,7 @@ class Message(str):
     def __mod__(self, given: Any) -> str:
         if not isinstance(given, Mapping):
             return super().__mod__(given)
-        text = super().__mod__({name: _in_words(value) for name, value in given.items()})
+        text = super().__mod__({name: _translated(value) for name, value in given.items()})
         if CODE not in self.stored:
             return text
         params = {name: _param(value) for name, value in given.items()}
@@ -158,11 +158,11 @@ def _loaded_param(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if DAY in value:
-        return _in_words(date.fromisoformat(value[DAY]))
+        return _translated(date.fromisoformat(value[DAY]))
     return Decimal(value[DECIMAL]) if DECIMAL in value else _worded(value)
 
 
-def _in_words(value: Any) -> Any:
+def _translated(value: Any) -> Any:
     """Return a day as people of the current language write it, and anything else as it is."""
     return date_format(value, "j M Y") if type(value) is date else value
 

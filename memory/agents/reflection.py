@@ -61,7 +61,7 @@ from memory.models.file_format import MAX_WORDS, is_fact, path_of_month, word_co
 from memory.services.context import identity
 from memory.services.files import reading
 from memory.services.files.saving import facts_size
-from memory.services.files.texts import MAX_FACTS, size_in_words
+from memory.services.files.texts import MAX_FACTS, format_size
 from memory.services.llm import connections
 from memory.services.llm.asking import BudgetReached, Meter
 
@@ -259,7 +259,7 @@ def _system(owner: User, facts: Sequence[MemoryFile], files: Sequence[MemoryFile
 
 
 def _index_line(file: MemoryFile) -> str:
-    return f"- {file.path} ({size_in_words(file.size)}): {for_prompt(file.summary)}"
+    return f"- {file.path} ({format_size(file.size)}): {for_prompt(file.summary)}"
 
 
 def persona_of(owner: User) -> dict[str, str]:
@@ -550,7 +550,7 @@ def _label(reflection: Reflection) -> str:
     return origins.of(reflection.owner, [source])[source].words[:300]
 
 
-def changes_in_words(reflection: Reflection) -> str:
+def describe_changes(reflection: Reflection) -> str:
     """Return the outcome in one line, such as “1 file changed, 2 writes are waiting for you”."""
     held = sum(change["act"] == "held" for change in reflection.changes)
     files = len({change["path"] for change in reflection.changes if change["act"] == "written"})

@@ -215,7 +215,7 @@ class ProblemMiddleware(Middleware):
         if response.status_code < 400 or not is_api or not is_page:
             return response
         failure = getattr(response, "failure", None)
-        problem = of_failure(failure) if failure else _in_words(response.status_code)
+        problem = of_failure(failure) if failure else _problem_for(response.status_code)
         answer = in_openais_form(problem) if is_chat else problem.answer()
         for name in ("Allow", "Retry-After", "X-Frame-Options"):
             if name in response.headers:
@@ -224,7 +224,7 @@ class ProblemMiddleware(Middleware):
         return answer
 
 
-def _in_words(status: int) -> Problem:
+def _problem_for(status: int) -> Problem:
     values = {
         400: _("The request couldn’t be understood."),
         404: _("There is nothing at this URL. See /api/v1/openapi.json for the available URLs."),

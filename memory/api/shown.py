@@ -219,7 +219,7 @@ def unquoted(value: Any, sent: str) -> Any:
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 
-def _in_words(value: Any) -> Any:
+def _translated(value: Any) -> Any:
     """Reject a bare number, which would be read as seconds since 1970."""
     if isinstance(value, str) and re.fullmatch(r"\s*[-+]?[\d.]+(?:e[-+]?\d+)?\s*", value, re.I):
         raise ValueError(_("enter a date or time, such as 2026-11-22T08:00:00Z"))
@@ -227,7 +227,7 @@ def _in_words(value: Any) -> Any:
 
 
 # A date or time in a query string.
-Moment = Annotated[datetime, BeforeValidator(_in_words), AfterValidator(in_utc)]
+Moment = Annotated[datetime, BeforeValidator(_translated), AfterValidator(in_utc)]
 
 
 def visible(caller: Caller, rows: Rows, scope: str | None = None) -> Rows:

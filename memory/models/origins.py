@@ -69,16 +69,16 @@ def _origin(owner: User, text: str, found: Mapping[str, Mapping[str, tuple[str, 
 def _plain(owner: User, kind: str, key: str) -> str:
     if kind == "human":
         return _("you") if key == owner.get_username() else key
-    return writer_in_words(kind, key)
+    return writer_label(kind, key)
 
 
-def label_in_words(label: str) -> str:
+def describe_label(label: str) -> str:
     """Return the name of an agent in quotes, if that is what the label is: `agent:claude`."""
     kind, colon, key = label.partition(":")
     return _("“%(key)s”") % {"key": shorten(key, 60)} if kind == "agent" and colon else label
 
 
-def writer_in_words(kind: str, key: str = "") -> str:
+def writer_label(kind: str, key: str = "") -> str:
     """Return the name of an agent or of one of Beacon's own parts; empty if there is none."""
     if kind == "disk" and key:
         return _("an edit in the folder “%(key)s”") % {"key": shorten(key, 60)}

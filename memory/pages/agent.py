@@ -48,7 +48,7 @@ def _written(user: User, agent: Agent) -> list[dict[str, Any]]:
     return [
         {
             "said": f"{_did(version, trashed)} {kind_of(record_type).noun}",
-            "label": origins.label_in_words(plain(label)),
+            "label": origins.describe_label(plain(label)),
             "url": reverse("research:activity-change", args=[pk]),
             "at": at,
         }

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
-from beacon_site.providers.llm.tokens import counted, how_in_words
+from beacon_site.providers.llm.tokens import count_method_label, counted
 from beacon_site.text.cleaning import clean, in_brief, number_of, shorten, uuid_of, uuids_of
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
@@ -59,7 +59,7 @@ from memory.services.context.layers import (
     Layer,
 )
 from memory.services.context.topic_block import topic_block
-from memory.services.files.texts import size_in_words
+from memory.services.files.texts import format_size
 from memory.services.llm import connections
 from memory.services.llm.asking import BudgetReached, check_month
 from memory.services.records import acts as record_acts
@@ -339,7 +339,7 @@ def _always(whole: Context, query: ContextQuery) -> Group:
             shown = re.sub(r"^- ", "", text, flags=re.MULTILINE)
             group.lines.append(Line(shown, _("Environment"), tokens=counted(text).tokens))
     files = _listed(whole.files)
-    index = "\n".join(f"{file.path} ({size_in_words(file.size)}): {file.summary}" for file in files)
+    index = "\n".join(f"{file.path} ({format_size(file.size)}): {file.summary}" for file in files)
     if index:
         url = reverse("memory:files")
         tokens = counted(whole.index).tokens
@@ -549,7 +549,7 @@ def _context_page(
         "wanted": options,
         "query": options.query,
         "preview": preview(request.user, options),
-        "counted": how_in_words(),
+        "counted": count_method_label(),
         "address": options.address(asked=""),
         "poll": _page_at(options),
         "has_model": connections.llm_profile() is not None,

@@ -303,7 +303,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     arguments = [(str(key), str(value)) for key, value in call["arguments"].items()]
     proposal = call.get("proposal", "")
     return {
-        "words": call_in_words(call, held=bool(proposal)),
+        "words": describe_call(call, held=bool(proposal)),
         "tool": call["tool"],
         "arguments": arguments,
         "result": call["result"],
@@ -312,7 +312,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:
+def describe_call(call: Mapping[str, Any], *, held: bool) -> str:
     """Return a call in a few words: “read facts/user.md”, “recalled 3 memories for “tea””."""
     asked, tool, n = call["arguments"], call["tool"], len(call.get("records", []))
     params = {"path": shorten(str(asked.get("path", "")), 60), "tool": tool, "n": n}

@@ -141,7 +141,7 @@ class Row:
         return max((side.text for side in self.sides), key=len)
 
 
-def in_words(
+def conflict_rows(
     owner: User,
     conflicts: Iterable[Conflict],
     *,
@@ -238,7 +238,7 @@ def whole(owner: User, conflict: Conflict) -> Row:
     """Return one pair with as much of its texts as a page can show."""
     topics = Topic.objects.for_user(owner).filter(pk__in=conflict.topic_ids)
     found = {topic.pk: topic for topic in topics} if conflict.topic_ids else {}
-    return in_words(owner, [conflict], most=MAX_WHOLE, topics=found)[0]
+    return conflict_rows(owner, [conflict], most=MAX_WHOLE, topics=found)[0]
 
 
 # --- pages ---
@@ -286,7 +286,7 @@ def _page(request: BeaconRequest, found: Conflict, **more: Any) -> HttpResponse:
 def others_of(user: User, found: Conflict) -> list[Row]:
     """Return the other open contradictions of the newer record, as rows."""
     others = contradictions.others_of(found)
-    return in_words(user, others) if others else []
+    return conflict_rows(user, others) if others else []
 
 
 @signed_in("POST")
@@ -395,7 +395,7 @@ def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
     done = conflict_services.keep_both_of(chosen, by=request.actor)
     level = messages.WARNING if done.problems else messages.SUCCESS
     undo = _undo_tag(request, done.key if done.done else None)
-    said = conflict_services.in_words(done)
+    said = conflict_services.describe(done)
     messages.add_message(request, level, said, extra_tags=undo)
     return redirect_back(request, reverse("research:inbox") + "?show=conflict")
 

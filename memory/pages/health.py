@@ -402,5 +402,5 @@ def notes_maintain(request: BeaconRequest) -> HttpResponse:
             messages.error(request, text)
     else:
         done = maintenance.maintain(owner, by=request.actor)
-        messages.success(request, done.in_words())
+        messages.success(request, done.description())
     return redirect_back(request, reverse("memory:notes"))

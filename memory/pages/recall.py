@@ -247,7 +247,7 @@ def _found_rows(
     for row, hit in zip(rows, hits, strict=True):
         row.hit, row.uses = hit, uses.get(hit.id, 0)
         row.rating = control_of(page.question.words, mode, hit)
-        row.stale = topic_memory.in_words(stale[hit.id]) if hit.id in stale else ""
+        row.stale = topic_memory.age_label(stale[hit.id]) if hit.id in stale else ""
         row.retrievers = [
             {
                 "name": LANE_WORDS.get(name, name),

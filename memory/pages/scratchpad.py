@@ -256,7 +256,7 @@ def scratchpad_list(request: BeaconRequest) -> HttpResponse:
         "rows": listing.rows,
         "next_cursor": listing.next_cursor,
         "chips": chips(request.user, scope, prefix),
-        "kept": scratchpad.kept_in_words(scope),
+        "kept": scratchpad.retention_label(scope),
     }  # fmt: skip
     over_htmx = request.htmx and request.htmx.target == "scratchpad"
     return render(request, f"memory/{'_scratchpad' if over_htmx else 'scratchpad'}.html", context)

@@ -215,7 +215,7 @@ def _months(
 
 
 def _limit_words(limit: Decimal | int, *, is_money: bool) -> str:
-    text = spending.dollars(Decimal(limit)) if is_money else spending.tokens_in_words(int(limit))
+    text = spending.dollars(Decimal(limit)) if is_money else spending.format_tokens(int(limit))
     return _("Your current limit: %(limit)s") % {"limit": text}
 
 
@@ -223,7 +223,7 @@ def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:
     if knows_unknown:
         text = spent.cost if spent.calls else spending.dollars(Decimal(0))
     else:
-        text = spending.tokens_in_words(spent.tokens)
+        text = spending.format_tokens(spent.tokens)
     return f"{date_format(first, 'F Y')}: {text}"
 
 

@@ -73,7 +73,7 @@ def checked_scope(scope: str) -> str:
     return scope
 
 
-def kept_in_words(scope: str) -> str:
+def retention_label(scope: str) -> str:
     """Return who can use an entry of this scope and how long it is kept, as text (R103)."""
     kind, _colon, name = scope.partition(":")
     values = {

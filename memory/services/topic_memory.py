@@ -91,7 +91,7 @@ def stale_days(facts: Sequence[TopicFact]) -> dict[Any, int]:
     }
 
 
-def in_words(days: int) -> str:
+def age_label(days: int) -> str:
     return ngettext("last checked %(n)d day ago", "last checked %(n)d days ago", days) % {"n": days}
 
 
@@ -180,7 +180,7 @@ class KnownFact:
     @property
     def age_words(self) -> str:
         """Return how long ago it was checked, or "" if it isn't stale."""
-        return in_words(self.stale_days) if self.stale_days else ""
+        return age_label(self.stale_days) if self.stale_days else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[Correctio
     report = reports.select_related("run__topic__owner", "owner").filter(run=told.run).first()
     if report is None:
         raise not_found(_("This run has no report, or it isn’t yours."))
-    key = report_text.sentence_key(report_sentences.plain_words(told.sentence))
+    key = report_text.sentence_key(report_sentences.plain_text(told.sentence))
     sentence = report_sentences.sentence_of(report, key)
     if sentence is None:
         problem = _("This sentence isn’t in the report.")

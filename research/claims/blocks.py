@@ -220,7 +220,7 @@ class _Reader:
             self.close()
         while self.levels and self.levels[-1][0] >= level:
             self.levels.pop()
-        text = plain_words(text)[:200]
+        text = plain_text(text)[:200]
         self.heading, self.filled = message, len(self.entries)
         if text:
             self.levels.append((level, text))
@@ -373,7 +373,7 @@ def without_front_matter(text: str) -> str:
     return text[front.end() :] if front and front.end() < max(FEW_DATA, len(text) / 2) else text
 
 
-def plain_words(text: str) -> str:
+def plain_text(text: str) -> str:
     """Return a cell, heading or item without markup, link targets and entities."""
     text, code = take_out_code(without_rst(text))
     return put_back_code(_without_markup(text), code)
@@ -454,7 +454,7 @@ def _read_lines(reader: _Reader, lines: list[str]) -> None:
         elif _UNDERLINE.match(line) or _DIRECTIVE.match(line) or _MODULE.match(line):
             place += 1
         elif (match := _FIELD.match(line)) and not match[2].startswith("**"):
-            reader.add(PAIR, plain_words(match.group(1)), [("", plain_words(match.group(2)))], line)
+            reader.add(PAIR, plain_text(match.group(1)), [("", plain_text(match.group(2)))], line)
             place += 1
         elif _ITEM.match(line):
             place = _read_item(reader, lines, place)
@@ -511,7 +511,7 @@ def _read_header_block(reader: _Reader, lines: list[str]) -> int:
     for line in [*lines[place:end], "End: "]:
         if _HEADER_BLOCK.match(line):
             if name and text:
-                reader.add(PAIR, name, [("", plain_words(text))], quote)
+                reader.add(PAIR, name, [("", plain_text(text))], quote)
             name, _colon, text = line.partition(":")
             quote = line
         else:
@@ -550,7 +550,7 @@ def _read_item(reader: _Reader, lines: list[str], place: int) -> int:
     # The list marker isn't part of a quote.
     quote = quote[quote.index(match.group(2)[:1]) :] if match.group(2)[:1] in quote else quote
     _add_item(reader, text, quote, under)
-    name = plain_words(text).rstrip(":")
+    name = plain_text(text).rstrip(":")
     if len(name.split()) <= 12:
         reader.items.append((indent, name[:120]))
     return place
@@ -572,7 +572,7 @@ def _add_item(reader: _Reader, text: str, quote: str, under: Sequence[str]) -> N
     if box := _CHECKBOX.match(text):
         done, text = ("done" if box.group(1) in "xX" else "open"), text[box.end() :]
     subject, message = key_and_value(text)
-    if not subject and len(plain_words(text).split()) > 30:
+    if not subject and len(plain_text(text).split()) > 30:
         _add_sentences(reader, text, under)
         return
     fields = [("", message)] if message else []
@@ -586,18 +586,18 @@ def _add_item(reader: _Reader, text: str, quote: str, under: Sequence[str]) -> N
 
 def key_and_value(text: str) -> tuple[str, str]:
     """Split `Status: Final`, `**1.2** - fixed`, `[EIP-1](…) title` into a subject and the rest."""
-    bare = plain_words(text)
+    bare = plain_text(text)
     text = without_struck(text)
     pair = _PAIR.match(text)
     if pair and pair.group(2).count("[") > pair.group(2).count("]"):
         pair = _PAIR.match(bare)  # the colon is in the text of a link
     if pair:
-        name = plain_words(pair.group(2))
+        name = plain_text(pair.group(2))
         if 0 < len(name.split()) <= MAX_KEY_WORDS and not name.endswith((".", "?", "!")):
-            return name, plain_words(pair.group(3))
+            return name, plain_text(pair.group(3))
     if lead := _LEAD.match(text):
-        name = plain_words(lead.group(1) or lead.group(3))
-        rest = plain_words(text[lead.end() :]).lstrip(":-–— ,.")
+        name = plain_text(lead.group(1) or lead.group(3))
+        rest = plain_text(text[lead.end() :]).lstrip(":-–— ,.")
         if name and (rest or lead.end() == len(text.rstrip())):
             return name, rest
     if version := _VERSION_LEAD.match(bare):
@@ -614,13 +614,13 @@ def _read_paragraph(reader: _Reader, lines: list[str], place: int) -> int:
         block.append(lines[place])
         place += 1
     reader.items.clear()
-    named = plain_words(" ".join(block))
+    named = plain_text(" ".join(block))
     reader.lead = named.rstrip(":") if named.endswith(":") and len(named.split()) <= 8 else ""
     if len(block) == 1 and _LEGAL.match(block[0].strip()):
         reader.head(5, block[0].strip())
         return place
     if len(block) == 2 and block[1].startswith((": ", ":   ")):
-        reader.add(PAIR, plain_words(block[0]), [("", plain_words(block[1][1:]))], " ".join(block))
+        reader.add(PAIR, plain_text(block[0]), [("", plain_text(block[1][1:]))], " ".join(block))
         return place
     if all(_is_pair_line(line) for line in block):
         for line in block:
@@ -651,7 +651,7 @@ def _add_sentences(reader: _Reader, text: str, under: Sequence[str] = ()) -> Non
         reader.entries.append(Entry(PARAGRAPH, headings, "", said, "", place, reader.group))
         return
     for quote in split(one_line(text), reader.language):
-        words = plain_words(quote)
+        words = plain_text(quote)
         if _has_content(words):
             reader.add(SENTENCE, "", [("", words)], quote, under)
 
@@ -666,7 +666,7 @@ def sentences_of(paragraph: Entry, language: str) -> list[Entry]:
     """Return the sentences of a paragraph that `parse` kept whole."""
     results = []
     for part, quote in enumerate(split(paragraph.fields[0][1], language)):
-        words = plain_words(quote)
+        words = plain_text(quote)
         if _has_content(words):
             said = (("", words),)
             quote = quote[:MAX_QUOTE_LENGTH]
@@ -742,10 +742,10 @@ def _is_rest(before: str, line: str) -> bool:
 
 def _add_rows(reader: _Reader, head: Sequence[str], rows: list[tuple[list[str], str]]) -> None:
     reader.group += 1
-    names = [plain_words(name) for name in head]
+    names = [plain_text(name) for name in head]
     if not names and len(rows) > 2 and _looks_like_head(rows):
-        names = [plain_words(name) for name in rows.pop(0)[0]]
-    plain_rows = [([plain_words(cell) for cell in cells], line) for cells, line in rows]
+        names = [plain_text(name) for name in rows.pop(0)[0]]
+    plain_rows = [([plain_text(cell) for cell in cells], line) for cells, line in rows]
     _fill_groups([cells for cells, _line in plain_rows])
     keys = _key_columns([cells for cells, _line in plain_rows])
     if any(names):
@@ -999,5 +999,5 @@ def _add_records(reader: _Reader, root: structured.Node, lines: Sequence[str]) -
             _add_sentences(reader, value, record.under)
             reader.group += 1
             continue
-        fields = [(name, plain_words(v) if _TAG.search(v) else v) for name, v in record.fields]
+        fields = [(name, plain_text(v) if _TAG.search(v) else v) for name, v in record.fields]
         reader.add(kind, record.subject, fields, quote, record.under)

@@ -30,7 +30,7 @@ from research.claims.blocks import (
     ROW,
     SENTENCE,
     Entry,
-    plain_words,
+    plain_text,
     sentences_of,
 )
 from research.claims.terms import is_wide_text, terms
@@ -313,7 +313,7 @@ def _split(entries: Iterable[Entry], language: str, numbers: Set[int]) -> list[E
             results.append(
                 replace(
                     entry, kind=PAIR, headings=tuple(above), subject=name,
-                    fields=(("", plain_words(text)),), quote=text,
+                    fields=(("", plain_text(text)),), quote=text,
                 )
             )  # fmt: skip
         else:

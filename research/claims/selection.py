@@ -531,7 +531,7 @@ def _worded(entry: Entry, title: str) -> str:
     """Return a statement in plain words, without a colon that its page doesn't have."""
     text = page_news.words_of(entry, title)
     if entry.kind == ITEM and entry.subject and len(entry.fields) == 1:
-        message = blocks.plain_words(entry.quote)
+        message = blocks.plain_text(entry.quote)
         for space in (" ", ""):
             if f"{entry.subject}{space}{entry.fields[0][1]}" in message:
                 text = text.replace(f"{entry.subject}: ", f"{entry.subject}{space}", 1)

@@ -374,7 +374,7 @@ class Report(Recalled):
         parts.append(self.body)
         if self.sources and not self.places_sources:
             parts += ["## " + _("Sources"), source_lines(self.sources)]
-        remarks = [f"- {_in_words(remark)}" for remark in self.remarks()]
+        remarks = [f"- {_describe(remark)}" for remark in self.remarks()]
         if remarks:
             parts += ["## " + _("Verified and corrected"), "\n".join(remarks)]
         return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
@@ -410,7 +410,7 @@ class Report(Recalled):
         type(self).objects.filter(pk=self.pk).restore_state(timezone.now())
 
 
-def _in_words(remark: Remark) -> str:
+def _describe(remark: Remark) -> str:
     values = {
         "sentence": as_words(remark.sentence),
         "name": as_words(remark.by.partition(":")[2]),

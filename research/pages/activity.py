@@ -47,7 +47,7 @@ from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, Query
 from memory.pages.shared.undo import toast_with_undo
 from memory.services.records import history as record_history
 from memory.services.records.history import record_of
-from memory.services.records.kinds import nouns, number_in_words
+from memory.services.records.kinds import count_label, nouns
 from research.models import Run
 from research.pages import activity_streams as activity_words
 from research.pages.activity_streams import (
@@ -60,7 +60,7 @@ from research.pages.activity_streams import (
     StreamPosition,
     StreamRow,
     address_of,
-    fields_in_words,
+    field_labels,
     kind_sent,
 )
 
@@ -86,7 +86,7 @@ def first_values(revision: Revision) -> list[tuple[str, str, bool]]:
         cut = f"{shown[:MAX_FIRST]} …" if len(shown) > MAX_FIRST else shown
         if name == "content" and _is_long(cut):
             cut = by_direction(render_markdown(cut))
-        results.append((fields_in_words(revision.record_type, [name])[0], cut, _is_long(cut)))
+        results.append((field_labels(revision.record_type, [name])[0], cut, _is_long(cut)))
     return results
 
 
@@ -95,7 +95,7 @@ def changes_of(revision: Revision) -> list[dict[str, Any]]:
     fields = _fields(revision)
     return [
         _change(
-            fields_in_words(revision.record_type, [name])[0],
+            field_labels(revision.record_type, [name])[0],
             _text(fields.get(name), revision.before.get(name)),
             _text(fields.get(name), revision.after[name]),
         )
@@ -245,7 +245,7 @@ class Group:
         if self.first.is_sentence:  # the only changes that are one
             n = len(self.lines)
             return ngettext("%(n)d question", "%(n)d questions", n) % {"n": n}
-        return number_in_words(self.record_type, len(self.lines))
+        return count_label(self.record_type, len(self.lines))
 
     @property
     def said(self) -> str:
@@ -439,7 +439,7 @@ def _done(rows: Sequence[StreamRow]) -> list[tuple[str, str]]:
     done = []
     for text, kinds in sorted(records.items(), key=lambda item: -sum(map(len, item[1].values()))):
         numbers = sorted(((len(some), kind) for kind, some in kinds.items()), reverse=True)
-        done.append((text, ", ".join(number_in_words(kind, n) for n, kind in numbers)))
+        done.append((text, ", ".join(count_label(kind, n) for n, kind in numbers)))
     calls = sum(row.name == CALL for row in rows)
     logs = [row for row in rows if row.name == "log"]
     tools = sum(one.row.kind == activity_words.TOOL_CALLED for one in logs)
@@ -505,7 +505,7 @@ def activity_page(
         gatherings = gathered(results[:shown], fold_work=fold_work)
     lines = {
         one.place: line
-        for one, line in zip(results[:shown], in_words(user, results[:shown]), strict=True)
+        for one, line in zip(results[:shown], activity_lines(user, results[:shown]), strict=True)
     }
     entries: list[Entry] = []
     for one in gatherings:
@@ -542,7 +542,7 @@ def everything(user: User, query: Query, *, zone: tzinfo) -> Iterator[Line]:
     after: StreamPosition | None = None
     while True:
         found = merged_lines(user, query, zone=zone, after=after, most=size)
-        yield from in_words(user, found)
+        yield from activity_lines(user, found)
         if len(found) < size:
             return
         after = found[-1].place
@@ -566,7 +566,7 @@ def read_cursor(cursor: str) -> StreamPosition | None:
 # --- rows as lines ---
 
 
-def in_words(user: User, found: Sequence[StreamRow]) -> list[Line]:
+def activity_lines(user: User, found: Sequence[StreamRow]) -> list[Line]:
     """Return the rows as lines. The runs, proposals and records they name take three queries."""
     runs, states = _runs(user, found), _proposal_states(user, found)
     versions = _versions(user, (one.row for one in found if one.name == "change"))
@@ -664,13 +664,13 @@ def _change_line(row: Any, user: User) -> Line:
     )
     if is_question:
         text = _("asked")
-    label = origins.label_in_words(plain(row.label))
+    label = origins.describe_label(plain(row.label))
     if row.record_type == "note":  # a heading says enough
         label = label.partition(" · ")[0]
     return Line(
         "change", row.pk, row.created, activity_words.who(row.actor, user.username), row.actor,
         text, activity_words.subject(row.record_type), label, why=row.reason,
-        details=activity_words.fields_in_words(row.record_type, row.names) if text == _("changed") else [],
+        details=activity_words.field_labels(row.record_type, row.names) if text == _("changed") else [],
         change_url=reverse("research:activity-change", args=[row.pk]), is_sentence=is_question,
         mark=_mark_of_change(row), sentence=activity_words.sentence_of_change(row),
     )  # fmt: skip

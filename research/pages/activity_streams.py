@@ -30,11 +30,11 @@ from beacon_site.text.messages import grouped
 from memory.models import Activity, Membership, ModelCall, Revision, User, origins
 from memory.models.history import actor_kind
 from memory.models.remembered import record_models
-from memory.pages.chat import call_in_words
+from memory.pages.chat import describe_call
 from memory.pages.shared.filter_bar import Query, first_day, in_days
-from memory.services.llm.spending import dollars, tokens_in_words
+from memory.services.llm.spending import dollars, format_tokens
 from memory.services.records.history import field_words
-from memory.services.records.kinds import kind_of, number_in_words
+from memory.services.records.kinds import count_label, kind_of
 from research.models import Run
 
 MAX_EXAMINED = 100_000  # the newest lines of a stream that are searched for words
@@ -615,7 +615,7 @@ def who(actor: str, username: str) -> str:
     kind, _colon, name = actor.partition(":")
     if kind == "human":
         return _("you") if name == username else name
-    return str(_OWN_ACTORS.get(kind) or origins.writer_in_words(kind, name) or actor)
+    return str(_OWN_ACTORS.get(kind) or origins.writer_label(kind, name) or actor)
 
 
 def subject(record_type: str) -> str:
@@ -639,7 +639,7 @@ def of_change(revision: Revision) -> str:
     return _("changed")
 
 
-def fields_in_words(record_type: str, names: Iterable[str]) -> list[str]:
+def field_labels(record_type: str, names: Iterable[str]) -> list[str]:
     """Return the labels of the changed fields that matter to people.
 
     A record's content is its text.
@@ -657,7 +657,7 @@ def of_log(line: Activity) -> str:
         outcome = values.get("outcome", "")
         is_error = outcome not in ("", "held")
         call = {"tool": line.label, "arguments": values, "is_error": is_error}
-        return call_in_words(call, held=outcome == "held")
+        return describe_call(call, held=outcome == "held")
     if line.kind == "conflict-gone" and (why := _GONE.get(line.detail.get("because", ""))):
         return str(why)
     return str(LOG_WORDS.get(line.kind, line.kind.replace("-", " ")))
@@ -695,7 +695,7 @@ def _around(text: str) -> tuple[str, str]:
 def of_call(call: ModelCall) -> list[str]:
     """Return a model call's tokens, time and cost, and why it failed."""
     tokens = call.prompt_tokens + call.completion_tokens
-    texts = [tokens_in_words(tokens)]
+    texts = [format_tokens(tokens)]
     if call.milliseconds >= 100:
         texts.append(_("%(seconds).1f s") % {"seconds": call.milliseconds / 1000})
     if call.money is None:
@@ -710,7 +710,7 @@ def of_call(call: ModelCall) -> list[str]:
 def of_calls(calls: Sequence[ModelCall]) -> list[str]:
     """Return the tokens and the cost of several calls."""
     tokens = sum(call.prompt_tokens + call.completion_tokens for call in calls)
-    texts = [tokens_in_words(tokens)]
+    texts = [format_tokens(tokens)]
     if money := sum((call.money or Decimal() for call in calls), Decimal()):
         texts.append(dollars(money))
     if unknown := sum(call.money is None for call in calls):
@@ -736,7 +736,7 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
         ):
             continue
         if name in _COUNTED and isinstance(value, int):
-            texts.append(number_in_words(_COUNTED[name], value))
+            texts.append(count_label(_COUNTED[name], value))
             continue
         if isinstance(value, int) and (number := _number(name, value)):
             texts.append(number)

@@ -133,7 +133,7 @@ def _runs(feed: Feed) -> list[Run]:
 def _unread_in(runs: list[Run]) -> list[tuple[str, str, str]]:
     """Return the unread reports of the feed's topics that an entry combines."""
     windows = since_read.windows_of({run.topic_id for run in runs})
-    found = ((str(pk), one.since, one.runs_in_words) for pk, one in windows.items())
+    found = ((str(pk), one.since, one.run_range) for pk, one in windows.items())
     return sorted(found)
 
 

@@ -146,7 +146,7 @@ class Unread:
     @property
     def runs(self) -> str:
         """Return the unread runs: `Run #4`, or `Runs #4 to #8`."""
-        return self.news.runs_in_words or str(self.report.run)
+        return self.news.run_range or str(self.report.run)
 
     @property
     def page(self) -> str:

@@ -475,7 +475,7 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
     topics = (
         {one.pk: one for one in Topic.objects.for_user(user).filter(pk__in=keys)} if keys else {}
     )
-    shown = conflict_pages.in_words(user, list(found.values()), topics=topics)
+    shown = conflict_pages.conflict_rows(user, list(found.values()), topics=topics)
     rows = {str(row.conflict.pk): row for row in shown}
     others = contradictions.number_of_each(user, found.values())
     for item, row in _with_rows(items, rows):
@@ -515,7 +515,7 @@ def _fill_deliveries(user: User, items: Sequence[Item]) -> None:
 
 
 def _fill_quarantine(user: User, items: Sequence[Item]) -> None:
-    found = quarantine.in_words(user, [(str(one.row), one.key) for one in items])
+    found = quarantine.quarantined_rows(user, [(str(one.row), one.key) for one in items])
     for item, row in _with_rows(items, found):
         item.title = shorten(str(row["record"]), MAX_TEXT)
         # The reason is nearly always prompt injection, so a row says where the text comes from.

@@ -130,7 +130,7 @@ def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
         return render(request, "research/run_trashed.html", trash.page_of_removed(run))
     topic_list.add_figures(run.topic)
     if hasattr(run, "report"):
-        limits = {"limits": starting.limits_in_words(run.topic.owner)}
+        limits = {"limits": starting.describe_limits(run.topic.owner)}
         in_full = request.GET.get("hits") == "all"
         found = report_page.context(run, in_full=in_full)
         found |= sharing.discussion_of(run.report, run.topic, request.user)

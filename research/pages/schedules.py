@@ -155,7 +155,7 @@ def context(user: User, key: str) -> dict[str, Any]:
     rows = [
         {
             "schedule": one,
-            "words": scheduling.in_words(one, seen_from=user.time_zone),
+            "words": scheduling.describe(one, seen_from=user.time_zone),
             "a_month": (number := scheduling.runs_a_month(one, now)),
             "cost": forecasts[one.pk].times(number),  # over 30 days
         }

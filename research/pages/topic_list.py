@@ -51,7 +51,7 @@ from research.services.facts import staleness
 from research.services.reports import since_read
 from research.services.reports.since_read import TopicSummary
 from research.services.runs import presenters
-from research.services.runs.execution.starting import limits_in_words
+from research.services.runs.execution.starting import describe_limits
 from research.services.runs.presenters import cost, started_by, took
 from research.services.schedules import scheduling
 from research.services.schedules.scheduling import last_notice, lately
@@ -154,7 +154,7 @@ class TopicRow:
     @cached_property
     def schedule_words(self) -> str:
         schedule = getattr(self.topic, "schedule", None)
-        return scheduling.in_words(schedule, seen_from=self.seen_from) if schedule else ""
+        return scheduling.describe(schedule, seen_from=self.seen_from) if schedule else ""
 
     @property
     def last_run_url(self) -> str:
@@ -460,7 +460,7 @@ def head_of(topic: Any) -> dict[str, Any]:
         "other_depth": str(quick if topic.settings.depth == deep else deep),
         "memory_words": presenters.memory_words(topic),
         "notice": last_notice(topic.hitch),
-        "limits": limits_in_words(topic.owner),
+        "limits": describe_limits(topic.owner),
     }
 
 

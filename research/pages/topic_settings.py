@@ -367,7 +367,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
             undo = offer_settings(request, "topic", before, str(topic.pk))
             messages.success(request, _("Saved. Changes apply from the next run."), extra_tags=undo)
             return redirect_to(request, reverse("research:topic-settings", args=[topic.slug]))
-    conflicts = [(_label_of(form, name), _in_words(name, theirs[name])) for name in theirs]
+    conflicts = [(_label_of(form, name), _describe(name, theirs[name])) for name in theirs]
     trial = _trial(request, topic, form)
     shown: dict[str, Any] = {"conflicts": conflicts, "trial": trial, "tab": "settings"}
     shown["preview_report"] = _report_preview(request, topic, form)
@@ -428,10 +428,10 @@ def _label_of(form: TopicForm, name: str) -> str:
     return str(_("Schedule") if name == "schedule" else form.fields[name].label)
 
 
-def _in_words(name: str, value: Any) -> str:
+def _describe(name: str, value: Any) -> str:
     """Return a field's stored value in readable form."""
     if name == "schedule":
-        return scheduling.in_words(Schedule(**value))
+        return scheduling.describe(Schedule(**value))
     if name in _CHOICES:
         return str(_CHOICES[name](value).label)
     if name == "services":
@@ -450,7 +450,7 @@ def _preview(data: Mapping[str, Any]) -> dict[str, Any]:
         return {"problems": [problem for found in form.errors.values() for problem in found]}
     schedule = Schedule(**form.schedule)
     return {
-        "words": scheduling.in_words(schedule),
+        "words": scheduling.describe(schedule),
         "slots": scheduling.next_slots(schedule, timezone.now()),
         "zone": schedule.time_zone,
         "missed": schedule.get_missed_display(),

@@ -48,7 +48,7 @@ from research.services.facts import affected
 from research.services.reports import reading, since_read
 from research.services.runs.execution.starting import (
     create_sample_topic,
-    limits_in_words,
+    describe_limits,
     loaded_at,
     start_run,
 )
@@ -94,7 +94,7 @@ def topics(request: BeaconRequest) -> HttpResponse:
     }
     if request.htmx:
         return render(request, "research/_topics.html", context)
-    context["limits"] = limits_in_words(request.user)
+    context["limits"] = describe_limits(request.user)
     context["shared_rows"] = sharing.listed(request.user)
     return render(request, "research/topics.html", context)
 
@@ -128,7 +128,7 @@ def topics_bulk(request: BeaconRequest) -> HttpResponse:
     may_undo = bool(done) and bool(acts.ACTS[act].inverse)
     tags = offer(request, "topics", act=act, topics=list(done)) if may_undo else ""
     level = messages.SUCCESS if done else messages.WARNING
-    words = acts.in_words(act, len(done), reasons, len(chosen))
+    words = acts.describe(act, len(done), reasons, len(chosen))
     messages.add_message(request, level, words, extra_tags=tags)
     return redirect_back(request, back)
 
@@ -434,7 +434,7 @@ def _undo_topics(request: BeaconRequest, act: str, topics: list[str]) -> str:
         _say_done(request, inverse, found[0], done[found[0].pk])
         return _page_of(found[0])
     undo = offer(request, "topics", act=inverse, topics=list(done))
-    words = acts.in_words(inverse, len(done), reasons, len(topics))
+    words = acts.describe(inverse, len(done), reasons, len(topics))
     messages.success(request, words, extra_tags=undo)
     return reverse("research:topics")
 

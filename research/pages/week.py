@@ -26,7 +26,7 @@ from beacon_site.web.responses import signed_in
 from memory.models import Activity, Note, Revision, TopicFact, User
 from memory.models.actors import SYSTEM
 from memory.models.history import actor_kind
-from memory.services.records.kinds import number_in_words
+from memory.services.records.kinds import count_label
 from research.models import Run
 from research.pages import activity, activity_streams
 from research.pages.activity_streams import Line, StreamPosition, StreamRow
@@ -147,7 +147,7 @@ def remembered_in(user: User, week: Week) -> list[tuple[str, str]]:
     you = _("you")
     ordered = sorted(by_writer.items(), key=lambda one: one[0] != you)
     return [
-        (writer, ", ".join(number_in_words(*one) for one in made.most_common()))
+        (writer, ", ".join(count_label(*one) for one in made.most_common()))
         for writer, made in ordered
     ]
 
@@ -211,7 +211,7 @@ def _lines(user: User, changes: QuerySet[Any], log: QuerySet[Any]) -> dict[str, 
     ]
     rows.sort(key=lambda one: (one.place.at, -one.place.rank, one.place.key), reverse=True)
     taken = rows[:MAX_LINES]
-    shown = activity.in_words(user, _once_per_file(taken))
+    shown = activity.activity_lines(user, _once_per_file(taken))
     total = changes.count() + log.count()
     return {"shown": shown, "total": total, "more": total - len(taken)}
 

@@ -41,7 +41,7 @@ def test_each_shows_its_part_and_says_of_how_much(asked: Any, begins: str, shown
     view = transform(LINES, **asked)
 
     assert view.text.startswith(begins)
-    assert view.in_words().startswith(shown)
+    assert view.description().startswith(shown)
 
 
 def test_a_summary_is_sentences_of_the_text_in_their_order():

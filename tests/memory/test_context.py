@@ -17,7 +17,7 @@ from memory.services.context.layers import (
     MAX_CHARACTERS,
     Context,
     build_context,
-    system_in_words,
+    describe_system,
 )
 from memory.services.notes.saving import edit_note, supersede, write_note
 from memory.services.search import embedding
@@ -240,7 +240,7 @@ def test_a_machine_that_tells_little_is_told_of_all_the_same(monkeypatch: pytest
     monkeypatch.setattr(platform, "mac_ver", lambda: ("15.1", ("", "", ""), ""))
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
 
-    assert system_in_words.__wrapped__() == "macOS 15.1, arm64"
+    assert describe_system.__wrapped__() == "macOS 15.1, arm64"
 
 
 @pytest.mark.requirement("R202")

@@ -120,7 +120,7 @@ def test_many_are_accepted_without_the_dangerous_ones_and_it_is_explained(alice:
     plain = proposed_note(alice)
     done = acts.decide(alice, [bad, own, rule, plain], "accept", by=alice.actor)
     assert (done.done, done.apart) == (1, 3)
-    assert "3 proposals need separate decisions" in acts.in_words("accept", done)
+    assert "3 proposals need separate decisions" in acts.describe("accept", done)
     assert list(review_services.waiting(alice)) == [bad, own, rule]
     assert acts.decide(alice, [bad, own], "reject", by=alice.actor).done == 2
 

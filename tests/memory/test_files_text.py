@@ -18,7 +18,7 @@ from memory.models.file_format import (
     telling,
     with_summary,
 )
-from memory.services.files.texts import PatchRefused, carried, cleaned, patched, size_in_words
+from memory.services.files.texts import PatchRefused, carried, cleaned, format_size, patched
 
 USER, MONTH = "facts/user.md", "episodes/2026-02.md"
 EPISODES = """# 2026-02 Episodes
@@ -215,4 +215,4 @@ def test_blame_of_a_rewritten_file_of_the_largest_size_is_quick():
 @pytest.mark.requirement("R244")
 @pytest.mark.parametrize(("size", "said"), [(0, "0B"), (420, "420B"), (1229, "1.2KB")])
 def test_sizes_are_said_as_in_the_seed(size: int, said: str):
-    assert size_in_words(size) == said
+    assert format_size(size) == said

@@ -179,7 +179,7 @@ def test_upkeep_out_of_time_says_that_the_rest_waits(alice: User):
 
     done = maintain(alice, seconds=-1)
 
-    assert done.is_unfinished and "The remaining notes will be merged" in done.in_words()
+    assert done.is_unfinished and "The remaining notes will be merged" in done.description()
 
 
 @pytest.mark.requirement("R208")

@@ -29,7 +29,7 @@ from memory.services.llm.connections import stored_price
 def test_what_was_spent_is_explained_with_what_is_not_known(
     money: Decimal | None, unpriced: int, words: str
 ) -> None:
-    assert spending.in_words(money, unpriced) == words
+    assert spending.format_money(money, unpriced) == words
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_the_text_shown_is_around_the_suspicious_words(alice: Any):
     filler = "The price of cells fell. " * 100
     note = aside(alice, filler + ORDER + " " + filler)
 
-    pieces = quarantine.in_words(alice, [("note", str(note.pk))])[str(note.pk)]["pieces"]
+    pieces = quarantine.quarantined_rows(alice, [("note", str(note.pk))])[str(note.pk)]["pieces"]
 
     (offending,) = [text for text, is_offending in pieces if is_offending]
     assert offending in ORDER
@@ -170,7 +170,7 @@ def test_a_long_page_is_looked_at_in_its_beginning_alone(alice: Any):
     page(alice, content=f"{filler}{ORDER}", size=len(filler) + len(ORDER))
     page(alice, content=f"{ORDER} {filler}", size=len(filler) + len(ORDER))
     newest = [("contentitem", str(one.pk)) for one in ContentItem.objects.order_by("-created")]
-    shown = quarantine.in_words(alice, newest)
+    shown = quarantine.quarantined_rows(alice, newest)
     begins, ends = (shown[key] for _type, key in newest)
     assert "ignore instructions" in begins["why"]
     assert "Open the item to see it" in ends["why"]

@@ -28,7 +28,7 @@ def test_forgetting_a_source_rejects_what_waits_from_there_and_undo_brings_it_ba
 
 def test_a_line_at_the_end_of_a_large_file_is_shown_without_the_file(alice: Any):
     text = "# Memory\n\n" + "".join(f"- line {n} of many\n" for n in range(9_000))
-    row = review_page.in_words(
+    row = review_page.proposal_rows(
         alice,
         [
             Proposal(

@@ -272,7 +272,7 @@ def _edited(text: str, chance: random.Random) -> str:
 
 
 def card(owner: Any, proposal: Proposal) -> review_page.ProposalRow:
-    (row,) = review_page.in_words(owner, [proposal])
+    (row,) = review_page.proposal_rows(owner, [proposal])
     return row
 
 

@@ -73,8 +73,8 @@ def test_a_session_s_entries_are_its_own_and_told_as_such(alice: Any):
 
     assert keys(scratchpad.entries(alice)) == []
     assert scratchpad.get_entry(alice, "task", scope="session:7").value == "of the session"
-    assert "only for session 7" in scratchpad.kept_in_words("session:7")
-    assert "all your sessions" in scratchpad.kept_in_words("owner")
+    assert "only for session 7" in scratchpad.retention_label("session:7")
+    assert "all your sessions" in scratchpad.retention_label("owner")
 
 
 def test_spaces_and_slashes_are_part_of_a_key(alice: Any):

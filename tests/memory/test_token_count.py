@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 from beacon_site.providers.llm import tokens
-from beacon_site.providers.llm.tokens import ESTIMATED, VOCABULARY, Size, counted, how_in_words
+from beacon_site.providers.llm.tokens import (
+    ESTIMATED,
+    VOCABULARY,
+    Size,
+    count_method_label,
+    counted,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +62,7 @@ def test_without_tiktoken_tokens_are_estimated_by_bytes_and_that_is_explained(
 ):
     assert counted(text) == size
     assert counted(text).is_estimated
-    assert "estimated at 4 bytes per token" in how_in_words()
+    assert "estimated at 4 bytes per token" in count_method_label()
 
 
 def test_tiktoken_without_its_file_is_not_asked_for_it_would_download(tiktoken: Path):
@@ -72,7 +78,7 @@ def test_with_its_file_tokens_are_counted(tiktoken: Path, monkeypatch: pytest.Mo
     in_cache(tiktoken, b"the vocabulary")
     monkeypatch.setattr(tokens, "_SHA256", hashlib.sha256(b"the vocabulary").hexdigest())
     assert counted("one two three") == Size(13, 3, VOCABULARY)
-    assert VOCABULARY in how_in_words()
+    assert VOCABULARY in count_method_label()
 
 
 def test_a_cache_that_is_switched_off_is_none(tiktoken: Path, monkeypatch: pytest.MonkeyPatch):

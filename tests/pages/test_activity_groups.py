@@ -15,7 +15,7 @@ from django.utils import timezone
 from memory.models import Activity, Note, Observation, Revision, Topic, User
 from memory.models.actors import RESEARCH
 from memory.services.observations.saving import write_observation
-from memory.services.records.kinds import number_in_words
+from memory.services.records.kinds import count_label
 from research.pages.activity import MIN, PAGE, Work, newest
 from research.pages.activity_streams import address_of
 from tests.memory.tool_cast import call, caller
@@ -269,6 +269,6 @@ def test_a_stranger_sees_nothing_of_a_group(
 
 
 def test_records_are_counted_in_words():
-    assert [number_in_words(kind, 2) for kind in ("note", "topicfact", "contentitem")] == [
+    assert [count_label(kind, 2) for kind in ("note", "topicfact", "contentitem")] == [
         "2 notes", "2 topic facts", "2 content items",
     ]  # fmt: skip

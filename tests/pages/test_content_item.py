@@ -57,7 +57,7 @@ def test_each_transform_is_shown(
     seen = shown(browser, item, **asked)
     assert "problem" not in seen
     assert text in seen["text"]
-    assert seen["view"].in_words() in text_of(browser.get(item.get_absolute_url(), asked))
+    assert seen["view"].description() in text_of(browser.get(item.get_absolute_url(), asked))
 
 
 def test_a_long_item_begins_with_an_excerpt_a_short_one_is_whole(

@@ -65,7 +65,7 @@ def test_a_sentence_is_shown_without_the_table_next_to_it():
     [(ROW, "PostgreSQL 17 · Available · 2029-12-04"), ("a | b", "a | b"), ("| a |", "| a |")],
 )
 def test_a_row_is_a_line_of_text_without_bars(quote: str, words: str):
-    assert delta_rows.in_words(quote) == words
+    assert delta_rows.plain_quote(quote) == words
 
 
 def test_a_source_shows_the_table_with_the_quoted_row_marked(browser: Client, topic: Topic):

@@ -381,7 +381,7 @@ def test_run_details_are_folded_at_the_end(browser: Client, run: Run):
 
 
 def test_quotes_are_shown_without_markup():
-    assert delta_rows.in_words('<h1 class="big">Call for **talks** - closed</h1>') == (
+    assert delta_rows.plain_quote('<h1 class="big">Call for **talks** - closed</h1>') == (
         "Call for talks - closed"
     )
-    assert delta_rows.in_words("| <b>T1</b> | 2027 |") == "T1 · 2027"
+    assert delta_rows.plain_quote("| <b>T1</b> | 2027 |") == "T1 · 2027"

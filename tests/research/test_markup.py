@@ -8,7 +8,7 @@ from beacon_site.net.reflow import join_file
 from beacon_site.text.cleaning import plain
 from beacon_site.text.sentences import readable
 from research.claims import blocks, page_news
-from research.claims.blocks import plain_words
+from research.claims.blocks import plain_text
 
 RST = """
 .. |Club| replace:: Halden Tram Club
@@ -51,7 +51,7 @@ Tickets are sold in these places:
 """
 
 
-@pytest.mark.parametrize("read", [plain_words, readable])
+@pytest.mark.parametrize("read", [plain_text, readable])
 @pytest.mark.parametrize(
     ("written", "words"),
     [
@@ -68,7 +68,7 @@ def test_inline_markup_is_read_as_words(read, written: str, words: str):
 
 def test_a_link_whose_words_have_brackets_is_read_as_words():
     assert (
-        plain_words("See [[Plan] Trams in 2030](https://plan.example/a) \\& more")
+        plain_text("See [[Plan] Trams in 2030](https://plan.example/a) \\& more")
         == "See Plan Trams in 2030 & more"
     )
 

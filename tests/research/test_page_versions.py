@@ -1915,7 +1915,7 @@ def test_a_cell_of_asciidoc_that_spans_rows_is_part_of_each():
     ],
 )
 def test_marks_of_other_formats_are_no_words_and_a_badge_is(text: str, words: str):
-    assert blocks.plain_words(text) == words
+    assert blocks.plain_text(text) == words
 
 
 def test_a_table_of_asciidoc_without_an_end_swallows_nothing():
@@ -2643,7 +2643,7 @@ def test_names_that_differ_only_in_spaces_and_case_are_the_same():
     ],
 )  # fmt: skip
 def test_links_and_terms_of_asciidoc_are_read_as_their_words(text: str, plain: str):
-    assert blocks.plain_words(text) == plain
+    assert blocks.plain_text(text) == plain
 
 
 def test_the_items_of_a_section_that_is_gone_are_one_line():

@@ -12,7 +12,7 @@ import pytest
 from memory.models.errors import InvalidValue
 from research.models import Schedule
 from research.services.schedules import scheduling
-from research.services.schedules.scheduling import check_cron, in_words, next_slots
+from research.services.schedules.scheduling import check_cron, describe, next_slots
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
@@ -144,7 +144,7 @@ def test_a_line_that_keeps_the_least_gap_is_taken(line: str):
 def test_a_schedule_reads_as_a_phrase(chosen: dict[str, Any], words: str):
     fields = scheduling.schedule_fields(time_zone="UTC", **chosen)
 
-    assert in_words(Schedule(**fields)).startswith(words)
+    assert describe(Schedule(**fields)).startswith(words)
 
 
 def test_the_form_finds_hour_weekday_and_day_again():

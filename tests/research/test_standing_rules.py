@@ -227,4 +227,4 @@ def test_a_struck_fact_and_a_place_not_looked_at_are_obeyed_by_the_next_run(
     assert cast.url(3) not in providers.pages.history
     assert not TopicFact.objects.filter(topic=topic, key=fact.key).current().exists()
     assert "1 result from site3.example was blocked by your rule" in detail(run, "filter_seen")
-    assert planning.in_words(run.steps.get(name="plan").output) == detail(run, "plan")
+    assert planning.describe(run.steps.get(name="plan").output) == detail(run, "plan")

@@ -188,14 +188,14 @@ def test_when_few_runs_are_left_of_the_hour_it_is_explained(
     settings.BEACON_RUNS_PER_HOUR = most
     ran(topic, minutes_ago=5)
 
-    assert starting.limits_in_words(topic.owner) == says
+    assert starting.describe_limits(topic.owner) == says
 
 
 def test_a_month_whose_budget_is_used_up_is_told_before_a_run_starts(topic: Topic):
     topic.owner.monthly_tokens = 100
     make_call(ran(topic, minutes_ago=70))
 
-    (words,) = starting.limits_in_words(topic.owner)
+    (words,) = starting.describe_limits(topic.owner)
     assert words == (
         "The monthly limit of 100 tokens has been reached. Until next month, runs plan and "
         "write without the model."

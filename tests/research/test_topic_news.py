@@ -46,7 +46,7 @@ def test_it_tells_what_the_deltas_tell(topic: Topic):
     found = told(topic)
 
     assert found.words == "1 new fact since you last read, 1 changed"
-    assert (found.unread, found.runs_in_words, found.is_several) == (2, "Runs #2 to #3", True)
+    assert (found.unread, found.run_range, found.is_several) == (2, "Runs #2 to #3", True)
     assert found.newest == last(topic).pk
 
 

@@ -101,7 +101,7 @@ def test_a_report_without_a_model_marks_each_unsupported_sentence(
         "panel price 1,210; delivery days 314.",
     }
     assert all("isn’t in the cited pages" in one.tag for one in page.lead)
-    assert page.quotes_in_words == "quotes verified in 0 of 4 sentences on this page"
+    assert page.quotes_text == "quotes verified in 0 of 4 sentences on this page"
 
 
 @pytest.fixture

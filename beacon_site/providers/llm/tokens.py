@@ -184,7 +184,7 @@ def counted(text: str) -> Size:
     return Size(size, sum(len(vocabulary.encode_ordinary(one)) for one in pieces), VOCABULARY)
 
 
-def how_in_words() -> str:
+def count_method_label() -> str:
     """Return a description of how tokens are counted."""
     if _vocabulary() is None:
         return _("estimated at %(n)d bytes per token") % {"n": BYTES_PER_TOKEN}

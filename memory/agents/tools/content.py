@@ -150,7 +150,7 @@ def _told(item: ContentItem, view: View, args: RetrieveArguments) -> str:
             return words % params
         return _("The item is empty.")
     text = as_data(view.text) if is_outside(item) else view.text
-    return text if view.is_all else f"({view.in_words()})\n{text}"
+    return text if view.is_all else f"({view.description()})\n{text}"
 
 
 def _unit(view: View) -> str:

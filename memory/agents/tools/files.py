@@ -46,7 +46,7 @@ from memory.services.files.saving import (
     rows_held,
     store,
 )
-from memory.services.files.texts import MAX_FACTS, FileConflict, size_in_words
+from memory.services.files.texts import MAX_FACTS, FileConflict, format_size
 from memory.services.review.risks import adds_only_own
 
 _PATH = "facts/user.md, facts/memory.md, or a month's episodes such as episodes/2026-02.md."
@@ -277,7 +277,7 @@ def _told(context: ToolContext, saved: SaveResult, applied: int | None) -> ToolR
     params = {
         "path": file.path,
         "version": file.version,
-        "size": size_in_words(file.size),
+        "size": format_size(file.size),
         "n": applied,
     }
     parts = [_("Saved %(path)s: version %(version)d, %(size)s.") % params]

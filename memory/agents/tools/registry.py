@@ -154,7 +154,7 @@ def _perform(context: ToolContext, tool: MemoryTool, arguments: Mapping[str, Any
         text = _(
             "“%(tool)s” wasn’t called because its arguments weren’t a JSON object. Call it again with a JSON object that contains %(names)s."
         )
-        params = {"tool": tool.name, "names": arguments_in_words(tool.arguments)}
+        params = {"tool": tool.name, "names": describe_arguments(tool.arguments)}
         return refused("bad_arguments", text % params)
     given, masked = dict(arguments), list[str]()
     if tool.writes:
@@ -205,7 +205,7 @@ def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
     text = _("“%(tool)s” wasn’t called. %(problems)s. Arguments: %(names)s.") % {
         "tool": tool.name,
         "problems": shorten(clean("; ".join(problems))[0], 600),
-        "names": arguments_in_words(tool.arguments),
+        "names": describe_arguments(tool.arguments),
     }
     return refused("bad_arguments", text)
 
@@ -292,7 +292,7 @@ def _plain(part: Any, parts: Mapping[str, Any]) -> Any:
     return kept
 
 
-def arguments_in_words(arguments: type[BaseModel]) -> str:
+def describe_arguments(arguments: type[BaseModel]) -> str:
     """Return the names of a tool's arguments, with the required ones marked."""
     schema = schema_of(arguments)
     needed = set(schema.get("required", []))

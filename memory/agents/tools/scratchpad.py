@@ -78,7 +78,7 @@ def _set(context: ToolContext, args: SetArguments) -> ToolResult:
         source=context.source,
         trust=context.write_trust,
     )
-    params = {"key": entry.key, "who": scratchpad.kept_in_words(entry.scope)}
+    params = {"key": entry.key, "who": scratchpad.retention_label(entry.scope)}
     text = _("Set “%(key)s” (%(who)s).") % params
     return ToolResult(
         text, data={"key": entry.key, "version": entry.version, "records": [named(entry)]}

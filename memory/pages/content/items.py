@@ -165,7 +165,7 @@ def scopes_of(user: User) -> list[tuple[str, str]]:
     """Return the scopes that have items, with their labels, the owner's first."""
     used = ContentItem.objects.for_user(user).live().order_by("scope")
     names = used.values_list("scope", flat=True).distinct()[:MAX_SCOPES]
-    return scopes_in_words(user, names)
+    return scope_labels(user, names)
 
 
 def facets_of(user: User, query: Query) -> list[Facet]:
@@ -177,7 +177,7 @@ def facets_of(user: User, query: Query) -> list[Facet]:
     each_tag = Func(F("tags"), function="unnest", output_field=TextField())
     tags = set(rows.annotate(tag=each_tag).values_list("tag", flat=True).distinct()[:MAX_SCOPES])
     tags |= {_line(query, "tag")}
-    words = dict(scopes_in_words(user, scopes | sources))
+    words = dict(scope_labels(user, scopes | sources))
     return [
         Facet("type", _("Type"), [Choice(*choice) for choice in ContentItem.Type.choices]),
         Facet("scope", _("Scope"), [Choice(one, words[one]) for one in _listed(scopes)]),
@@ -192,7 +192,7 @@ def _listed(values: set[str]) -> list[str]:
     return sorted(values - {""}, key=lambda value: (value != "owner", value))
 
 
-def scopes_in_words(user: User, names: Iterable[str]) -> list[tuple[str, str]]:
+def scope_labels(user: User, names: Iterable[str]) -> list[tuple[str, str]]:
     told = origins.of(user, names)
     rows = [(name, told[name].words if name in told else name) for name in names if name]
     return sorted(rows, key=lambda row: (row[0] != "owner", row[0]))

@@ -182,7 +182,7 @@ class SnapshotForm(forms.Form):
         if "scope" in self.errors:
             words = {"": _("Select…")} | words  # an invalid scope selects none of the others
         elif name not in words:
-            words |= dict(content_list.scopes_in_words(user, [name]))
+            words |= dict(content_list.scope_labels(user, [name]))
         field.widget.choices = [(value, capfirst(said)) for value, said in words.items()]
 
 
@@ -202,7 +202,7 @@ class RestoreForm(forms.Form):
     def offer(self, user: User, own: str) -> None:
         """Offer the snapshot's own scope first, and then the others that have items."""
         words = dict([(own, ""), *content_list.scopes_of(user)])
-        words[own] = dict(content_list.scopes_in_words(user, [own]))[own]
+        words[own] = dict(content_list.scope_labels(user, [own]))[own]
         words |= {scope: _("the shared scope") for scope in words if scope == OWNER_SCOPE}
         choices = [("" if scope == own else scope, capfirst(said)) for scope, said in words.items()]
         self.fields["scope"].widget.choices = choices

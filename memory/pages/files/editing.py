@@ -326,7 +326,11 @@ def page_of(user: User, file: MemoryFile) -> dict[str, Any]:
 def _problem_of(file: MemoryFile, mirrored: MirroredFile | None) -> str:
     if mirrored is None:
         return ""
-    return agent_folders.in_words(mirrored.problem) if file.mounted_folder else mirrored.problem
+    return (
+        agent_folders.describe_problem(mirrored.problem)
+        if file.mounted_folder
+        else mirrored.problem
+    )
 
 
 def _html_of(text: str) -> SafeString:

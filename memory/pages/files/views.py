@@ -551,7 +551,7 @@ def folder_list(request: BeaconRequest) -> HttpResponse:
         reverse("memory:agent-folders"), "agent-files", asked,
         label=_("Search the files"), placeholder=_("Search paths and the start of each file"),
         facets=facets if len(folders) > 1 else [],
-        count=_files_in_words(sum(folder.files for folder in folders)),
+        count=_file_count_label(sum(folder.files for folder in folders)),
     )  # fmt: skip
     problems = dict(
         MirroredFile.objects.for_user(request.user).filter(path__in=paths).exclude(problem="")
@@ -580,5 +580,5 @@ def folder_list(request: BeaconRequest) -> HttpResponse:
     )
 
 
-def _files_in_words(files: int) -> str:
+def _file_count_label(files: int) -> str:
     return ngettext("%(n)d file", "%(n)d files", files) % {"n": files}

@@ -41,7 +41,7 @@ from memory.services.records.acts import check_may_be_paused
 UNDO = "undo"
 
 
-def in_words(act: str) -> tuple[str, str]:
+def action_labels(act: str) -> tuple[str, str]:
     """Return the reason in the history of each record, and the action in progress."""
     return {
         "pin": (_("pinned in bulk"), _("Pinning")),
@@ -401,7 +401,7 @@ def _write(act: BulkAction, pairs: Sequence[tuple[Any, Fields]]) -> None:
     model: type[Recalled] = PAGES[act.page].model
     told: dict[str, Any] = {
         "by": Actor.person(act.owner),
-        "why": in_words(act.act)[0],
+        "why": action_labels(act.act)[0],
         "source": f"bulk:{act.pk}",
     }
     try:
@@ -475,7 +475,7 @@ def bulk_progress(request: BeaconRequest, pk: UUID) -> HttpResponse:
     act = get_object_or_404(BulkAction.objects.for_user(request.user), pk=pk)
     if not request.htmx:
         return redirect(f"memory:{act.page}")
-    context = {"act": act, "doing": in_words(act.act)[1], "outcome": outcome(act)}
+    context = {"act": act, "doing": action_labels(act.act)[1], "outcome": outcome(act)}
     return render(request, "memory/_bulk_act.html", context)
 
 

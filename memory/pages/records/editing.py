@@ -154,7 +154,7 @@ class NoteForm(RecordForm):
         scopes = [f"{kind}:{one}" for kind in ("agent", EXCEPT_SCOPE) for one in names]
         if now not in (OWNER_SCOPE, *scopes):
             scopes.append(now)
-        choices += [(scope, scope_in_words(owner, scope)) for scope in scopes]
+        choices += [(scope, scope_label(owner, scope)) for scope in scopes]
         self.fields["scope"].widget.choices = choices
 
     def clean_stability(self) -> str:
@@ -175,7 +175,7 @@ class NoteForm(RecordForm):
         return self.cleaned_data["confidence"].strip() or "1"
 
 
-def scope_in_words(owner: User, scope: str) -> str:
+def scope_label(owner: User, scope: str) -> str:
     kind, _colon, name = scope.partition(":")
     if kind == "agent" and name:
         return _("Only the agent “%(name)s”") % {"name": name}

@@ -376,7 +376,7 @@ def _large_acts(request: BeaconRequest, listed: ListedKind) -> list[dict[str, An
     acts = BulkAction.objects.for_user(request.user).filter(page=listed.page)
     acts = acts.filter(lately | Q(finished_at=None))
     return [
-        {"act": act, "doing": bulk.in_words(act.act)[1], "outcome": bulk.outcome(act)}
+        {"act": act, "doing": bulk.action_labels(act.act)[1], "outcome": bulk.outcome(act)}
         for act in acts[:5]
     ]
 

@@ -44,7 +44,7 @@ from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
 from memory.models.proposals import Danger
 from memory.models.remembered import OWNER_SCOPE
-from memory.pages.records.editing import scope_in_words
+from memory.pages.records.editing import scope_label
 from memory.services.review import blocking, contradictions, trust
 from memory.services.review import proposals as review_services
 from memory.services.review.apply import MERGE, TRASH, MergeConflict, lines_of
@@ -372,7 +372,7 @@ def who_of(owner: User, actor: str) -> str:
     return origins.of(owner, [actor])[actor].words if actor else ""
 
 
-def in_words(
+def proposal_rows(
     owner: User,
     proposals: Sequence[Proposal],
     *,
@@ -475,7 +475,7 @@ def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
 
 def whole(owner: User, proposal: Proposal) -> ProposalRow:
     """Return one proposal with as much of its diff as a page can show, and what it contradicts."""
-    row = in_words(owner, [proposal], most=MAX_WHOLE, most_diffed=MAX_DIFFED_OF_ONE)[0]
+    row = proposal_rows(owner, [proposal], most=MAX_WHOLE, most_diffed=MAX_DIFFED_OF_ONE)[0]
     row.contradicted = contradicted(owner, proposal) if proposal.is_waiting else []
     return row
 
@@ -632,7 +632,7 @@ def _uses(owner: User, proposal: Proposal) -> list[str]:
         words = _("It’s about “%(topic)s”, so prompts about other topics leave it out.")
         texts.append(words % {"topic": topic.title})
     if (scope := str(after.get("scope") or OWNER_SCOPE)) != OWNER_SCOPE:
-        texts.append(_("Who can read it: %(who)s.") % {"who": scope_in_words(owner, scope)})
+        texts.append(_("Who can read it: %(who)s.") % {"who": scope_label(owner, scope)})
     return texts
 
 

@@ -142,7 +142,7 @@ def quarantine_act(request: BeaconRequest) -> HttpResponse:
 
 def _say_left(request: BeaconRequest, done: BulkResult) -> None:
     if done.left:
-        messages.warning(request, review_acts.left_in_words(done))
+        messages.warning(request, review_acts.describe_left(done))
 
 
 def _undo_tag(request: BeaconRequest, done: BulkResult) -> str:
@@ -374,11 +374,11 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
     done = review_acts.decide(request.user, chosen, act, by=request.actor, why=why)
     level = messages.SUCCESS if done.done and not done.problems else messages.WARNING
     undo = _reopen(request, done.key if done.done else None)
-    words = review_acts.in_words(act, done)
+    words = review_acts.describe(act, done)
     if again and done.done == len(chosen):  # what they repeat was accepted
         same = {"by": request.actor, "why": _("Repeats an accepted proposal."), "at": done.key}
         rejected = review_acts.decide(request.user, again, "reject", **same)
-        words = f"{words} {review_acts.in_words('reject', rejected)}"
+        words = f"{words} {review_acts.describe('reject', rejected)}"
     messages.add_message(request, level, words, extra_tags=undo)
     return redirect_back(request, reverse("research:inbox"))
 

@@ -228,7 +228,7 @@ class View:
         """Whether nothing is left out."""
         return self.shown >= self.of
 
-    def in_words(self) -> str:
+    def description(self) -> str:
         params = {"shown": grouped(self.shown), "of": grouped(self.of)}
         if self.unit == LINES:
             return (

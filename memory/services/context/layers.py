@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
-from beacon_site.providers.llm.tokens import Size, counted, how_in_words
+from beacon_site.providers.llm.tokens import Size, count_method_label, counted
 from beacon_site.text.cleaning import clean, for_prompt, shorten
 from beacon_site.text.dates import named
 from beacon_site.text.messages import grouped
@@ -184,7 +184,7 @@ def place_lines(owner: User, now: datetime) -> list[str]:
         "now": f"{local:%A, %Y-%m-%d %H:%M}",
         "offset": f"{offset[:3]}:{offset[3:5]}",
         "zone": zone.key,
-        "system": system_in_words(),
+        "system": describe_system(),
     }
     return [
         "- Time: {now} (UTC{offset}), time zone {zone}".format(**fields),
@@ -194,7 +194,7 @@ def place_lines(owner: User, now: datetime) -> list[str]:
 
 
 @cache
-def system_in_words() -> str:
+def describe_system() -> str:
     """Return the operating system and processor type, such as Linux (Debian 12), x86_64."""
     return ", ".join(part for part in (_system(), platform.machine()) if part) or "unknown"
 
@@ -485,7 +485,7 @@ def context_data(built: Context) -> dict[str, Any]:
         "index": built.index,
         "text": built.text,
         **size_data(counted(built.text)),
-        "token_count_method": how_in_words(),
+        "token_count_method": count_method_label(),
     }
 
 

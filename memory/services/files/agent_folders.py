@@ -219,7 +219,7 @@ def disk_of(folder: MountedFolder) -> Disk:
 # --- what people see ---
 
 
-def in_words(problem: str) -> str:
+def describe_problem(problem: str) -> str:
     """Return what a problem of a mounted file means, and what to do about it."""
     return {
         "": "",

@@ -10,7 +10,7 @@ from memory.models import MemoryFile, Revision, User, as_of
 from memory.models.actors import SYSTEM
 from memory.models.file_format import FACTS, by_rule, checked_path, place_of, with_summary
 from memory.services.files import mirror
-from memory.services.files.texts import NoSuchFile, carried, first_text, size_in_words, size_of
+from memory.services.files.texts import NoSuchFile, carried, first_text, format_size, size_of
 
 SOURCE = "explicit"
 
@@ -84,7 +84,7 @@ def index_of(files: Iterable[MemoryFile]) -> str:
     Sensitive and quarantined files are left out, because the index goes to a provider.
     """
     shown = [file for file in files if file.is_for_agents]
-    lines = [f"- {file.path} ({size_in_words(file.size)}): {file.summary}" for file in shown]
+    lines = [f"- {file.path} ({format_size(file.size)}): {file.summary}" for file in shown]
     return "\n".join([INDEX_BEGINS, *lines, "", INDEX_ENDS])
 
 

@@ -411,7 +411,7 @@ def _found(text: str, old: str) -> list[int]:
     return outside or inside[:2]
 
 
-def size_in_words(size: int) -> str:
+def format_size(size: int) -> str:
     """Return a size as in the index: 420B, 1.2KB."""
     if size < 1024:
         return f"{size}B"

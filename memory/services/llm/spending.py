@@ -32,11 +32,11 @@ def dollars(money: Decimal) -> str:
     return f"${money:,.2f}" if money >= Decimal("0.01") else f"${money:.4f}"
 
 
-def tokens_in_words(count: int) -> str:
+def format_tokens(count: int) -> str:
     return ngettext("%(n)s token", "%(n)s tokens", count) % {"n": grouped(count)}
 
 
-def in_words(money: Decimal | None, unpriced: int = 0) -> str:
+def format_money(money: Decimal | None, unpriced: int = 0) -> str:
     """Return the amount spent; `unpriced` is the number of calls with an unknown price.
 
     An unknown price is never shown as zero: `unknown`, or `$1.20 + 3 calls whose price is unknown`.
@@ -115,7 +115,7 @@ class UsageTotals:
     @property
     def cost(self) -> str:
         """Return the cost in words, including calls with an unknown price."""
-        return in_words(self.money, self.unpriced)
+        return format_money(self.money, self.unpriced)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class Upkeep:
     is_taken: bool = False
     is_unfinished: bool = False
 
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return the result as text, for a toast and for Activity."""
         if self.is_taken:
             return _("Maintenance of your notes is already running. See Activity for its results.")
@@ -180,7 +180,7 @@ def maintain(
             owner,
             by,
             "notes-maintained",
-            label=done.in_words(),
+            label=done.description(),
             warning=bool(done.warnings),
             pruned=done.pruned,
             merged=done.merged,

@@ -212,7 +212,7 @@ def kind_of(record_type: str) -> RecordKind:
     return known or RecordKind(str(model._meta.verbose_name) if model else record_type)
 
 
-def number_in_words(record_type: str, number: int) -> str:
+def count_label(record_type: str, number: int) -> str:
     """Return a number of records in words: "3 notes"."""
     kind = kind_of(record_type)
     return str(kind.many % {"n": number}) if kind.many else f"{number} × {kind.noun}"

@@ -75,7 +75,7 @@ ACTS = ("accept", "reject")
 SECONDS = 10.0  # of one request; the rest stay pending, and the toast says so
 
 
-def in_words(act: str, result: BulkResult) -> str:
+def describe(act: str, result: BulkResult) -> str:
     """Return what was done with many proposals, for a toast."""
     if act == "accept":
         words = ngettext("%(n)d proposal accepted.", "%(n)d proposals accepted.", result.done)
@@ -97,11 +97,11 @@ def in_words(act: str, result: BulkResult) -> str:
         )
         parts.append(stay % {"n": len(result.problems), "why": result.why})
     if result.left:
-        parts.append(left_in_words(result))
+        parts.append(describe_left(result))
     return " ".join(parts)
 
 
-def left_in_words(result: BulkResult) -> str:
+def describe_left(result: BulkResult) -> str:
     words = ngettext(
         "%(n)d left. Repeat the action to continue.",
         "%(n)d left. Repeat the action to continue.",

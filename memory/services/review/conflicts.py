@@ -456,7 +456,7 @@ _WAYS: dict[str, Callable[[_Resolution], list[Any]]] = {
 # --- many at once, and conflicts that resolve themselves ------------------------------------------
 
 
-def in_words(result: BulkResult) -> str:
+def describe(result: BulkResult) -> str:
     """Return what was done with many conflicts, for a toast."""
     words = ngettext("Both sides kept.", "Both sides of %(n)d conflicts kept.", result.done)
     parts = [words % {"n": result.done}] if result.done else []

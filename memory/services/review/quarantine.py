@@ -92,7 +92,7 @@ def parts(owner: User) -> dict[str, QuerySet[Any]]:
     return {name: _rows(owner, model) for name, model in MODELS.items()}
 
 
-def in_words(owner: User, pairs: Iterable[tuple[str, str]]) -> dict[str, QuarantinedRow]:
+def quarantined_rows(owner: User, pairs: Iterable[tuple[str, str]]) -> dict[str, QuarantinedRow]:
     """Return the records of these types and IDs as a list shows them, by ID: one query per type."""
     by_type: dict[str, list[str]] = {}
     for name, key in pairs:

@@ -97,7 +97,7 @@ def _taken(server: redis.Redis, raw: bytes, key: str, owner: User, *, dry_run: b
         Topic.notify_changed(owner.pk, topic.pk)
         transaction.set_rollback(dry_run)
     left_out += _left_out_urls(memory.seenUrls, urls)
-    return key, TAKEN, _in_words(title, memory, len(facts), len(urls), left_out)
+    return key, TAKEN, _summary(title, memory, len(facts), len(urls), left_out)
 
 
 def _memory_in(server: redis.Redis, raw: bytes) -> AgentMemory:
@@ -209,7 +209,7 @@ def _lives_for(server: redis.Redis, raw: bytes) -> timedelta:
     return timedelta(seconds=left if left > 0 else settings.BEACON_TOPIC_TTL_SECONDS)
 
 
-def _in_words(title: str, memory: AgentMemory, facts: int, urls: int, left_out: list[str]) -> str:
+def _summary(title: str, memory: AgentMemory, facts: int, urls: int, left_out: list[str]) -> str:
     params = {
         "topic": shorten(title, 80),
         "facts": facts,

@@ -70,7 +70,7 @@ class Command(MigratedCommand):
             run = exc.run
         except RunNotAllowed as exc:
             raise CommandError(str(exc)) from exc
-        for words in starting.limits_in_words(user):
+        for words in starting.describe_limits(user):
             self.stderr.write(words)
         worker_is_alive = "worker" not in health.silent(health.ages())
         if not worker_is_alive:
@@ -138,5 +138,5 @@ def _waiting_label(run: Run) -> str:
     page = reverse("research:run", args=[run.topic.slug, run.pk])
     message = _("%(what)s Review the plan at %(address)s. Beacon then writes the report.")
     with timezone.override(zone_of(run.topic.owner.time_zone)):
-        what = run_page.plan_in_words(run)
+        what = run_page.describe_plan(run)
     return message % {"what": what, "address": f"{settings.BEACON_URL}{page}"}

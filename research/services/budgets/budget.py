@@ -97,10 +97,10 @@ def _near(run: Run, topics: MonthLimits) -> Iterator[tuple[str, str]]:
             spending.limits_beside(limits.tokens, limits.money, spent), start=1
         ):
             if limit.is_near or limit.is_reached:
-                yield f"{name}:{place}", _in_words(limit, is_topics=of is not None)
+                yield f"{name}:{place}", _describe(limit, is_topics=of is not None)
 
 
-def _in_words(limit: Limit, *, is_topics: bool) -> str:
+def _describe(limit: Limit, *, is_topics: bool) -> str:
     """Return a warning that a limit is 80 % used. Its key prevents duplicates."""
     values = {"label": limit.label.lower(), "most": limit.most}
     if is_topics:

@@ -84,11 +84,11 @@ def days_by_topic(topic_ids: Iterable[Any]) -> dict[Any, int]:
     }
 
 
-def in_words(fact: TopicFact, days: int) -> str:
+def age_label(fact: TopicFact, days: int) -> str:
     """Return how long ago a current fact was checked, or "" if it isn't stale."""
     age = topic_memory.days_since(fact)
     is_stale = fact.state == TopicFact.State.CURRENT and age >= days
-    return topic_memory.in_words(age) if is_stale else ""
+    return topic_memory.age_label(age) if is_stale else ""
 
 
 def stale_facts(topic: Topic, days: int) -> QuerySet[Any]:

@@ -537,7 +537,7 @@ class ParsedIntent:
         return bool(self.wanted or self.unwanted or self.contradictions)
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return what is requested as text: `price, new entrant or “Toyota”`."""
         named = list(dict.fromkeys(part.shown for part in self.wanted))
         if self.contradictions:
@@ -618,7 +618,7 @@ def verdict(
         if _meets(part, texts, sentence):
             return Verdict(True, _("mentions %(what)s") % {"what": part.shown}, "rule")
     if parsed_intent.wanted or parsed_intent.contradictions:
-        why = _("doesn’t mention %(what)s") % {"what": parsed_intent.in_words}
+        why = _("doesn’t mention %(what)s") % {"what": parsed_intent.description}
         return Verdict(False, why, "rule")
     return Verdict(True, _("doesn’t mention anything you excluded"), "rule")
 

@@ -41,7 +41,7 @@ from research.models import (
 )
 from research.services.facts import affected
 from research.services.reports import since_read
-from research.services.reports.delta_rows import in_one, in_words
+from research.services.reports.delta_rows import in_one, plain_quote
 from research.services.runs.reporting.merged_deltas import merge
 from research.services.schedules import cron
 
@@ -220,7 +220,7 @@ class Item:
     @property
     def quoted(self) -> str:
         """Return the quote in words, "" if it's the sentence itself."""
-        return "" if self.quote == self.sentence else in_words(self.quote)
+        return "" if self.quote == self.sentence else plain_quote(self.quote)
 
     @property
     def keeps_both(self) -> bool:

@@ -28,7 +28,7 @@ from memory.models import Topic, TopicFact
 from research.models import DeltaItem, Report, Run, TopicSettings
 from research.models.reports import Link, link_of
 from research.services.facts.history import FactHistory, SavedRun, Turn, lives_of
-from research.services.reports.delta_rows import in_words
+from research.services.reports.delta_rows import plain_quote
 from research.services.runs.search.searching import label_of
 from research.services.runs.steps import planning
 
@@ -79,7 +79,7 @@ class Entry:
     def said(self) -> str:
         """Return its source's text, or "" if that is the same."""
         quote = self.quote or (self.fact.quote if self.fact is not None else "")
-        return "" if match_key(quote) == match_key(self.now or self.before) else in_words(quote)
+        return "" if match_key(quote) == match_key(self.now or self.before) else plain_quote(quote)
 
 
 def compare_facts(

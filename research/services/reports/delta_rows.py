@@ -24,7 +24,7 @@ from beacon_site.text.canonical_urls import canonical_or_same
 from beacon_site.text.cleaning import match_key, shorten
 from beacon_site.text.diff import Row, diff, folded
 from memory.models import Conflict, ContentItem, Trust
-from research.claims.blocks import plain_words
+from research.claims.blocks import plain_text
 from research.models import DeltaItem, Hit, Run, reports
 from research.models.reports import Link, link_of
 
@@ -49,8 +49,8 @@ class Quote:
         return self.found and not self.in_snippet
 
     @property
-    def in_words(self) -> str:
-        return in_words(self.quote)
+    def plain_quote(self) -> str:
+        return plain_quote(self.quote)
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -109,9 +109,9 @@ def cells_of(quote: str) -> list[str]:
     return cells if len(cells) > 1 else []
 
 
-def in_words(quote: str) -> str:
+def plain_quote(quote: str) -> str:
     """Return the quote as a line of text, without markup and the bars between a row's cells."""
-    return " · ".join(filter(None, map(plain_words, cells_of(quote)))) or plain_words(quote)
+    return " · ".join(filter(None, map(plain_text, cells_of(quote)))) or plain_text(quote)
 
 
 def shown(quote: str, before: str = "", after: str = "") -> dict[str, Any]:
@@ -322,7 +322,7 @@ def unbroken(text: str) -> SafeString:
 
 def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> ItemSource | None:
     """Return the item's first source, with the quote from it if it says more than the item."""
-    quote = in_words(item.quote)
+    quote = plain_quote(item.quote)
     if match_key(quote) == match_key(item.sentence):
         quote = ""
     if cited:
@@ -336,7 +336,7 @@ def _stood(item: DeltaItem) -> ItemSource | None:
     old = item.previous_source
     if not old:
         return None
-    quote = in_words(str(old.get("quote") or ""))
+    quote = plain_quote(str(old.get("quote") or ""))
     return ItemSource(
         "" if match_key(quote) == match_key(item.previous_text) else quote,
         str(old.get("domain") or ""),

@@ -45,9 +45,9 @@ from research.services.runs.reporting import sentences as report_sentences
 from research.services.runs.reporting.sentences import (
     ReportSentence,
     SentenceNotes,
+    describe_sources,
     said_of,
     sentences_of,
-    sources_in_words,
 )
 from research.services.runs.search import searching
 
@@ -386,7 +386,7 @@ def sentence_rows(report: Report) -> list[SentenceRow]:
                 "quote": next((one for one in quotes if one.found), quotes[0] if quotes else None),
                 "is_unsupported": bool(check) and not check.get("supported"),
                 "why": WHY.get(check.get("why", ""), ""),
-                "counted": sources_in_words(check),
+                "counted": describe_sources(check),
                 "remarks": [(remark, sentence_notes.words_of(remark)) for remark in remarks],
                 "is_checked": any(one.kind == "checked" for one in remarks),
                 "is_corrected": any(one.kind == "corrected" for one in remarks),

@@ -41,7 +41,7 @@ from research.services.reports import delta_rows
 from research.services.reports import page as report_page
 from research.services.reports.delta_rows import DeltaRow, Quote, SourceRow, delta_row
 from research.services.reports.page import source_rows
-from research.services.reports.since_read import MAX_RUNS, add_facts, counts_in_words
+from research.services.reports.since_read import MAX_RUNS, add_facts, describe_counts
 from research.services.reports.strip import Column, Strip, strip_of
 from research.services.runs.reporting import report_text
 from research.services.runs.reporting.merged_deltas import ORDER, Merged, merge
@@ -283,9 +283,9 @@ class Reading:
         return [one for one in self.strip.selected if one.is_baseline and one.number > 1]
 
     @property
-    def counts_in_words(self) -> str:
+    def describe_counts(self) -> str:
         """Return the counts: `3 new facts, 2 changed`."""
-        return counts_in_words(self.counts, was_read=False) or _("nothing new")
+        return describe_counts(self.counts, was_read=False) or _("nothing new")
 
     @property
     def verified(self) -> int:
@@ -302,7 +302,7 @@ class Reading:
         return any(line.quote is not None for line in self.lines)
 
     @property
-    def quotes_in_words(self) -> str:
+    def quotes_text(self) -> str:
         """Return how many sentences have a verified quote. Those that a person wrote have none.
 
         The page shows all runs selected and facts of earlier runs, so it has more sentences than

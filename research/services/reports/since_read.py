@@ -97,11 +97,11 @@ class Window:
         return _("Run #%(number)d, %(day)s") % {"number": self.last.number, "day": self.last.day}
 
     @property
-    def runs_in_words(self) -> str:
+    def run_range(self) -> str:
         """Return the unread runs as text: `Run #4` or `Runs #4 to #8`."""
         if self.first is None or self.latest is None:
             return ""
-        return runs_in_words(self.first.number, self.latest.number)
+        return run_range(self.first.number, self.latest.number)
 
 
 @dataclass(slots=True)
@@ -122,17 +122,17 @@ class UnreadNews:
     @property
     def words(self) -> str:
         """Return the counts as a sentence: `3 new facts since you last read, 2 changed`."""
-        return counts_in_words(self.counts, was_read=self.window.last is not None)
+        return describe_counts(self.counts, was_read=self.window.last is not None)
 
 
-def runs_in_words(first: int, last: int) -> str:
+def run_range(first: int, last: int) -> str:
     """Return a range of runs as text: `Run #4` or `Runs #4 to #8`."""
     if first == last:
         return _("Run #%(last)d") % {"last": last}
     return _("Runs #%(first)d to #%(last)d") % {"first": first, "last": last}
 
 
-def counts_in_words(counts: Mapping[str, int], *, was_read: bool) -> str:
+def describe_counts(counts: Mapping[str, int], *, was_read: bool) -> str:
     """Return the counts of changes as a sentence: `3 new facts since you last read`."""
     new, changed, against, gone = (counts.get(str(status), 0) for status in _COUNTED)
     parts = []
@@ -368,9 +368,9 @@ class TopicSummary:
         return bool(self.runs) and not self.has_baseline and not self.counts
 
     @property
-    def runs_in_words(self) -> str:
+    def run_range(self) -> str:
         """Return the unread runs as text: `Run #4` or `Runs #4 to #8`."""
-        return runs_in_words(self.first, self.last) if self.runs else ""
+        return run_range(self.first, self.last) if self.runs else ""
 
     @property
     def tags(self) -> SafeString:
@@ -403,7 +403,7 @@ def _tags(counts: tuple[int, int, int, int], words: str, _language: str | None) 
 
 @lru_cache(500)
 def _words(counts: tuple[tuple[str, int], ...], was_read: bool, _language: str | None) -> str:
-    return counts_in_words(dict(counts), was_read=was_read)
+    return describe_counts(dict(counts), was_read=was_read)
 
 
 _PARTS = {part.name for part in fields(TopicSummary)}

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 
 from memory.models import Topic, TopicFact
 from research.models import DeltaItem, Run
-from research.services.reports.since_read import runs_in_words
+from research.services.reports.since_read import run_range
 
 Status = DeltaItem.Status
 MAX_COLUMNS = 200  # runs in the strip, the latest
@@ -128,12 +128,12 @@ class Strip:
             return _("Since you last read") if self.last_read else _("Unread")
         if not self.is_chosen:
             return _("Latest changes")
-        return runs_in_words(self.first.number, self.last.number)
+        return run_range(self.first.number, self.last.number)
 
     @property
     def runs(self) -> str:
         """Return the selected runs as text: `Runs #9 to #12`."""
-        return runs_in_words(self.first.number, self.last.number)
+        return run_range(self.first.number, self.last.number)
 
     @property
     def days(self) -> str:

@@ -194,7 +194,7 @@ def words_of(run: Run, typed: str) -> str:
     return "" if lines in (plan.get("proposed"), plan.get("queries")) else typed
 
 
-def plan_in_words(run: Run) -> str:
+def describe_plan(run: Run) -> str:
     """Return what a run is waiting for if its plan is up for review."""
     goes_on = planning.resumes_at(run)
     if goes_on is None:
@@ -256,7 +256,7 @@ def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
     done = [step.name for step in steps if step.state == Step.State.DONE and not step.part]
     return {
         "retry_from": [(name, labels.get(name, name)) for name in done],
-        "limits": starting.limits_in_words(run.topic.owner),
+        "limits": starting.describe_limits(run.topic.owner),
     }
 
 
@@ -312,7 +312,7 @@ def waiting_words(run: Run) -> str:
     if run.status != Run.Status.QUEUED:
         return ""
     if run.waiting_since is not None:
-        return plan_in_words(run)
+        return describe_plan(run)
     if _is_postponed(run):
         at = date_format(timezone.localtime(run.not_before), "H:i")
         most = len(run.RETRY_SECONDS) + 1

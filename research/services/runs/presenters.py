@@ -69,7 +69,7 @@ def duration(milliseconds: int | None) -> str:
 
 def price(money: Decimal | None, unpriced: int = 0) -> str:
     """Return an amount in dollars. `unpriced` calls have an unknown price."""
-    return spending.in_words(money, unpriced)
+    return spending.format_money(money, unpriced)
 
 
 def cost(run: Run) -> str:
@@ -145,7 +145,7 @@ def _step_row(run: Run, step: Step, names: dict[str, str], calls: Sequence[Any])
         "detail": step.detail,
         "warning": begun(step.warning),
         "took": "" if is_short else duration(step.milliseconds),
-        "tokens": spending.tokens_in_words(tokens) if tokens else "",
+        "tokens": spending.format_tokens(tokens) if tokens else "",
         "money": _step_price(step),
         "done": counts.get("read", 0) if is_live else 0,
         "all": counts.get("pages", 0) if is_live else 0,
@@ -398,15 +398,15 @@ _MANIFEST = {
     "budget": gettext_lazy("Budget"),
 }
 
-_IN_WORDS = {"services": searching.label_of, "planned_by": planning.by_words}
+_DESCRIPTIONS = {"services": searching.label_of, "planned_by": planning.by_words}
 
 
 def manifest_rows(run: Run) -> list[tuple[str, list[str]]]:
     """Return the run's settings as labels and values, without those that aren't set."""
     rows = []
     for name, value in run.manifest.items():
-        in_words = _IN_WORDS.get(name, str)
-        values = [in_words(one) for one in _values(value)]
+        describe = _DESCRIPTIONS.get(name, str)
+        values = [describe(one) for one in _values(value)]
         if values:
             rows.append((str(_MANIFEST.get(name, name.replace("_", " ").capitalize())), values))
     return rows

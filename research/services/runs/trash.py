@@ -42,7 +42,7 @@ from memory.models.remembered import TRASH_DAYS
 from memory.services import topic_memory
 from memory.services.records import traces
 from memory.services.records.kinds import Along
-from memory.services.records.kinds import number_in_words as counted_words
+from memory.services.records.kinds import count_label as counted_words
 from memory.services.records.traces import MAX_LISTED, Traces, redact
 from memory.services.review import acts as review_acts
 from research.models import (

@@ -36,7 +36,7 @@ CAUGHT_UP, SKIPPED, UNREADABLE = "schedule-caught-up", "schedule-skipped", "sche
 LATELY = timedelta(days=7)
 
 
-def missed_in_words(count: int) -> str:
+def describe_missed(count: int) -> str:
     """Return the number of missed slots as text. Beyond MAX_COUNTED, they aren't counted."""
     if count >= MAX_COUNTED:
         return _("at least %(count)d scheduled runs were missed") % {"count": MAX_COUNTED}
@@ -211,7 +211,7 @@ def memory_lifetime(topic: Topic) -> timedelta:
     return max(least, 2 * longest_gap(schedule, timezone.now()))
 
 
-def in_words(schedule: Schedule, *, seen_from: str = "") -> str:
+def describe(schedule: Schedule, *, seen_from: str = "") -> str:
     """Return the schedule as a phrase: “every Monday at 07:00 (Europe/Berlin)”.
 
     The time zone is left out if it equals `seen_from`, the reader's own.
@@ -225,7 +225,7 @@ def in_words(schedule: Schedule, *, seen_from: str = "") -> str:
 
 def _times(schedule: Schedule) -> str:
     if schedule.preset == Preset.CRON:
-        return _cron_in_words(schedule.cron)
+        return _describe_cron(schedule.cron)
     chosen = choices_of(schedule)
     values = {
         "time": f"{chosen['hour']:02}:00",
@@ -243,7 +243,7 @@ def _times(schedule: Schedule) -> str:
     return _("on day %(day)s of every month at %(time)s") % values
 
 
-def _cron_in_words(line: str) -> str:
+def _describe_cron(line: str) -> str:
     options = Options()
     options.use_24hour_time_format = True
     options.throw_exception_on_parse_error = False
@@ -277,7 +277,7 @@ def set_schedule(topic: Topic, *, by: Actor, **chosen: Any) -> Schedule:
     fields = schedule_fields(**chosen)
     with transaction.atomic():
         schedule, _made = Schedule.objects.update_or_create(topic=topic, defaults=fields)
-        Activity.log(topic.owner, by, "schedule-set", subject=topic, schedule=in_words(schedule))
+        Activity.log(topic.owner, by, "schedule-set", subject=topic, schedule=describe(schedule))
     return schedule
 
 
@@ -350,7 +350,7 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
             return None
         if missed and schedule.missed == Schedule.Missed.SKIP:
             words = _("%(slots)s while Beacon was off, and this schedule skips missed runs")
-            _skipped(schedule, slot, words % {"slots": missed_in_words(missed)}, slots=missed)
+            _skipped(schedule, slot, words % {"slots": describe_missed(missed)}, slots=missed)
             missed = 0
             if is_late:
                 return None
@@ -383,7 +383,7 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
         return None
     if missed:
         words = _("%(slots)s while Beacon was off, so Beacon started one run to catch up")
-        words %= {"slots": missed_in_words(missed)}
+        words %= {"slots": describe_missed(missed)}
         Activity.log(topic.owner, RESEARCH, CAUGHT_UP, subject=topic, slots=missed, why=words)
     run.wake_after_commit()
     logger.info(

@@ -159,7 +159,7 @@ def act_on(topics: Iterable[Topic], act: str, *, by: Actor) -> tuple[dict[Any, s
     return done, reasons
 
 
-def in_words(act: str, done: int, reasons: Sequence[str], count: int) -> str:
+def describe(act: str, done: int, reasons: Sequence[str], count: int) -> str:
     """Return the result of a bulk action as a sentence for the person."""
     words = str(ACTS[act].many % {"n": done})
     left = count - done

@@ -26,7 +26,7 @@ from memory.models import Revision, Topic, TopicFact
 from research.models import Run
 from research.models.reports import Link, link_of
 from research.services.facts import staleness
-from research.services.reports.delta_rows import in_words
+from research.services.reports.delta_rows import plain_quote
 from research.services.topics.settings import editing
 
 TIMELINE_SIZE = 25  # rows with whole sentences and sources are longer than a table's
@@ -62,7 +62,7 @@ class FactRow:
     def quote(self) -> str:
         """Return the source's wording, or "" if it is the fact's own."""
         quote = self.fact.quote
-        return "" if match_key(quote) == match_key(self.fact.text) else in_words(quote)
+        return "" if match_key(quote) == match_key(self.fact.text) else plain_quote(quote)
 
     @property
     def first_run_id(self) -> int | None:
@@ -125,7 +125,7 @@ def fact_rows(
         fact.topic = topic
     days = staleness.days_of(topic.settings, getattr(topic, "schedule", None))
     return [
-        FactRow(fact, runs, changes.get(fact.pk), staleness.in_words(fact, days)) for fact in facts
+        FactRow(fact, runs, changes.get(fact.pk), staleness.age_label(fact, days)) for fact in facts
     ]
 
 

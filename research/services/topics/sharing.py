@@ -240,7 +240,7 @@ class News:
         counts: dict[str, int] = {}
         for row in self.rows:
             counts[row.item.status] = counts.get(row.item.status, 0) + 1
-        return since_read.counts_in_words(counts, was_read=False) or _("Nothing new.")
+        return since_read.describe_counts(counts, was_read=False) or _("Nothing new.")
 
 
 def unread_of(member: Membership) -> list[Report]:

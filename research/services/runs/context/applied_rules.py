@@ -60,7 +60,7 @@ def checked_in(queries: Sequence[str], settings: TopicSettings) -> list[str]:
     return [r for r in settings.always_check if is_address(r) or r.casefold() in names]
 
 
-def plan_in_words(output: Mapping[str, Any]) -> str:
+def describe_plan(output: Mapping[str, Any]) -> str:
     """Return the rules that a plan applies as text, or ""."""
     parts = []
     if output.get("always"):
@@ -133,7 +133,7 @@ def in_few_words(settings: TopicSettings, hits: Sequence[Hit]) -> str:
     return joined(", ", filter(None, parts))
 
 
-def put_first_in_words(settings: TopicSettings, hits: Iterable[Hit]) -> list[str]:
+def describe_boosted(settings: TopicSettings, hits: Iterable[Hit]) -> list[str]:
     """Return a line for each boosted place with new hits."""
     usable = (hit for hit in hits if hit.state in (Hit.State.NEW, Hit.State.RETURNING))
     places = (place_of(hit.url, settings.boost_places) for hit in usable)
@@ -155,7 +155,7 @@ def left_out(settings: TopicSettings, hits: Iterable[Hit]) -> dict[str, int]:
     return dict(Counter(place for place in places if place).most_common())
 
 
-def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
+def describe_left_out(counts: Mapping[str, int]) -> list[str]:
     """Return a line for each place: `3 results from example.org blocked by your rule`."""
     return [
         ngettext(
@@ -208,7 +208,7 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> dict
         (rule, _rule_outcome(rule, pages.get(canonical_url(address_of(rule))), queries))
         for rule in ([*settings.always_check, *settings.read_next] if queries is not None else [])
     ]
-    texts = left_out_in_words(left_out(settings, hits)) + put_first_in_words(settings, hits)
+    texts = describe_left_out(left_out(settings, hits)) + describe_boosted(settings, hits)
     return {"checked": checked, "left_out": texts} if checked or texts else {}
 
 

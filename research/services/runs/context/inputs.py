@@ -143,7 +143,7 @@ def teach(context: RunContext, lessons: Sequence[Observation]) -> list[str]:
     return topic_block.lessons_as_prompt(lessons)
 
 
-def in_words(output: PlanOutput) -> str:
+def describe(output: PlanOutput) -> str:
     """Return the number of observations and lessons in a plan's output as text, or "" for none."""
     count, lessons = len(output.get("observations", [])), len(output.get("taught", []))
     words = []

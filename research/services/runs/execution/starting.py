@@ -115,7 +115,7 @@ def allowance_of(user: User) -> Allowance:
     return Allowance(0, most, next_at)
 
 
-def limits_in_words(user: User) -> list[str]:
+def describe_limits(user: User) -> list[str]:
     """Return the limits a person should know before starting a run."""
     texts = [allowance_of(user).words]
     try:

@@ -163,7 +163,7 @@ def _words(text: str) -> str:
 
 
 def _runs(text: str) -> set[tuple[str, ...]]:
-    found = terms(blocks.plain_words(text))
+    found = terms(blocks.plain_text(text))
     return set(zip(*(found[n:] for n in range(RUN)), strict=False))
 
 

@@ -83,7 +83,7 @@ class SentenceNotes:
         return sum(key not in self.remarks for key in bad)
 
     def _sources(self, key: str) -> Iterator[SafeString]:
-        words = sources_in_words(self.checks.get(key, {}))
+        words = describe_sources(self.checks.get(key, {}))
         if words:
             yield format_html('<span class="support" dir="auto">({})</span>', words)
 
@@ -125,7 +125,7 @@ def said_of(report: Report, reader: str = OWNER) -> SentenceNotes:
     return SentenceNotes(report, {check["key"]: check for check in report.checks}, remarks, reader)
 
 
-def sources_in_words(check: Mapping[str, Any]) -> str:
+def describe_sources(check: Mapping[str, Any]) -> str:
     """Return “3 sources, 2 independent”, or "" if there is at most one source."""
     count = check.get("sources", 0)
     if not check.get("supported") or count < 2:
@@ -355,6 +355,6 @@ def sentence_of(report: Report, key: str) -> ReportSentence | None:
     return next((one for one in sentences_of(report) if one.key == key), None)
 
 
-def plain_words(markdown: str) -> str:
+def plain_text(markdown: str) -> str:
     """Return a typed sentence in the form that is compared: without markup and citations."""
     return without_citations(plain(markdown))

@@ -434,7 +434,7 @@ def filter_seen(context: RunContext) -> StepResult:
             "; ",
             [
                 joined(", ", filter(None, words)),
-                *applied_rules.left_out_in_words(left_out)[: applied_rules.MAX_NAMED],
+                *applied_rules.describe_left_out(left_out)[: applied_rules.MAX_NAMED],
             ],
         ),
         counts={"new": new, "known": known, "returning": returning, "blocked": blocked},

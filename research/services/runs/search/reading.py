@@ -301,7 +301,7 @@ def _read(
     }
     return StepResult(
         output,
-        detail=_in_words(len(read_hits), again, len(repeated)),
+        detail=_describe(len(read_hits), again, len(repeated)),
         counts=counts,
         warning=warning,
         of_run={"read_count": len(read_hits)},
@@ -351,7 +351,7 @@ def _warn_without_part(context: RunContext, hits: Sequence[Hit]) -> None:
             )
 
 
-def _in_words(pages: int, again: int, same: int) -> str:
+def _describe(pages: int, again: int, same: int) -> str:
     read = ngettext("%(n)d page read", "%(n)d pages read", pages) % {"n": pages}
     if again:
         read += ngettext(" (%(n)d read before)", " (%(n)d read before)", again) % {"n": again}

@@ -333,7 +333,7 @@ def _reflection_result(done: Reflection) -> StepResult:
         return StepResult(output, _("failed"), counts, warning)
     by_rules = done.by == reflection_services.RULES
     message = _("without a model") if by_rules else _("by the model")
-    detail = f"{reflection_services.changes_in_words(done)}, {message}"
+    detail = f"{reflection_services.describe_changes(done)}, {message}"
     warning = ""
     if by_rules and done.why:
         warning = _("The reflection was written without the model: %(why)s") % {"why": done.why}

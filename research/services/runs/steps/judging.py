@@ -70,7 +70,7 @@ def judge(context: RunContext) -> StepResult:
     }
     return StepResult(
         output,
-        detail=_in_words(count, by_intent, muted, by),
+        detail=_describe(count, by_intent, muted, by),
         counts=counts,
         warning=warning,
     )
@@ -110,7 +110,7 @@ def _muted_place(context: RunContext, source: CitedSource) -> str:
     return standing_rules.place_of(canonical_url(source["link"]), context.settings.mute_places)
 
 
-def _in_words(count: int, withheld: int, muted: int, by: str) -> str:
+def _describe(count: int, withheld: int, muted: int, by: str) -> str:
     parts = [_("%(n)d in notifications") % {"n": count}]
     if withheld:
         words = _("%(n)d filtered out (by %(by)s)")

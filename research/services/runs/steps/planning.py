@@ -101,13 +101,13 @@ def load_memory(context: RunContext) -> StepResult:
     }
     return StepResult(
         output,
-        detail=_in_words(memory),
+        detail=_describe_memory(memory),
         counts={"facts": len(memory.facts), "seen": memory.seen_count},
         of_run=of_run,
     )
 
 
-def _in_words(memory: TopicMemory) -> str:
+def _describe_memory(memory: TopicMemory) -> str:
     """Return what a run starts from."""
     facts, seen = len(memory.facts), memory.seen_count
     words = [
@@ -185,7 +185,7 @@ def plan(context: RunContext) -> StepResult:
     if lessons:
         output["taught"] = [str(one.pk) for one in lessons]
     return StepResult(
-        output, detail=in_words(output), counts={"queries": len(queries)}, warning=warning
+        output, detail=describe(output), counts={"queries": len(queries)}, warning=warning
     )
 
 
@@ -196,14 +196,14 @@ def _unavailable_services(context: RunContext, was: Run) -> str:
     return joined(" ", gone)
 
 
-def in_words(output: PlanOutput) -> str:
+def describe(output: PlanOutput) -> str:
     """Return a summary of a plan's output: its queries, who planned them, and the rules used."""
     count = len(output["queries"])
     queries = ngettext("%(count)d query", "%(count)d queries", count) % {"count": count}
     words = [
         joined(", ", [queries, by_words(output["by"])]),
-        inputs.in_words(output),
-        applied_rules.plan_in_words(output),
+        inputs.describe(output),
+        applied_rules.describe_plan(output),
     ]
     return joined("; ", filter(None, words))
 
@@ -371,7 +371,7 @@ def _store(step: Step, output: PlanOutput) -> None:
         output["always"] = always
     Step.objects.filter(pk=step.pk).update(
         output=output,
-        detail=in_words(output),
+        detail=describe(output),
         counts={"queries": len(output["queries"])},
     )
 

@@ -290,7 +290,7 @@ def compare(context: RunContext) -> StepResult:
     counts = _write_down(context, facts, output)
     _drop_unmentioned(output)
     output["heading"] = _("Recheck Results")
-    return StepResult(output, detail=_in_words(counts), counts=counts)
+    return StepResult(output, detail=_describe(counts), counts=counts)
 
 
 def _drop_unmentioned(output: WriteOutput) -> None:
@@ -350,13 +350,13 @@ def _write_down(context: RunContext, facts: list[TopicFact], output: WriteOutput
         "unchecked": len(groups.get("", [])),
     }
     title = ngettext("Recheck of %(n)d fact", "Recheck of %(n)d facts", len(facts))
-    summary = f"{title % {'n': len(facts)}}: {_in_words(counts)}."
+    summary = f"{title % {'n': len(facts)}}: {_describe(counts)}."
     parts = [summary]
     for status, heading in titles.items():
         if groups.get(status):
             parts += [f"## {heading}", "\n".join(groups[status])]
     output["body"], output["summary"] = "\n\n".join(parts), summary
-    output["quiet"] = _("Nothing changed: %(counts)s.") % {"counts": _in_words(counts)}
+    output["quiet"] = _("Nothing changed: %(counts)s.") % {"counts": _describe(counts)}
     return counts
 
 
@@ -384,7 +384,7 @@ def _facts(count: int) -> str:
     return ngettext("%(n)d fact to check", "%(n)d facts to check", count) % {"n": count}
 
 
-def _in_words(counts: dict[str, int]) -> str:
+def _describe(counts: dict[str, int]) -> str:
     words = {
         "contradicted": _("%(n)d contradicted"),
         "changed": _("%(n)d changed"),
