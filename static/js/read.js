@@ -70,7 +70,7 @@
   document.addEventListener("selectionchange", () => {
     const selection = getSelection();
     const node = selection.isCollapsed ? null : selection.anchorNode;
-    const line = (node?.nodeType === Node.TEXT_NODE ? node.parentElement : node)?.closest?.(".says")?.closest("li.line");
+    const line = (node?.nodeType === Node.TEXT_NODE ? node.parentElement : node)?.closest?.(".excerpt")?.closest("li.line");
     if (line) mark(line);
   });
 

@@ -4,12 +4,12 @@
   const lineOf = () => document.querySelector("[data-sentences]");
   // A sentence in a closed fold can't have the focus.
   const sentences = () =>
-    [...document.querySelectorAll("article.report .said[id]")].filter((one) => one.checkVisibility?.() ?? true);
+    [...document.querySelectorAll("article.report .body-text[id]")].filter((one) => one.checkVisibility?.() ?? true);
   let button = null;
 
-  const partsOf = (key) => document.querySelectorAll(`article.report .said[data-s="${key}"]`);
+  const partsOf = (key) => document.querySelectorAll(`article.report .body-text[data-s="${key}"]`);
   const clear = () => {
-    document.querySelectorAll(".said.here").forEach((part) => part.classList.remove("here"));
+    document.querySelectorAll(".body-text.here").forEach((part) => part.classList.remove("here"));
     button?.remove();
     button = null;
   };
@@ -60,7 +60,7 @@
 
   document.addEventListener("keydown", (event) => {
     const { target, key } = event;
-    if (!target.matches?.(".said[tabindex]") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!target.matches?.(".body-text[tabindex]") || event.ctrlKey || event.metaKey || event.altKey) return;
     if (key === "ArrowDown" || key === "ArrowUp") {
       event.preventDefault();
       go(target, key === "ArrowDown" ? 1 : -1);
@@ -71,14 +71,14 @@
   });
   document.addEventListener("focusin", ({ target }) => {
     if (!lineOf()) return;
-    if (target.matches(".said[tabindex]") && target.matches(":focus-visible")) offer(target);
+    if (target.matches(".body-text[tabindex]") && target.matches(":focus-visible")) offer(target);
     else if (button && target !== button) clear();
   });
   document.addEventListener("selectionchange", () => {
     const selection = getSelection();
     if (!lineOf() || selection.isCollapsed || !selection.toString().trim()) return;
     const node = selection.anchorNode;
-    const part = (node?.nodeType === Node.TEXT_NODE ? node.parentElement : node)?.closest?.("article.report .said");
+    const part = (node?.nodeType === Node.TEXT_NODE ? node.parentElement : node)?.closest?.("article.report .body-text");
     if (part) offer(part);
   });
   document.addEventListener("pointerdown", ({ target }) => {

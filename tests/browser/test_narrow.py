@@ -130,7 +130,7 @@ def test_the_bar_of_a_pressed_sentence_holds_its_buttons(
 ) -> None:
     visitor = visit(viewport={"width": width, "height": 800})
     visitor.sign_in("grace", then=f"/topics/{cast['sample']}/?from=2&to=3")
-    visitor.page.locator("li.line .said").first.click()
+    visitor.page.locator("li.line .body-text").first.click()
     bar = visitor.page.locator("li.line.here .line-acts")
 
     assert bar.locator("> *").count() > 2

@@ -23,7 +23,7 @@ def test_a_sentence_is_reached_corrected_and_undone_by_keyboard(
     visitor.sign_in("grace", then=cast["report 2"])
     page = visitor.page
     page.locator("#full-report > summary").click()
-    sentence = page.locator(".body .said[tabindex]").first
+    sentence = page.locator(".body .body-text[tabindex]").first
     sentence.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
@@ -59,7 +59,7 @@ def test_the_text_to_change_and_the_date_to_type_have_the_focus(
     page.locator(".strip-days.each > span").nth(1).click()
     expect(page.locator("#strip-title")).to_have_text("Run #2")
     line = page.locator("li.line").first
-    line.locator(".said").first.click()
+    line.locator(".body-text").first.click()
     line.locator("[data-row-edit]").click()
     text = line.locator("textarea")
     expect(text).to_be_focused()
@@ -118,7 +118,7 @@ def test_l_and_m_open_the_history_and_the_note_of_a_sentence(
     visitor.sign_in("grace", then=f"/topics/{cast['sample']}/?from=2&to=3")
     page = visitor.page
     line = page.locator("li.line:has([data-row-history])").first
-    line.locator(".said").first.click()
+    line.locator(".body-text").first.click()
     page.keyboard.press("m")
     expect(line.locator(".note-form textarea")).to_be_focused()
     page.keyboard.press("Escape")

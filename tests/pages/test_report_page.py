@@ -100,7 +100,7 @@ def test_a_gone_item_quotes_its_old_page_and_not_the_present_one(browser: Client
     item = re.search(r"− Gone.*?</li>", shown, re.DOTALL)
 
     assert item and "The source page no longer says this." in item[0]
-    assert re.search(r'<s class="old"><span class="said"', item[0])
+    assert re.search(r'<s class="old"><span class="body-text"', item[0])
     assert "Before:" in item[0] and "fixes are made until November 2025" in item[0]
     assert "old.example" in item[0] and "3 Nov 2025" in item[0]
     assert "example.org" not in item[0]  # the present page: it no longer says this

@@ -65,7 +65,7 @@ class SentenceNotes:
             rows[place] = replace(
                 row,
                 now=format_html(
-                    '<span class="said" data-s="{}" id="d-{}">{}</span>{}',
+                    '<span class="body-text" data-s="{}" id="d-{}">{}</span>{}',
                     key,
                     key,
                     row.now,
@@ -294,7 +294,7 @@ def _text_html(
         inside = escape(text[first:last], quote=False)
         if not piece.is_citation:
             seen.add(key)
-            inside = f'<span class="said" data-s="{key}"{own_id}>{inside}</span>'
+            inside = f'<span class="body-text" data-s="{key}"{own_id}>{inside}</span>'
         out.append(inside)
         at = last
         if end - piece.place <= len(text):
