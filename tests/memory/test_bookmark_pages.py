@@ -115,7 +115,7 @@ def test_nothing_is_fetched_if_it_is_not_chosen(alice: User, site: HTTPServer) -
     jobs.confirm(row)
     row = performed(row)
     assert "fetching" not in row.result and LibraryDocument.objects.count() == 1
-    assert not Archive.objects.filter(way="pages").exists() and not asked(site)
+    assert not Archive.objects.filter(kind="pages").exists() and not asked(site)
 
     # It can be chosen in a second import that brings nothing else.
     assert previewed(alice, site.url_for("/tides")).result["pages"] == 1

@@ -496,7 +496,10 @@ def test_rest_decides_after_an_unrelated_edit(root: Path, alice: User) -> None:
     side = "left" if pair.left_id == file.pk else "right"
     assert (told[side]["version"], told["lines_digest"]) == (2, pair.lines_digest)
 
-    url, how = f"/conflicts/{pair.pk}/resolve", {"how": "right" if side == "left" else "left"}
+    url, how = (
+        f"/conflicts/{pair.pk}/resolve",
+        {"resolution": "right" if side == "left" else "left"},
+    )
     problem(person.post(url, {**how, f"{side}_version": 1}), 409)
     problem(person.post(url, {**how, "lines_digest": "other"}), 409)
     assert person.post(url, how).json()["state"] == "resolved"

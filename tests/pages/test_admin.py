@@ -113,7 +113,7 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
 
 def _talk(owner: User, n: int, hidden: dict[str, Any]) -> None:
     """Create a session with its message, and an archive."""
-    memory.Archive.objects.create(owner=owner, way="export", name=f"archive {n}")
+    memory.Archive.objects.create(owner=owner, kind="export", name=f"archive {n}")
     memory.BackupFile.objects.create(name=f"{n}.backup")
     memory.BackupPlan.objects.get_or_create()
     session = memory.Session.objects.create(title=SECRET_TEXT, **hidden)

@@ -193,7 +193,7 @@ def test_hits_can_be_kept_as_files(browser: Client, alice: User):
     rows = json.loads(
         browser.get(reverse("memory:recall-file", args=["hits.json"]), {"q": "pilot"}).content
     )
-    assert rows[0]["why"]["matched_terms"] == ["pilot"]
+    assert rows[0]["explanation"]["matched_terms"] == ["pilot"]
     text = browser.get(reverse("memory:recall-file", args=["hits.csv"]), {"q": "pilot"})
     assert [row["content"] for row in csv.DictReader(io.StringIO(text.content.decode()))] == [
         "'=pilot formula"

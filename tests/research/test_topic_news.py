@@ -104,7 +104,7 @@ def test_what_changes_while_it_is_counted_is_not_missed(topic: Topic):
 
 def test_what_another_version_counted_is_counted_again(topic: Topic):
     first = told(topic)
-    TopicNews.objects.update(told={"unread": 9, "mood": "good"})
+    TopicNews.objects.update(counts={"unread": 9, "mood": "good"})
 
     assert told(topic) == first
 
