@@ -164,7 +164,9 @@ def read_session(
     shown = [MessageOut.of(one) for one in reversed(found[:MAX_SHOWN])]
     tagged(response, session)
     return WholeSessionOut.of(
-        session, messages=shown, has_has_has_has_has_has_has_has_has_earlier=len(found) > MAX_SHOWN
+        session,
+        messages=shown,
+        has_has_has_has_has_has_has_has_has_has_earlier=len(found) > MAX_SHOWN,
     )
 
 

@@ -70,7 +70,7 @@ def test_a_write_that_waits_for_a_person_says_so(beacon: Beacon, alice: User) ->
 
     written = beacon.remember("The build needs Python 3.11.")
 
-    assert written.is_held and "every write of this type" in written.why
+    assert written.is_held and "every write of this type" in written.reason
     assert not Note.objects.filter(content__contains="Python").exists()
 
 

@@ -193,7 +193,7 @@ def test_an_answer_is_rated_where_it_is_read(
     assert browser.post(RATE, sent(answer, "not-useful", next=back))["Location"] == back
     assert "rate-reason" in browser.get(page).content.decode()
     [hit] = recall(alice, QUESTION, "lexical")
-    assert hit.why.boosts[-1].startswith(
+    assert hit.explanation.boosts[-1].startswith(
         "Cited in an answer to this question that was rated not useful"
     )
 
