@@ -55,7 +55,10 @@ def test_a_hit_of_both_lanes_shows_both_and_has_the_fused_score(alice: Any) -> N
 
     first, second = recall(alice, "car")
     assert (first.record, second.record) == (both, meant)
-    assert first.why.ranks == {"words": 1, "meaning": min(first.why.ranks["meaning"], 2)}
+    assert first.explanation.ranks == {
+        "words": 1,
+        "meaning": min(first.explanation.ranks["meaning"], 2),
+    }
     words, meaning = first.retrievers["words"], first.retrievers["meaning"]
     # Two notes of one word each: idf ln(1 + 1.5/1.5), and the share of short records, 0.35.
     assert words.raw / 0.6931471805599453 * 0.65 + 0.35 * meaning.score == pytest.approx(
