@@ -185,7 +185,7 @@ def send(task: str, *args: Any, queue: str) -> bool:
 
 
 def is_full(queue: str) -> bool:
-    """Whether so many messages wait in a queue that more would be useless.
+    """Return True if so many messages wait in a queue that more would be useless.
 
     Ticks send work again that no worker has started.  If all workers are down, a night of that adds
     up to a million messages.

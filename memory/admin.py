@@ -197,11 +197,11 @@ class ReadOnlyAdmin(MaskedAdmin):
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
     def is_hidden(self, row: Any) -> bool:
-        """Whether the row's text is sensitive and the viewer isn't its owner."""
+        """Return True if the row's text is sensitive and the viewer isn't its owner."""
         return self.is_sensitive(row) and walk(row, self.OWNER) != row.viewer
 
     def is_sensitive(self, row: Any) -> bool:
-        """Whether the row, or its parent, is marked sensitive."""
+        """Return True if the row, or its parent, is marked sensitive."""
         if self.ALL_SENSITIVE:
             return True
         path = self.SENSITIVE or ("sensitivity" if hasattr(row, "sensitivity") else "")
@@ -281,7 +281,7 @@ class AboutRecordAdmin(ReadOnlyAdmin):
     ID: ClassVar[str] = "record_id"
 
     def is_sensitive(self, row: Any) -> bool:
-        """Whether the record is sensitive; a deleted one counts as sensitive."""
+        """Return True if the record is sensitive; a deleted one counts as sensitive."""
         model = _remembered(getattr(row, self.TYPE))
         key = getattr(row, self.ID)
         if model is None or not key:

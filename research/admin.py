@@ -159,7 +159,7 @@ class ReportAdmin(RunRowAdmin):
     )
 
     def is_sensitive(self, row: Any) -> bool:
-        """Whether the report or its topic is sensitive."""
+        """Return True if the report or its topic is sensitive."""
         return super().is_sensitive(row) or row.sensitivity == "sensitive"
 
 

@@ -67,7 +67,7 @@ class Heartbeat:
 
     @property
     def is_lost(self) -> bool:
-        """Whether another worker has taken over the work."""
+        """Return True if another worker has taken over the work."""
         return self._lost.is_set()
 
     def wait(self, seconds: float) -> None:

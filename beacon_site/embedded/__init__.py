@@ -356,6 +356,6 @@ def servers_for(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def _was_used() -> bool:
-    """Whether servers have used the data folder before."""
+    """Return True if servers have used the data folder before."""
     folder = data_dir()
     return bool(read_state(folder)) or (folder / "postgres").exists()

@@ -190,7 +190,7 @@ class ChildProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a child is loaded, so that a request doesn't wait for its start."""
+        """Return True if a child is loaded, so that a request doesn't wait for its start."""
         child = self._child
         return self._ready and child is not None and child.poll() is None
 

@@ -61,7 +61,7 @@ class SharedMeter(Meter):
 
     @property
     def is_used_up(self) -> bool:
-        """Whether a connection received more bytes than the limit."""
+        """Return True if a connection received more bytes than the limit."""
         return self.wire_bytes > self.limits.wire_bytes
 
 

@@ -196,7 +196,7 @@ def inline(element: Any) -> str:
 
 
 def _leads_within(listing: Any) -> bool:
-    """Whether a list is a table of contents: it only has links to parts of this page."""
+    """Return True if a list is a table of contents: it only has links to parts of this page."""
     links = list(listing.iter("a"))
     return (
         len(links) >= FEW_ITEMS
@@ -228,7 +228,7 @@ def _add_list(listing: Any, found: list[Block]) -> None:
 
 
 def _is_section(item: Any) -> bool:
-    """Whether a list item contains headings, tables or long text, such as a card."""
+    """Return True if a list item contains headings, tables or long text, such as a card."""
     if next(item.iter("table", "pre", *HEADINGS), None) is not None:
         return True
     length = 0
@@ -318,7 +318,7 @@ def _cells_of(row: Any) -> list[Any]:
 
 
 def _is_data(table: Any) -> bool:
-    """Whether a table isn't only used for the layout of a page."""
+    """Return True if a table isn't only used for the layout of a page."""
     if table.get("role") in ("presentation", "none"):
         return False
     rows = [cells for row in _rows_of(table) if (cells := _cells_of(row))]

@@ -141,7 +141,7 @@ def _table_in(lines: list[str]) -> range:
 
 
 def _underlines(line: str, above: str) -> bool:
-    """Whether a line of one mark makes the line above it a heading of reStructuredText.
+    """Return True if a line of one mark makes the line above it a heading of reStructuredText.
 
     Three tildes begin code.
     """

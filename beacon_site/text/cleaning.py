@@ -106,7 +106,7 @@ def clean(text: str) -> tuple[str, bool]:
 
 
 def is_visible(text: str) -> bool:
-    """Whether the text has a visible character."""
+    """Return True if the text has a visible character."""
     return any(unicodedata.category(c)[0] in "LNPS" and c not in _BLANK for c in text)
 
 
@@ -167,7 +167,7 @@ def _fitting(text: str, most: int) -> int:
 
 
 def _belongs(text: str, place: int) -> bool:
-    """Whether the character at `place` is visibly part of the one before it."""
+    """Return True if the character at `place` is visibly part of the one before it."""
     char, before = text[place], text[place - 1]
     if unicodedata.category(char)[0] == "M" or char in _JOINED or before == _JOINER:
         return True
@@ -365,7 +365,7 @@ def dicts_in(value: Any) -> list[dict[str, Any]]:
 
 
 def is_uuid(text: str) -> bool:
-    """Whether the text is a UUID in its usual spelling, which keys in JSON have."""
+    """Return True if the text is a UUID in its usual spelling, which keys in JSON have."""
     found = uuid_of(text)
     return found is not None and str(found) == text
 

@@ -193,7 +193,7 @@ def _values_only_in(one: _Statement, other: _Statement) -> list[_Value]:
 
 
 def _is_same(one: _Value, other: _Value) -> bool:
-    """Whether two values are the same, or one says it in more detail."""
+    """Return True if two values are the same, or one says it in more detail."""
     kind, _unit, mine = one
     if kind != other[0]:
         return False
@@ -208,7 +208,7 @@ def _is_same(one: _Value, other: _Value) -> bool:
 
 
 def _has_other_signs(old: str, new: str) -> bool:
-    """Whether the same numbers have another sign or unit. An omitted unit says the same."""
+    """Return True if the same numbers have another sign or unit. An omitted unit says the same."""
     signs = [values.marks(text).count("-") for text in (old, new)]
     return signs[0] != signs[1] or values.are_other_units(old, new)
 
@@ -224,7 +224,7 @@ def _is_other_value(old: _Value, new: _Value, *, is_about: bool) -> bool:
 
 
 def _is_part(one: list[str], other: list[str]) -> bool:
-    """Whether a date is the other with fewer parts."""
+    """Return True if a date is the other with fewer parts."""
     short, long = sorted((one, other), key=len)
     return set(short) <= set(long)
 

@@ -71,12 +71,12 @@ class Row:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it is blank before and after."""
+        """Return True if it is blank before and after."""
         return not any(piece.text.strip() for piece in self.pieces)
 
     @property
     def is_empty_line(self) -> bool:
-        """Whether it is an added or removed empty line, so that only its sign is visible."""
+        """Return True if it is an added or removed empty line, so that only its sign is visible."""
         only = self.kind in ("removed", "added") and len(self.pieces) == 1
         return only and not self.pieces[0].text.strip("\r\n")
 

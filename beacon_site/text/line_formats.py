@@ -36,7 +36,7 @@ _TOML_TEXT = re.compile(r"\"\"\".*?\"\"\"|'''.*?'''", re.DOTALL)
 
 
 def has_own_lines(text: str) -> bool:
-    """Whether a text is LaTeX, CSV, TOML, YAML or iCalendar."""
+    """Return True if a text is LaTeX, CSV, TOML, YAML or iCalendar."""
     return (
         is_calendar(text)
         or is_latex(text)
@@ -58,7 +58,7 @@ def is_latex(text: str) -> bool:
 
 
 def is_toml(text: str) -> bool:
-    """Whether nearly all lines look like TOML, with values below the name of a table.
+    """Return True if nearly all lines look like TOML, with values below the name of a table.
 
     It isn't parsed, because that can take much memory.
     """
@@ -71,7 +71,7 @@ def is_toml(text: str) -> bool:
 
 
 def is_yaml(text: str) -> bool:
-    """Whether nearly all lines are YAML keys, items or comments, some of them nested.
+    """Return True if nearly all lines are YAML keys, items or comments, some of them nested.
 
     A Markdown page that consists of nested lists has items and headings, but few keys. A file of a few
     lines needs only one nested line if it has nothing but YAML.
@@ -113,7 +113,7 @@ def _without_long_values(lines: Iterable[str]) -> list[str]:
 
 
 def is_csv(text: str) -> bool:
-    """Whether the first lines name columns and have nearly always as many cells."""
+    """Return True if the first lines name columns and have nearly always as many cells."""
     mark = csv_separator(text)
     if not mark:
         return False

@@ -111,7 +111,7 @@ def by_direction(html: SafeString) -> SafeString:
 
 
 def _is_too_nested(text: str) -> bool:
-    """Whether the parser would take too long for the text."""
+    """Return True if the parser would take too long for the text."""
     bars = [count for line in text.splitlines() if (count := line.count("|"))]
     return (
         text.count("[") > MAX_BRACKETS
@@ -219,7 +219,7 @@ def _without_images(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _may_link(address: str) -> bool:
-    """Whether a link can lead there: http(s), our own pages, anchors."""
+    """Return True if a link can lead there: http(s), our own pages, anchors."""
     return _safe_address(address) is not None
 
 

@@ -102,14 +102,14 @@ def _loaded_in(value: Any) -> Any:
 
 
 def is_stored(value: Any) -> bool:
-    """Whether a JSON value has the form of a stored message."""
+    """Return True if a JSON value has the form of a stored message."""
     if not isinstance(value, dict) or not value.keys() <= KEYS:
         return False
     return isinstance(value.get(CODE), str) or isinstance(value.get(PARTS), list)
 
 
 def has_stored(value: Any) -> bool:
-    """Whether a JSON value has the form of a stored message, or contains one."""
+    """Return True if a JSON value has the form of a stored message, or contains one."""
     if isinstance(value, dict):
         return is_stored(value) or any(map(has_stored, value.values()))
     return isinstance(value, list) and any(map(has_stored, value))

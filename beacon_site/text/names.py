@@ -88,7 +88,7 @@ class _Word:
 
     @property
     def is_marked(self) -> bool:
-        """Whether its own letters mark it as a name, such as OpenAI, iPhone or GPT-4."""
+        """Return True if its own letters mark it as a name, such as OpenAI, iPhone or GPT-4."""
         text = self.text
         if text.isalpha() and text[1:].islower():  # most words
             return False
@@ -99,7 +99,7 @@ class _Word:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a word that is never a name by itself."""
+        """Return True if it is a word that is never a name by itself."""
         word = self.text.casefold().replace("’", "'")
         return len(word) < 2 or not {word, word.removesuffix("s")}.isdisjoint(_NEVER)
 
@@ -183,7 +183,7 @@ def _capitals(line: str) -> list[_Word]:
 
 
 def _begins(line: str, start: int, at: int) -> bool:
-    """Whether the word at this place begins a sentence or an item."""
+    """Return True if the word at this place begins a sentence or an item."""
     if line[max(0, at - 3) : at].rstrip().endswith("]") and (
         marks := _CITATIONS.search(line, max(start, at - 40), at)
     ):
@@ -210,7 +210,7 @@ def _groups(words: Sequence[_Word], line: str) -> Iterator[list[_Word]]:
 
 
 def _is_record(line: str) -> bool:
-    """Whether the line lists values of something after a colon, and isn't a sentence."""
+    """Return True if the line lists values of something after a colon, and isn't a sentence."""
     if _RECORD.fullmatch(line) is None:
         return False
     said = re.findall(r"[^\W\d_]+", line.partition(":")[2].partition("(was ")[0])

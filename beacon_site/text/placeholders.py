@@ -22,7 +22,7 @@ def count_of(text: str) -> int:
 
 
 def has_open_braces(text: str) -> bool:
-    """Whether double braces are left without their pair."""
+    """Return True if double braces are left without their pair."""
     rest = _PLACEHOLDER.sub("", text)
     return "{{" in rest or "}}" in rest
 

@@ -66,7 +66,7 @@ def paragraphs(text: str) -> list[str]:
 
 
 def _is_indented_code(lines: list[str]) -> bool:
-    """Whether a whole block is indented by four spaces, like code in Markdown and RST."""
+    """Return True if a whole block is indented by four spaces, like code in Markdown and RST."""
     return all(line.startswith("    ") for line in lines if line.strip()) and not _ITEM.match(
         lines[0]
     )
@@ -104,14 +104,14 @@ def _breaks(before: str, line: str, longest: int) -> bool:
 
 
 def _is_links(line: str) -> bool:
-    """Whether most of a line is links, as in a menu or a list of further reading."""
+    """Return True if most of a line is links, as in a menu or a list of further reading."""
     line = line[:1_500]
     links = _LINK.findall(line)
     return bool(links) and sum(map(len, links)) > 0.6 * len(line)
 
 
 def is_wide(char: str) -> bool:
-    """Whether a character is East Asian wide (Chinese, Japanese, Korean)."""
+    """Return True if a character is East Asian wide (Chinese, Japanese, Korean)."""
     return bool(char) and unicodedata.east_asian_width(char) in "WF"
 
 
@@ -128,7 +128,7 @@ def close_up(text: str) -> str:
 
 
 def ends_like_a_sentence(text: str) -> bool:
-    """Whether the text ends with a full stop or similar, ignoring brackets and citations."""
+    """Return True if the text ends with a full stop or similar, ignoring brackets and citations."""
     return _ENDS.search(text) is not None
 
 
@@ -297,7 +297,7 @@ def _split_wide(chunk: str) -> list[str]:
 
 
 def _surely_ends(chunk: str, stop: re.Match[str], language: str) -> bool:
-    """Whether a full stop certainly ends a sentence, so that pysbd's rules aren't needed."""
+    """Return True if a full stop certainly ends a sentence, so that pysbd's rules aren't needed."""
     before = _SURE_END.search(chunk[max(0, stop.start() - 40) : stop.end()])
     if before is None or not chunk[stop.end() : stop.end() + 1].isupper():
         return False

@@ -185,7 +185,7 @@ def query_spans(text: str, language: str = ENGLISH) -> Iterator[Term]:
 
 
 def is_unspaced(char: str) -> bool:
-    """Whether the character belongs to a script without spaces between words."""
+    """Return True if the character belongs to a script without spaces between words."""
     return _UNSPACED_CHAR.fullmatch(char) is not None
 
 
@@ -276,7 +276,7 @@ def _indexed(text: str, language: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether the text's terms are just its runs of ASCII letters and digits."""
+    """Return True if the text's terms are just its runs of ASCII letters and digits."""
     return text.isascii() and not _JOINED.search(text)
 
 

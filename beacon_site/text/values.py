@@ -140,7 +140,7 @@ class Amount:
     unit: str
 
     def is_near(self, other: Amount, tolerance: float = 0.003) -> bool:
-        """Whether the values are the same within `tolerance`."""
+        """Return True if the values are the same within `tolerance`."""
         return abs(self.value - other.value) <= tolerance * max(abs(self.value), abs(other.value))
 
 
@@ -279,19 +279,19 @@ def _fahrenheit(amount: Amount) -> Amount:
 
 
 def is_same(left: Amount, right: Amount) -> bool:
-    """Whether both are the same amount. A unit that is just a word can differ."""
+    """Return True if both are the same amount. A unit that is just a word can differ."""
     if not left.is_near(right):
         return False
     return left.unit == right.unit or left.unit not in UNITS or right.unit not in UNITS
 
 
 def same_kind(left: Amount, right: Amount) -> bool:
-    """Whether two amounts can be values of the same thing."""
+    """Return True if two amounts can be values of the same thing."""
     return left.unit == right.unit or not (left.unit in UNITS or right.unit in UNITS)
 
 
 def is_rounded(left: Amount, right: Amount) -> bool:
-    """Whether one is the other with fewer digits: 1,425 megawatts and 1.4 gigawatts."""
+    """Return True if one is the other with fewer digits: 1,425 megawatts and 1.4 gigawatts."""
     if left.unit in UNITS and right.unit in UNITS and left.unit != right.unit:
         return False
     ours, theirs = _digits(left.value), _digits(right.value)
@@ -447,7 +447,7 @@ def kind_of(value: str) -> str:
 
 
 def is_sign(value: str) -> bool:
-    """Whether a value consists only of signs such as ✅, 🚫 or +. A dash is an empty cell."""
+    """Return True if a value consists only of signs such as ✅, 🚫 or +. A dash is an empty cell."""
     text = value.strip()
     return bool(text) and text not in "-–—" and not any(map(str.isalnum, text))
 
@@ -467,7 +467,7 @@ def identity(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def are_other_measures(before: str, after: str) -> bool:
-    """Whether numbers have other signs or units: "-5", "<5 mg", "5 µg", "10:00 pm"."""
+    """Return True if numbers have other signs or units: "-5", "<5 mg", "5 µg", "10:00 pm"."""
     if marks(before) != marks(after) and marks(_signed(before)) != marks(_signed(after)):
         return True
     clocks = (
@@ -485,7 +485,7 @@ def _signed(text: str) -> str:
 
 
 def are_other_units(before: str, after: str) -> bool:
-    """Whether the same number has another unit of measurement: "5 mg" and "5 µg"."""
+    """Return True if the same number has another unit of measurement: "5 mg" and "5 µg"."""
     old, new = _units(before), _units(after)
     return any(number in old and old[number] != units for number, units in new.items())
 
@@ -621,5 +621,5 @@ def _canonical(value: str) -> str:
 
 
 def is_same_release(one: str, other: str) -> bool:
-    """Whether two versions are the same, or one is a release of the other: 13 and 13.23."""
+    """Return True if two versions are the same, or one is a release of the other: 13 and 13.23."""
     return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")

@@ -38,7 +38,7 @@ def redirect_to(request: BeaconRequest, url: str) -> HttpResponse:
 
 
 def is_in_inbox(request: BeaconRequest) -> bool:
-    """Whether a form of the Inbox was sent over htmx."""
+    """Return True if a form of the Inbox was sent over htmx."""
     return bool(request.htmx) and request.htmx.target == "inbox"
 
 

@@ -123,7 +123,7 @@ def check_confirmed(request: BeaconRequest, password: str) -> None:
 
 
 def has_second_step(person: User) -> bool:
-    """Whether the person needs more than the password to sign in."""
+    """Return True if the person needs more than the password to sign in."""
     return bool(Authenticator.objects.filter(user=person, type=Type.TOTP).exists())
 
 

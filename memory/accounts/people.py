@@ -163,7 +163,7 @@ def skeletons(name: str) -> set[str]:
 
 
 def is_confusable(name: str) -> bool:
-    """Whether the username could be mistaken for another account's."""
+    """Return True if the username could be mistaken for another account's."""
     names = skeletons(name)
     taken = User.objects.values_list("username", flat=True)
     return any(not names.isdisjoint(skeletons(other)) for other in taken.iterator())

@@ -268,7 +268,7 @@ def mcp_url() -> str:
 
 
 def is_mcp_url(url: str) -> bool:
-    """Whether this is the URL of the MCP server, by any host name that Beacon accepts."""
+    """Return True if this is the URL of the MCP server, by any host name that Beacon accepts."""
     if settings.BEACON_HTTPS:
         return url == mcp_url()
     try:

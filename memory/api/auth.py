@@ -92,7 +92,7 @@ class Caller:
         review_trust.note(self.agent, context.trust)
 
     def may_read(self, record: Any) -> bool:
-        """Whether the caller can see the record.
+        """Return True if the caller can see the record.
 
         People see all their own records. Agents see only what tools show.
         """
@@ -254,7 +254,7 @@ def _not_yours(caller: Caller) -> Problem:
 
 
 def is_open(caller: Caller, scope: str) -> bool:
-    """Whether the caller can read and write in this scope."""
+    """Return True if the caller can read and write in this scope."""
     if caller.by.is_person or is_in_scopes(scope, caller.context().scopes):
         return True
     kind, _colon, name = scope.partition(":")
@@ -267,8 +267,8 @@ def is_open(caller: Caller, scope: str) -> bool:
 
 
 def _is_beacons_run(name: str) -> bool:
-    """Whether the name has the form of Beacon's runs, also future ones, so that no agent claims
-    them.
+    """Return True if the name has the form of Beacon's runs, also future ones, so that no agent
+    claims them.
     """
     return name.strip().isdecimal()
 

@@ -303,6 +303,6 @@ AS_OF: Any = in_query("", max_length=40, description=AS_OF_WORDS)
 
 
 def is_persons(record: Note | Observation) -> bool:
-    """Whether a person wrote, edited or pinned it. If so, agents can't change it."""
+    """Return True if a person wrote, edited or pinned it. If so, agents can't change it."""
     edited = getattr(record, "edited_by_person", False)
     return record.trust == Trust.OWNER or record.pinned or edited

@@ -62,7 +62,7 @@ class Agent(models.Model):
 
     @property
     def is_built_in(self) -> bool:
-        """Whether this is Beacon's own agent, which needs no token."""
+        """Return True if this is Beacon's own agent, which needs no token."""
         return self.name == RESEARCH.kind
 
     @property

@@ -398,7 +398,7 @@ class Conflict(models.Model):
         return rows.filter(lines=self.lines)
 
     def has_changed_since(self) -> bool:
-        """Whether a side's text has changed since the conflict was created or resolved."""
+        """Return True if a side's text has changed since the conflict was created or resolved."""
         sides = (
             (self.left_type, self.left_id, self.left_version),
             (self.right_type, self.right_id, self.right_version),

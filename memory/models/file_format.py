@@ -277,7 +277,7 @@ def checked_path(path: object) -> str:
 
 
 def is_fact(path: str) -> bool:
-    """Whether this is one of the two fact files, which share a size limit."""
+    """Return True if this is one of the two fact files, which share a size limit."""
     return path in FACTS
 
 
@@ -332,7 +332,7 @@ def mounted_of(path: str) -> str:
 
 
 def is_mounted_name(name: str) -> bool:
-    """Whether a file or folder on disk can be shown under its own name.
+    """Return True if a file or folder on disk can be shown under its own name.
 
     Nothing invisible or unprintable, and nothing that a path gives another meaning, so two names
     that look the same can't be two files.
@@ -345,12 +345,12 @@ def is_mounted_name(name: str) -> bool:
 
 
 def is_kept_exact(path: str) -> bool:
-    """Whether the file's text is stored exactly, without a summary line of Beacon's."""
+    """Return True if the file's text is stored exactly, without a summary line of Beacon's."""
     return bool(agent_of(path) or mounted_of(path))
 
 
 def is_name(name: str) -> bool:
-    """Whether a file or folder of an agent can have this name.
+    """Return True if a file or folder of an agent can have this name.
 
     Letters, digits and simple punctuation: nothing hidden, encoded, invisible or spelled in two
     ways. A name such as `..` can't occur, since it must begin with a letter or a digit.

@@ -140,7 +140,7 @@ class MemoryFile(Remembered):
 
     @property
     def is_fact(self) -> bool:
-        """Whether this is one of the two fact files, which always exist."""
+        """Return True if this is one of the two fact files, which always exist."""
         return is_fact(self.path)
 
     @property

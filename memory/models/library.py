@@ -131,12 +131,12 @@ class LibraryDocument(Remembered):
 
     @property
     def is_imported(self) -> bool:
-        """Whether an import of another app's export brought it."""
+        """Return True if an import of another app's export brought it."""
         return self.source.startswith("import:")
 
     @property
     def is_markdown(self) -> bool:
-        """Whether the text is displayed as Markdown."""
+        """Return True if the text is displayed as Markdown."""
         return self.media_type == "text/markdown"
 
     def search_type(self) -> str:

@@ -56,7 +56,7 @@ class HasSecret(models.Model):
 
     @property
     def secret_is_lost(self) -> bool:
-        """Whether there is a stored secret that the current SECRET_KEY can't decrypt."""
+        """Return True if there is a stored secret that the current SECRET_KEY can't decrypt."""
         return bool(self.secret) and not self.reveal_secret()
 
 

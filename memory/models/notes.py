@@ -158,12 +158,12 @@ class Note(Recalled):
         return self.content
 
     def has_expired(self, at: datetime | None = None) -> bool:
-        """Whether the note has expired at `at` (default: now), to the second (R193)."""
+        """Return True if the note has expired at `at` (default: now), to the second (R193)."""
         return self.expires_at is not None and self.expires_at <= (at or timezone.now())
 
     @property
     def is_current_identity(self) -> bool:
-        """Whether this is the current soul, agent or user note."""
+        """Return True if this is the current soul, agent or user note."""
         is_superseded = self.superseded_by_id is not None
         return self.kind in self.IDENTITY and not is_superseded and self.trashed_at is None
 

@@ -123,7 +123,7 @@ class Rating(models.Model):
 
     @property
     def is_answer(self) -> bool:
-        """Whether an answer was rated, which moves the records that it cites."""
+        """Return True if an answer was rated, which moves the records that it cites."""
         return self.position > 0
 
     @property

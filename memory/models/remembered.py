@@ -187,8 +187,8 @@ class Remembered(models.Model):
 
     @property
     def is_for_agents(self) -> bool:
-        """Whether agents can see it: it isn't paused, and neither it nor its topic is sensitive or
-        quarantined.
+        """Return True if agents can see it: it isn't paused, and neither it nor its topic is
+        sensitive or quarantined.
         """
         if getattr(self, "paused", False):
             return False

@@ -568,7 +568,7 @@ class Recalled(Remembered):
         )
 
     def is_found(self) -> bool:
-        """Whether recall can find the record. Records in Trash aren't indexed."""
+        """Return True if recall can find the record. Records in Trash aren't indexed."""
         return self.trashed_at is None
 
     @classmethod

@@ -191,8 +191,8 @@ class TopicFact(Recalled):
 
     @property
     def is_kept(self) -> bool:
-        """Whether runs leave the fact unchanged because a person wrote, edited, pinned or locked
-        it.
+        """Return True if runs leave the fact unchanged because a person wrote, edited, pinned or
+        locked it.
         """
         return self.edited_by_person or self.pinned or self.lock != Lock.OPEN
 

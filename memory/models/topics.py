@@ -261,12 +261,12 @@ class Topic(Remembered):
     # --- memory ---
 
     def memory_is_live(self, at: datetime | None = None) -> bool:
-        """Whether there is memory that a run would load at `at` (default: now)."""
+        """Return True if there is memory that a run would load at `at` (default: now)."""
         return self.expires_at is not None and self.expires_at > (at or timezone.now())
 
     @property
     def memory_has_lapsed(self) -> bool:
-        """Whether the memory has expired. A person can restore it."""
+        """Return True if the memory has expired. A person can restore it."""
         return self.expires_at is not None and not self.memory_is_live()
 
     def expire_now(self, *, by: Actor) -> None:

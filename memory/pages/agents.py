@@ -178,7 +178,7 @@ class Line:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is shown folded."""
+        """Return True if it is shown folded."""
         return len(self.text) > LONG or self.text.count("\n") > 1
 
     @property

@@ -238,7 +238,7 @@ def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = No
 
 
 def _has_content(counted: dict[str, Any] | None) -> bool:
-    """Whether there were any rows of a kind."""
+    """Return True if there were any rows of a kind."""
     names = ("new", "identical", "differing", "refused")
     return counted is not None and any(counted[name] for name in names)
 

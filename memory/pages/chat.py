@@ -207,7 +207,7 @@ class MessageRow:
 
     @property
     def is_pending(self) -> bool:
-        """Whether an answer is still being written."""
+        """Return True if an answer is still being written."""
         return self.message.is_unfinished
 
     @property
@@ -484,7 +484,7 @@ def _page(request: BeaconRequest, found: Session, form: MessageForm | None = Non
 
 
 def _is_silent() -> bool:
-    """Whether no worker that writes answers has been seen recently."""
+    """Return True if no worker that writes answers has been seen recently."""
     return "upkeep" in health.silent(health.ages())
 
 

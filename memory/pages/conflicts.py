@@ -99,7 +99,7 @@ class Side:
 
     @property
     def is_fact(self) -> bool:
-        """Whether it's a topic's fact, which runs check again."""
+        """Return True if it's a topic's fact, which runs check again."""
         return hasattr(self.record, "confirmed_at")
 
 
@@ -121,18 +121,18 @@ class Row:
 
     @property
     def can_be_dated(self) -> bool:
-        """Whether keeping both can add its date to either: facts already show theirs."""
+        """Return True if keeping both can add its date to either: facts already show theirs."""
         is_contradiction = self.conflict.kind == Conflict.Kind.CONTRADICTION
         return is_contradiction and not all(one.is_fact or one.is_file for one in self.sides)
 
     @property
     def has_file(self) -> bool:
-        """Whether a side is in a memory file, where a decision changes lines."""
+        """Return True if a side is in a memory file, where a decision changes lines."""
         return self.left.is_file or self.right.is_file
 
     @property
     def can_be_merged(self) -> bool:
-        """Whether both can become one text: several lines of a file can't."""
+        """Return True if both can become one text: several lines of a file can't."""
         return len(self.conflict.lines) < 2
 
     @property

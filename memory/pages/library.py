@@ -421,7 +421,7 @@ def _origin(request: BeaconRequest, document: LibraryDocument) -> str:
 
 
 def _may_edit(request: BeaconRequest, document: LibraryDocument) -> bool:
-    """Whether the page can edit it: files in the watched folder are edited on disk."""
+    """Return True if the page can edit it: files in the watched folder are edited on disk."""
     return document.owner_id == request.user.pk and not document.path
 
 

@@ -138,7 +138,7 @@ def rate(request: BeaconRequest) -> HttpResponse:
 
 
 def _is_in_place(request: BeaconRequest) -> bool:
-    """Whether htmx swaps the control only."""
+    """Return True if htmx swaps the control only."""
     return bool(request.htmx) and str(request.htmx.target or "").startswith("rate-")
 
 

@@ -97,7 +97,7 @@ def _mode(query: Query) -> str:
 
 
 def is_asked(query: Query) -> bool:
-    """Whether the page's URL has words or a filter."""
+    """Return True if the page's URL has words or a filter."""
     days = first_day(query), first_day(query, "to")
     return bool(_words(query) or text_param(query, "topic") or any(days)) or (
         query.get("show") in SHOWS
@@ -156,7 +156,7 @@ class MemoryRow:
 
     @property
     def is_selectable(self) -> bool:
-        """Whether bulk actions can change it: a note or an observation."""
+        """Return True if bulk actions can change it: a note or an observation."""
         return self.type in ("note", "observation")
 
     @property

@@ -648,7 +648,7 @@ def _server() -> redis.Redis:
 
 
 def _is_published(owner_id: Any) -> bool:
-    """Whether BEACON_PUBLISH_OWNER names this owner."""
+    """Return True if BEACON_PUBLISH_OWNER names this owner."""
     name = settings.BEACON_PUBLISH_OWNER
     return bool(name) and User.objects.filter(pk=owner_id, username=name).exists()
 

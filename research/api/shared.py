@@ -518,6 +518,6 @@ def _report(caller: Caller, topic_id: UUID, number: int, *roles: str) -> Report:
 
 
 def _may_read(caller: Caller, topic: Topic, report: Report) -> bool:
-    """Whether the caller can see the report. Agents don't get every report of their user."""
+    """Return True if the caller can see the report. Agents don't get every report of their user."""
     is_own = topic.owner_id == caller.owner.pk
     return not is_own or (caller.may_read(topic) and caller.may_read(report))

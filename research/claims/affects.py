@@ -133,7 +133,7 @@ def affects(change: str, line: str, before: str = "") -> int:
 
 
 def _has_old_value(old: _Parsed, new: _Parsed, mine: _Parsed) -> bool:
-    """Whether the line has a value, or a name, that the change has replaced."""
+    """Return True if the line has a value, or a name, that the change has replaced."""
     gone = (old.values - new.values) & mine.values
     left = {name for name in old.names if " " in name and name not in new.names}
     if not gone and not left & mine.names.keys():
@@ -169,12 +169,12 @@ def _words(one: _Parsed) -> set[str]:
 
 
 def _is_name(word: str, *texts: _Parsed) -> bool:
-    """Whether a word is written like a name in at least one of the texts."""
+    """Return True if a word is written like a name in at least one of the texts."""
     return any(word in _words(text) for text in texts)
 
 
 def _same_matter(new: _Parsed, mine: _Parsed, *, has_impact: bool) -> bool:
-    """Whether both name the same things, and more than a name."""
+    """Return True if both name the same things, and more than a name."""
     shared = {
         name
         for name, certain in new.names.items()
@@ -193,7 +193,7 @@ def _same_matter(new: _Parsed, mine: _Parsed, *, has_impact: bool) -> bool:
 
 
 def same_thing(change: str, other: str) -> bool:
-    """Whether two changes are about the same version, or name the same things."""
+    """Return True if two changes are about the same version, or name the same things."""
     new, old = _parsed(change), _parsed(other)
     if _same_version(new, old):
         return True

@@ -557,7 +557,7 @@ def _read_item(reader: _Reader, lines: list[str], place: int) -> int:
 
 
 def _starts(lines: list[str], place: int) -> bool:
-    """Whether a line begins a new block."""
+    """Return True if a line begins a new block."""
     line = lines[place]
     return bool(
         _ITEM.match(line) or _ATX.match(line) or _ASCIIDOC_EDGE.match(line) or _WIKI_HEADING.match(line) or _FENCE.match(line)
@@ -735,7 +735,7 @@ def _add_line(rows: list[tuple[list[str], str]], line: str, columns: int) -> Non
 
 
 def _is_rest(before: str, line: str) -> bool:
-    """Whether a line completes the row before it: the two have the outer bars of one row."""
+    """Return True if a line completes the row before it: the two have the outer bars of one row."""
     is_begun = before.startswith("|") and line.endswith("|")
     return is_begun and not (before.endswith("|") and line.startswith("|"))
 

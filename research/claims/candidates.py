@@ -161,7 +161,7 @@ _WORDLIKE = re.compile(r"[^\W\d_]")
 
 
 def is_chatter(sentence: str) -> bool:
-    """Whether a sentence is code, a URL, boilerplate, advice to the reader, or a list."""
+    """Return True if a sentence is code, a URL, boilerplate, advice to the reader, or a list."""
     if _CODE.search(sentence) or _URL.search(sentence) or _TO_READER.search(sentence):
         return True
     bare = sentence.lstrip("\"'“‘([ ")
@@ -177,7 +177,7 @@ def is_boilerplate(sentence: str) -> bool:
 
 @lru_cache(maxsize=4_096)  # selecting statements asks for each sentence two or three times
 def begins_with_reference(sentence: str, language: str = "en") -> bool:
-    """Whether a sentence begins with a pronoun or a connective (or "No further")."""
+    """Return True if a sentence begins with a pronoun or a connective (or "No further")."""
     opening = _OPENING.get(language)
     sentence = sentence.replace("’", "'")
     if language == "en" and (_LATE_PRONOUN.match(sentence) or _POINTS_BACK.search(sentence)):
@@ -186,7 +186,7 @@ def begins_with_reference(sentence: str, language: str = "en") -> bool:
 
 
 def needs_previous(sentence: str, language: str = "en") -> bool:
-    """Whether a sentence can't be understood without the one before it."""
+    """Return True if a sentence can't be understood without the one before it."""
     return more_openings(sentence, language) or begins_with_reference(sentence, language)
 
 
@@ -199,7 +199,7 @@ def more_openings(sentence: str, language: str) -> bool:
 
 
 def _says_this(sentence: str, language: str) -> bool:
-    """Whether the first sentence says "this upgrade" before it has named an upgrade."""
+    """Return True if the first sentence says "this upgrade" before it has named an upgrade."""
     first = _FIRST.match(sentence)
     for found in _THIS[language].finditer(first[0]) if first and language in _THIS else ():
         before = sentence[: found.start()].casefold()
@@ -210,18 +210,18 @@ def _says_this(sentence: str, language: str) -> bool:
 
 
 def refers_elsewhere(sentence: str) -> bool:
-    """Whether a sentence refers to another part of its page, or is cut inside a bracket."""
+    """Return True if a sentence refers to another part of its page, or is cut inside a bracket."""
     is_cut = any(sentence.count(one[0]) > sentence.count(one[1]) for one in _BRACKETS)
     return is_cut or _ELSEWHERE.search(sentence) is not None
 
 
 def is_about_page(sentence: str) -> bool:
-    """Whether a sentence says what its page is for, or where to read more."""
+    """Return True if a sentence says what its page is for, or where to read more."""
     return _ABOUT_PAGE.search(sentence) is not None
 
 
 def _is_fragment(sentence: str) -> bool:
-    """Whether it is a list of names, a table row, or mostly digits and symbols."""
+    """Return True if it is a list of names, a table row, or mostly digits and symbols."""
     letters = len(_WORDLIKE.findall(sentence))
     visible = len(sentence.replace(" ", ""))
     if letters < 0.55 * visible:

@@ -243,7 +243,7 @@ class Comparison:
         return "changed" if is_one else "new"
 
     def _has_happened(self, place: int, fact: int) -> bool:
-        """Whether a sentence says that something the fact expects has happened."""
+        """Return True if a sentence says that something the fact expects has happened."""
         new, old = self._read[place], self._read[fact]
         is_one = new.codes & old.codes or (
             new.stated.names & old.stated.names and not (new.codes and old.codes)
@@ -394,7 +394,7 @@ def _other_year(new: _Sentence, old: _Sentence) -> bool:
 
 
 def _swapped(new: _Sentence, old: _Sentence) -> bool:
-    """Whether one has another word in the same place, or names one more thing."""
+    """Return True if one has another word in the same place, or names one more thing."""
     if new.stated.is_wide:
         return False
     codes = new.codes, old.codes

@@ -119,7 +119,7 @@ def _states_agree(new: ParsedSentence, old: ParsedSentence) -> bool:
 
 
 def _other_names(new: ParsedSentence, old: ParsedSentence) -> bool:
-    """Whether each has a name that the other doesn't."""
+    """Return True if each has a name that the other doesn't."""
     ours = {name for name in new.names if name not in old.text.casefold()}
     theirs = {name for name in old.names if name not in new.text.casefold()}
     return bool(ours and theirs)
@@ -170,7 +170,7 @@ def _frames(
 
 
 def _numbers_agree(new: ParsedSentence, old: ParsedSentence) -> bool:
-    """Whether there is no number that differs between the two."""
+    """Return True if there is no number that differs between the two."""
     if new.numbers == old.numbers:
         return True
     if new.numbers < old.numbers:
@@ -193,7 +193,7 @@ def _is_restated(new: ParsedSentence, old: ParsedSentence, alike: float, inner: 
 
 
 def _same_event(new: ParsedSentence, old: ParsedSentence) -> bool:
-    """Whether both report the same stage or support status of their subject."""
+    """Return True if both report the same stage or support status of their subject."""
     ours, theirs = dict(new.states), dict(old.states)
     return any(name in ours and ours[name] == theirs.get(name) for name in ("life", "stage"))
 
@@ -245,14 +245,14 @@ def _run(left: str, right: str) -> int:
 
 
 def _life_changed(new: ParsedSentence, old: ParsedSentence) -> bool:
-    """Whether they give different support states or dates for one version."""
+    """Return True if they give different support states or dates for one version."""
     if not new.subject & old.subject:
         return False
     return "life" in dict(new.states) and "life" in dict(old.states)
 
 
 def _stage_changed(new: ParsedSentence, old: ParsedSentence, inner: float) -> bool:
-    """Whether something planned for one version has happened, or vice versa."""
+    """Return True if something planned for one version has happened, or vice versa."""
     ours, theirs = dict(new.states).get("stage"), dict(old.states).get("stage")
     if not ours or not theirs or ours == theirs or not new.subject & old.subject:
         return False

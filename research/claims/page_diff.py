@@ -422,7 +422,7 @@ def _is_renamed_heading(
     after: set[tuple[str, ...]],
     version: Callable[[tuple[str, ...]], tuple[int, ...]],
 ) -> bool:
-    """Whether the heading above a statement is gone and another one has come in its place.
+    """Return True if the heading above a statement is gone and another one has come in its place.
 
     "1.4" doesn't take the place of "1.3", because each release has its own statements.
     """
@@ -455,7 +455,7 @@ def _no_version(_headings: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def _has_numbered_sections(*pages: Sequence[Entry]) -> bool:
-    """Whether all numbers in the headings are section numbers, as in a manual or a law."""
+    """Return True if all numbers in the headings are section numbers, as in a manual or a law."""
     named = [list(filter(None, _versions_in_order(page))) for page in pages]
     return any(named) and not any(versions_of(page) for page in pages)
 
@@ -475,7 +475,7 @@ def versions_of(entries: Sequence[Entry]) -> set[tuple[int, ...]]:
 
 
 def _are_clauses_numbered(entries: Sequence[Entry]) -> bool:
-    """Whether many statements begin with numbers such as "5.3.1" that rise down the page."""
+    """Return True if many statements begin with numbers such as "5.3.1" that rise down the page."""
     numbered = [match[1] for entry in entries if (match := _CLAUSE.match(entry.text))]
     keys = list(map(values.version_key, numbered))
     rising = sum(before < after for before, after in pairwise(keys))
@@ -488,7 +488,7 @@ def unnumbered(text: str) -> str:
 
 
 def _is_same_heading(before: str, after: str) -> bool:
-    """Whether a heading only gained or lost some words.
+    """Return True if a heading only gained or lost some words.
 
     For example, "fix(api): add events (#12)" and "#12: add events".
     """
@@ -717,7 +717,7 @@ def _without_version(entry: Entry) -> str:
 
 
 def _share_cells(a: Entry, b: Entry) -> bool:
-    """Whether at least half of two rows' cells are the same, apart from their names."""
+    """Return True if at least half of two rows' cells are the same, apart from their names."""
     ours, theirs = _row_cells(a) - {("", a.key)}, _row_cells(b) - {("", b.key)}
     return bool(ours & theirs) and 2 * len(ours & theirs) >= max(len(ours), len(theirs))
 
@@ -759,7 +759,7 @@ def _leave_out_spread_rows(left: _Unmatched) -> None:
 
 
 def _holds(row: Entry, other: Entry) -> bool:
-    """Whether a row has all cells of another."""
+    """Return True if a row has all cells of another."""
     cells = [(set(match_key(name).split()), _cell_key(value)) for name, value in row.fields]
     pairs = [(set(match_key(name).split()), _cell_key(v)) for name, v in other.fields if v]
     return bool(pairs) and all(
@@ -769,7 +769,7 @@ def _holds(row: Entry, other: Entry) -> bool:
 
 
 def _is_named(entry: Entry) -> bool:
-    """Whether a row's subject has enough words to be recognized when some of them change."""
+    """Return True if a row's subject has enough words to be recognized when some of them change."""
     return len(entry.key.split()) >= FEW_WORDS
 
 
@@ -835,7 +835,7 @@ def _has_same_numbers(a: Entry, b: Entry) -> bool:
 
 
 def _is_nested(ours: set[str], theirs: set[str]) -> bool:
-    """Whether a name only gained or lost words."""
+    """Return True if a name only gained or lost words."""
     return bool(ours and theirs) and (ours < theirs or theirs < ours)
 
 
@@ -930,7 +930,7 @@ def _is_one_value(cells: Sequence[tuple[str, str, str]]) -> bool:
 
 
 def _is_same_name(a: Entry, b: Entry) -> bool:
-    """Whether two rows have the same subject. "7.0" is another spelling of "7"."""
+    """Return True if two rows have the same subject. "7.0" is another spelling of "7"."""
     if a.key == b.key:
         return True
     versions = [_VERSION.fullmatch(entry.subject.strip()) for entry in (a, b)]
@@ -959,7 +959,7 @@ def _is_same_value(before: str, after: str, words: Words) -> bool:
 
 
 def _is_spelling(before: Sequence[str], after: Sequence[str], words: Words) -> bool:
-    """Whether only one long word has a different spelling: merkelization, merkleization.
+    """Return True if only one long word has a different spelling: merkelization, merkleization.
 
     Between other words, it can also have one more or less letter (functons, functions) or other
     accents. Another letter usually makes another word: adopted, adapted.
@@ -1299,7 +1299,7 @@ def _by_place(
 
 
 def _is_one(entries: Sequence[Entry]) -> bool:
-    """Whether statements are one item, or the few sentences of one paragraph in a row."""
+    """Return True if statements are one item, or the few sentences of one paragraph in a row."""
     first = entries[0]
     if first.kind == ITEM:
         return len(entries) == 1 and len(first.match.split()) >= FEW_WORDS
@@ -1403,7 +1403,7 @@ def is_reworded(before: str, after: str) -> bool:
 
 
 def _is_spelt_otherwise(word: str, other: str) -> bool:
-    """Whether two words are variants of one.
+    """Return True if two words are variants of one.
 
     Another beginning or another letter makes another word: weekly, biweekly; adopted, adapted. The
     endings -ise and -ize are variants.

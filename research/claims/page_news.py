@@ -323,7 +323,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
 
 
 def _is_reworded_page(diff: PageDiff) -> bool:
-    """Whether most sentences and items of a page were edited, as after a change of style."""
+    """Return True if most sentences and items of a page were edited, as after a change of style."""
     edited = sum(
         one.kind == CHANGED and one.new is not None and one.new.kind in (SENTENCE, ITEM)
         for one in diff.differences
@@ -343,7 +343,7 @@ def words_of(entry: Entry, title: str) -> str:
 
 
 def is_stated(heading: str) -> bool:
-    """Whether a heading has enough words to be a statement by itself."""
+    """Return True if a heading has enough words to be a statement by itself."""
     return word_count(heading) >= STATED or (is_wide_text(heading) and len(heading) > 6)
 
 
@@ -544,19 +544,19 @@ def _is_telling(text: str) -> bool:
 
 
 def _announces(entry: Entry) -> bool:
-    """Whether an entry only introduces what is below it."""
+    """Return True if an entry only introduces what is below it."""
     most = LEAD_WORDS if entry.kind != SENTENCE else LEAD_WORDS_OF_SENTENCE
     return entry.text.endswith((":", "：")) and word_count(entry.text) <= most
 
 
 def _is_lead(text: str) -> bool:
-    """Whether a sentence names what follows it, and states no value or rule itself."""
+    """Return True if a sentence names what follows it, and states no value or rule itself."""
     is_short = text.endswith((":", "：")) or word_count(text) <= LEAD_WORDS_OF_SENTENCE
     return is_short and bool(_FOLLOWING.search(text)) and not _is_telling(text)
 
 
 def _is_aid(entry: Entry) -> bool:
-    """Whether an entry is an example, or only points to another text."""
+    """Return True if an entry is an example, or only points to another text."""
     nearest = entry.headings[-1] if entry.headings else ""
     is_pointer = entry.kind == SENTENCE and _POINTER.match(entry.text)
     is_example = entry.kind in (SENTENCE, ITEM) and _EXAMPLE.fullmatch(nearest)
@@ -614,7 +614,7 @@ def _moved(
 
 
 def _is_regrouped(old: Entry, new: Entry) -> bool:
-    """Whether an entry is below the same heading at another depth.
+    """Return True if an entry is below the same heading at another depth.
 
     "Deprecated" is a status, so it counts as another heading.
     """
@@ -764,7 +764,7 @@ def _edited(old: Entry, new: Entry, title: str, statements: _Statements) -> Page
 
 
 def _swaps_and_for_or(before: str, after: str) -> bool:
-    """Whether only an "and" became an "or", or the other way round."""
+    """Return True if only an "and" became an "or", or the other way round."""
     old, new = (text.casefold().split() for text in (before, after))
     if len(old) != len(new):
         return False
@@ -775,7 +775,7 @@ def _swaps_and_for_or(before: str, after: str) -> bool:
 
 
 def _is_another_character(before: str, after: str) -> bool:
-    """Whether a short Chinese or Japanese sentence has other characters in one place.
+    """Return True if a short Chinese or Japanese sentence has other characters in one place.
 
     For example, another day (月曜日, 火曜日), number (三楼, 四楼) or state (無料, 有料). Kana are particles.
     """
@@ -791,13 +791,13 @@ def _is_another_character(before: str, after: str) -> bool:
 
 
 def _is_renumbered(before: str, after: str) -> bool:
-    """Whether only the numbers of other sections, articles or paragraphs differ."""
+    """Return True if only the numbers of other sections, articles or paragraphs differ."""
     old, new = (_REFERRED.sub("§", text) for text in (before, after))
     return match_key(old) == match_key(new) and "§" in old
 
 
 def _is_slight_edit(before: str, after: str) -> bool:
-    """Whether nearly all long words of a sentence are the same. Short texts never are."""
+    """Return True if nearly all long words of a sentence are the same. Short texts never are."""
     old, new = (Counter(_words_that_count(text)) for text in (before, after))
     most = max((old - new).total(), (new - old).total())
     return most < SLIGHT * max(old.total(), new.total())
@@ -810,7 +810,7 @@ def _words_that_count(text: str) -> list[str]:
 
 
 def _is_another_rule(before: str, after: str) -> bool:
-    """Whether a rule gained a word. In numbered clauses, each word counts.
+    """Return True if a rule gained a word. In numbered clauses, each word counts.
 
     In other sentences about what must or may be done, a word counts if it only narrows or widens
     the rule, and nothing else was reworded: "members elect", "voting members elect".
@@ -874,20 +874,20 @@ def _left_out(before: str, after: str) -> str:
 
 
 def _is_new_beside(part: str, text: str) -> bool:
-    """Whether an added part of an enumeration isn't another form of a word of the text."""
+    """Return True if an added part of an enumeration isn't another form of a word of the text."""
     words = [word for word in match_key(part).split() if len(word) >= MIN_WORD - 1]
     known = match_key(text).split()
     return bool(words) and not any(_is_form(word, other) for word in words for other in known)
 
 
 def _are_same_amounts(before: str, after: str) -> bool:
-    """Whether the numbers are the same, in digits or in words: "2 years", "two years"."""
+    """Return True if the numbers are the same, in digits or in words: "2 years", "two years"."""
     old, new = (Counter(one.value for one in values.amounts(match_key(t))) for t in (before, after))
     return bool(old) and old == new
 
 
 def _are_other_amounts(before: str, after: str) -> bool:
-    """Whether a sentence has another number in words: "two years", "three years"."""
+    """Return True if a sentence has another number in words: "two years", "three years"."""
     if _are_same_amounts(before, after):
         return False
     old, new = (Counter(values.amounts(_WITH_DIGIT.sub(" ", text))) for text in (before, after))
@@ -895,7 +895,7 @@ def _are_other_amounts(before: str, after: str) -> bool:
 
 
 def _are_other_periods(before: str, after: str) -> bool:
-    """Whether one length of time was replaced by another: "per day", "per month"."""
+    """Return True if one length of time was replaced by another: "per day", "per month"."""
     old, new = values.periods(before), values.periods(after)
     return bool(old - new and new - old)
 
@@ -966,7 +966,7 @@ def _is_another_choice(before: str, after: str) -> bool:
 
 
 def _has_grown(before: str, after: str) -> bool:
-    """Whether a field only gained or lost a sentence, though its words may be elsewhere."""
+    """Return True if a field only gained or lost a sentence, though its words may be elsewhere."""
     old, new = (Counter(match_key(text).split()) for text in (before, after))
     come, gone = (new - old).total(), (old - new).total()
     return not (come and gone) and come + gone >= FEW_WORDS
@@ -990,13 +990,13 @@ def _all_same(found: Iterable[Collection[str]]) -> bool:
 
 
 def _are_other_versions(before: str, after: str) -> bool:
-    """Whether a list of versions gained or lost some."""
+    """Return True if a list of versions gained or lost some."""
     old, new = values.typed_values(before), values.typed_values(after)
     return {kind for kind, _value in (old - new) + (new - old)} == {values.VERSION}
 
 
 def _are_other_numbers(before: str, after: str) -> bool:
-    """Whether both only have numbers: "3,000", "5,000 / 6,500"."""
+    """Return True if both only have numbers: "3,000", "5,000 / 6,500"."""
     return not any(char.isalpha() for char in before + after) and (
         values.numbers(before) != values.numbers(after)
     )
@@ -1031,7 +1031,7 @@ def share_of(entry: Entry) -> float:
 
 
 def _is_byline(text: str) -> bool:
-    """Whether a sentence only lists people, as authors of the page or of a cited work."""
+    """Return True if a sentence only lists people, as authors of the page or of a cited work."""
     if (named := _PEOPLE.match(text)) and text[named.end() :].startswith(":"):
         return True
     parts = _ENUMERATION.split(text)
@@ -1042,7 +1042,7 @@ def _is_byline(text: str) -> bool:
 
 
 def _is_aside(heading: str, entries: Sequence[Entry]) -> bool:
-    """Whether a section has references and thanks, or only a list of people."""
+    """Return True if a section has references and thanks, or only a list of people."""
     is_list = all(entry.kind in (ITEM, PAIR) for entry in entries)
     is_of_people = is_list and _PEOPLE.search(heading) and word_count(heading) <= MAX_TITLE_WORDS
     is_credits = bool(_CREDITS.fullmatch(heading)) and not any(
@@ -1144,23 +1144,23 @@ class _Statements:
         return old == new
 
     def lost(self, text: str) -> bool:
-        """Whether the page now lacks a longer word that a text of the last version has."""
+        """Return True if the page now lacks a longer word that a text of the last version has."""
         return self.now is not None and self.now.lack(text)
 
     def lack(self, text: str) -> bool:
-        """Whether they don't have one of a text's longer words, in any form."""
+        """Return True if they don't have one of a text's longer words, in any form."""
         if is_wide_text(text):
             return len(set(terms(text)) - self._pairs) >= MIN_PAIRS
         return any(not self._has_form_of(word) for word in _long_words(text))
 
     def have_together(self, words: Collection[str]) -> bool:
-        """Whether one of them has all of these words."""
+        """Return True if one of them has all of these words."""
         rarest = min(words, key=lambda word: len(self._holding.get(word, ())))
         holding = self._holding.get(rarest, ())[:MAX_HOLDING]
         return any(self._words[place].issuperset(words) for place in holding)
 
     def have_replaced(self, before: str, after: str) -> bool:
-        """Whether the same words were replaced by the same in another field."""
+        """Return True if the same words were replaced by the same in another field."""
         old, new = (frozenset(_PARTS.split(text.casefold())) for text in (before, after))
         replaced = old - new, new - old
         if not all(replaced) or not old & new:
@@ -1273,7 +1273,7 @@ def _others(words: Iterable[str], others: Collection[str]) -> list[str]:
 
 
 def _is_form(word: str, other: str) -> bool:
-    """Whether two words begin alike for most of the shorter one."""
+    """Return True if two words begin alike for most of the shorter one."""
     shorter = min(len(word), len(other))
     same = Prefix.similarity(word, other)
     return word == other or same >= max(MIN_FORM, FORM * shorter)

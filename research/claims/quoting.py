@@ -117,7 +117,7 @@ def fold(text: str) -> str:
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Whether a span begins and ends between words, and not inside a number."""
+    """Return True if a span begins and ends between words, and not inside a number."""
     before, first = text[start - 1 : start], text[start]
     last, behind = text[end - 1], text[end : end + 1]
     if _belong(before, first) or _belong(last, behind):

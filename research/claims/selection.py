@@ -430,7 +430,7 @@ def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
 
 
 def _is_in(term: str, text: str) -> bool:
-    """Whether a stem begins a word of a text, or is part of a long one (as in German)."""
+    """Return True if a stem begins a word of a text, or is part of a long one (as in German)."""
     at = text.find(term)
     while at >= 0:
         if len(term) >= 6 or at == 0 or not text[at - 1].isalnum() or not term.isascii():
@@ -497,7 +497,7 @@ def _with_neighbours(page: _Page) -> list[Entry]:
 
 
 def _is_sentence(entry: Entry) -> bool:
-    """Whether an item of a list is a whole sentence with enough words to be a statement."""
+    """Return True if an item of a list is a whole sentence with enough words to be a statement."""
     if entry.kind != ITEM or entry.fields or entry.text[:1].islower():
         return False
     return bool(_STOP.search(entry.text)) and entry.words >= SHORT
@@ -522,7 +522,7 @@ def _joined(before: Entry, entry: Entry, page: _Page) -> Entry | None:
 
 
 def _is_quotable(sentence: str) -> bool:
-    """Whether a sentence can be part of a statement that has two."""
+    """Return True if a sentence can be part of a statement that has two."""
     is_whole = _END.search(sentence) is not None
     return is_whole and not refers_elsewhere(sentence) and not is_about_page(sentence)
 
@@ -558,7 +558,7 @@ def _headed(heading: str, candidate: _Candidate) -> str:
 
 
 def _is_whole(candidate: _Candidate) -> bool:
-    """Whether a candidate is a record, or a complete sentence."""
+    """Return True if a candidate is a record, or a complete sentence."""
     return candidate.entry.kind != SENTENCE or bool(_END.search(candidate.entry.text))
 
 
@@ -827,7 +827,7 @@ def _is_wanted(candidate: _Candidate, taken: Sequence[_Candidate], excluded: Seq
 
 
 def _gives_orders(candidate: _Candidate) -> bool:
-    """Whether the paragraph, list or table around a statement contains prompt injection."""
+    """Return True if the paragraph, list or table around a statement contains prompt injection."""
     group = candidate.entry.group
     beside = [entry.text for entry in candidate.page.entries if entry.group == group][:40]
     return bool(injection_reason(" ".join(beside)))

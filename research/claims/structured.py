@@ -228,7 +228,7 @@ class _Lines:
         return here > indent or (here == indent and text.startswith("- "))
 
     def _has_text(self, indent: int) -> bool:
-        """Whether the value of a key begins on the next line."""
+        """Return True if the value of a key begins on the next line."""
         if self.place >= len(self.kept):
             return False
         here, _number, text = self.kept[self.place]
@@ -383,7 +383,7 @@ def _is_display(key: str, node: Node) -> bool:
 
 
 def _is_short(node: Node) -> bool:
-    """Whether a nested record has only a few values, such as a goal with its minute."""
+    """Return True if a nested record has only a few values, such as a goal with its minute."""
     if not isinstance(node.value, dict):
         return isinstance(node.value, str)
     return 0 < len(node.value) <= MAX_SHORT and all(
@@ -416,7 +416,7 @@ def _own_name(members: dict[str, Node]) -> str:
 
 
 def _is_collection(node: Node) -> bool:
-    """Whether the values of a mapping are similar mappings, so each key is one record."""
+    """Return True if the values of a mapping are similar mappings, so each key is one record."""
     if not isinstance(node.value, dict) or len(node.value) < 2:
         return False
     maps = [each.value for each in node.value.values() if isinstance(each.value, dict)]

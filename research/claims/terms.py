@@ -76,7 +76,7 @@ def _wide_terms(word: str) -> Iterable[str]:
 
 
 def is_wide_text(text: str) -> bool:
-    """Whether a text is mostly written without spaces (Chinese, Japanese, Korean)."""
+    """Return True if a text is mostly written without spaces (Chinese, Japanese, Korean)."""
     if text.isascii():
         return False
     letters = sum(char.isalpha() for char in text)

@@ -102,12 +102,12 @@ class Channel(models.Model):
 
     @property
     def secret_is_lost(self) -> bool:
-        """Whether the stored secret can't be decrypted with the current SECRET_KEY."""
+        """Return True if the stored secret can't be decrypted with the current SECRET_KEY."""
         return bool(self.secret) and not self.opened()
 
     @property
     def needs_secret(self) -> bool:
-        """Whether messages can't be sent without the secret."""
+        """Return True if messages can't be sent without the secret."""
         return self.kind != self.Kind.EMAIL
 
     def note_outcome(self, *, ok: bool, said: str, **fields: Any) -> None:

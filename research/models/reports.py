@@ -353,7 +353,7 @@ class Report(Recalled):
 
     @property
     def places_sources(self) -> bool:
-        """Whether the body has the list of sources, by a template."""
+        """Return True if the body has the list of sources, by a template."""
         return "sources" in self._placed
 
     @property
@@ -520,7 +520,7 @@ class DeltaItem(models.Model):
 
     @property
     def is_listed(self) -> bool:
-        """Whether the section lists it, instead of folding it."""
+        """Return True if the section lists it, instead of folding it."""
         return self.status in self.LISTED
 
     @property

@@ -309,7 +309,7 @@ def settings_now(topic: Topic) -> dict[str, Any]:
 
 
 def is_page(place: str) -> bool:
-    """Whether a place is a single page and not a domain."""
+    """Return True if a place is a single page and not a domain."""
     return place.lower().startswith(_PAGES)
 
 
@@ -430,5 +430,5 @@ class TopicNews(models.Model):
 
     @property
     def is_stale(self) -> bool:
-        """Whether anything changed since it was counted."""
+        """Return True if anything changed since it was counted."""
         return self.counted_changes != self.changes

@@ -328,7 +328,7 @@ class Gathering:
     records: set[Any]
 
     def takes(self, one: StreamRow, alike: _Alike | None) -> bool:
-        """Whether a similar row fits into the group. Each record counts once."""
+        """Return True if a similar row fits into the group. Each record counts once."""
         if self.work or alike is None or alike != self.alike or _subject_of(one) in self.records:
             return False
         return self.rows[-1].place.at - one.place.at <= APART

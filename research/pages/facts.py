@@ -55,7 +55,7 @@ _NO_FACT = gettext_lazy("Enter the fact as one complete sentence that can be che
 
 
 def _is_foreign(char: str) -> bool:
-    """Whether a URL can't contain the character.
+    """Return True if a URL can't contain the character.
 
     That applies to whitespace, controls, invisible characters and quotes. Apostrophes are allowed,
     because many encyclopedia URLs contain them.

@@ -134,12 +134,12 @@ class Unread:
 
     @property
     def is_several(self) -> bool:
-        """Whether several reports list changes since the last one read."""
+        """Return True if several reports list changes since the last one read."""
         return self.news.is_several
 
     @property
     def is_quiet(self) -> bool:
-        """Whether they list no change, and nothing that a person has to know about."""
+        """Return True if they list no change, and nothing that a person has to know about."""
         is_whole = self.report.run.status == Run.Status.SUCCEEDED
         return self.news.is_quiet and is_whole and not self.has_baseline and not self.affects
 
@@ -155,7 +155,7 @@ class Unread:
 
     @property
     def has_baseline(self) -> bool:
-        """Whether the topic's first report is the only one of them."""
+        """Return True if the topic's first report is the only one of them."""
         return self.report.run.is_baseline
 
     @property
@@ -289,7 +289,7 @@ def signature(rows: list[dict[str, Any]]) -> str:
 
 
 def same_runs(one: str, other: str) -> bool:
-    """Whether two signatures name the same runs, ignoring progress."""
+    """Return True if two signatures name the same runs, ignoring progress."""
     return [part.split(".")[0] for part in one.split("-")] == [
         part.split(".")[0] for part in other.split("-")
     ]

@@ -148,7 +148,7 @@ class Wanted:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether a filter leaves out items."""
+        """Return True if a filter leaves out items."""
         return bool(self.q or self.show or self.type or self.by or self.kind or self.topic)
 
     def having(self, rows: QuerySet[Any], *fields: str) -> QuerySet[Any]:
@@ -416,7 +416,7 @@ def _text_of(row: Proposal) -> str:
 
 
 def _are_alike(one: str, other: str) -> bool:
-    """Whether two texts say almost the same. The quick comparisons come first."""
+    """Return True if two texts say almost the same. The quick comparisons come first."""
     if max(len(one), len(other)) > MAX_COMPARED or _NUMBER.findall(one) != _NUMBER.findall(other):
         return False
     return fuzz.ratio(one, other, score_cutoff=MIN_ALIKE) > 0 and is_near(one, other)

@@ -321,7 +321,7 @@ def _check(request: HttpRequest) -> None:
 
 
 def _is_of_this_machine(request: HttpRequest) -> bool:
-    """Whether a local program is asking a Beacon that serves only this machine.
+    """Return True if a local program is asking a Beacon that serves only this machine.
 
     If Beacon is public, a proxy may forward requests from here too, so a local address isn't
     enough.

@@ -74,7 +74,7 @@ class Place:
         return max((len(root) for root in self.roots if path.startswith(root)), default=0)
 
     def is_open(self, request: HttpRequest) -> bool:
-        """Whether this page is the tab, or one of the tab's tabs."""
+        """Return True if this page is the tab, or one of the tab's tabs."""
         own = tuple(self.leaves()) or (self,)
         return any(request.path == one.path and one.is_asked(request) for one in own)
 
@@ -324,7 +324,7 @@ def _list_of(view: SavedView) -> str:
 
 
 def _exists(user: User, what: str) -> bool:
-    """Whether the person has this topic, file or view."""
+    """Return True if the person has this topic, file or view."""
     kind, _colon, key = what.partition(":")
     try:
         if kind == "topic":

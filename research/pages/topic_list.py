@@ -142,7 +142,7 @@ class TopicRow:
 
     @property
     def runs_again(self) -> bool:
-        """Whether there is a next run to show."""
+        """Return True if there is a next run to show."""
         return self.state not in ("archived", "paused") and self.next_run_at is not None
 
     @property

@@ -80,7 +80,7 @@ COMMAND = (sys.executable, "-m", "beacon_site.providers.llm.minilm_child")
 
 
 def local_is_installed() -> bool:
-    """Whether the local embedder's packages are installed.  It doesn't load them."""
+    """Return True if the local embedder's packages are installed.  It doesn't load them."""
     return _are_installed(PACKAGES)
 
 
@@ -107,7 +107,7 @@ class MiniLmEmbedder:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the model is loaded; otherwise the next text waits for seconds."""
+        """Return True if the model is loaded; otherwise the next text waits for seconds."""
         return child().is_ready
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:

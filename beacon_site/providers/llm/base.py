@@ -205,7 +205,7 @@ class Embedder(Protocol):
 
     @property
     def is_local(self) -> bool:
-        """Whether sensitive texts can be embedded with it."""
+        """Return True if sensitive texts can be embedded with it."""
         ...
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:

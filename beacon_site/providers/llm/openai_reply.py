@@ -253,7 +253,7 @@ class StreamReading:
 
     @property
     def has_begun(self) -> bool:
-        """Whether any part of a completion was received."""
+        """Return True if any part of a completion was received."""
         return self._choices > 0
 
     def read(self, chunks: Iterable[bytes], expect_the_end: Callable[[], None]) -> None:
@@ -407,7 +407,7 @@ class StreamReading:
 
 
 def _may_be_a_field(start: bytes) -> bool:
-    """Whether a line with this beginning is, or can become, a field of an event stream."""
+    """Return True if a line with this beginning is, or can become, a field of an event stream."""
     return not start or any(start.startswith(field) or field.startswith(start) for field in FIELDS)
 
 

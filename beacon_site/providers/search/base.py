@@ -44,7 +44,7 @@ class SearchService:
 
     @property
     def is_set_up_in_settings(self) -> bool:
-        """Whether Settings → Models and search has a URL, and perhaps a key, for it."""
+        """Return True if Settings → Models and search has a URL, and perhaps a key, for it."""
         return bool(self.url_variable)
 
 

@@ -96,7 +96,7 @@ class GdeltSearch:
 
     @property
     def is_paced(self) -> bool:
-        """Whether its rate limit applies, which it doesn't to a server set by the admin."""
+        """Return True if its rate limit applies, which it doesn't to a server set by the admin."""
         return PACE.covers(self._base_url)
 
     def worded(self, query: str, options: SearchOptions) -> str:

@@ -119,7 +119,7 @@ def page_addresses() -> list[str]:
 
 
 def is_sample_url(url: str) -> bool:
-    """Whether the URL, in any spelling, is that of a bundled article."""
+    """Return True if the URL, in any spelling, is that of a bundled article."""
     return _key(url) in _articles_by_key()
 
 

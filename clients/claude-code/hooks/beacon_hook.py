@@ -324,7 +324,7 @@ def _tools_in(row: dict[str, Any]) -> list[str]:
 
 
 def _is_outside(tool: str) -> bool:
-    """Whether a tool returns text from the web or from another program's server."""
+    """Return True if a tool returns text from the web or from another program's server."""
     if tool.startswith("mcp__"):
         return "beacon" not in tool.split("__")[1].lower()
     return re.match(_WEB, tool) is not None

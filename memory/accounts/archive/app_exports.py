@@ -433,7 +433,7 @@ def _field(message: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _is_said(message: dict[str, Any] | None) -> bool:
-    """Whether a person sees the message: not a tool's, nor the assistant's thoughts."""
+    """Return True if a person sees the message: not a tool's, nor the assistant's thoughts."""
     if message is None or _field(message, "metadata").get("is_visually_hidden_from_conversation"):
         return False
     return (

@@ -207,7 +207,7 @@ def last_export(owner: User) -> Archive | None:
 
 
 def is_older_than_something(row: Archive) -> bool:
-    """Whether a record has changed since the export was requested."""
+    """Return True if a record has changed since the export was requested."""
     changed = Revision.objects.filter(owner=row.owner_id, created__gt=row.created)
     return changed.exists()
 

@@ -66,12 +66,12 @@ class Kind:
 
     @property
     def by_id(self) -> bool:
-        """Whether rows are identified by their ID, which is then exported."""
+        """Return True if rows are identified by their ID, which is then exported."""
         return not self.key
 
     @property
     def has_uuid(self) -> bool:
-        """Whether the ID is globally unique."""
+        """Return True if the ID is globally unique."""
         return isinstance(self.model._meta.pk, models.UUIDField)
 
     @property

@@ -242,7 +242,7 @@ def proposal_problem(proposal: Proposal) -> str:
 
 
 def _is_result(one: Any) -> bool:
-    """Whether the value names a revision by record type, record and version."""
+    """Return True if the value names a revision by record type, record and version."""
     if not isinstance(one, list) or [type(part) for part in one] != [str, str, int]:
         return False
     return is_uuid(one[1])
@@ -274,7 +274,7 @@ def conflict_problem(conflict: Conflict) -> str:
 
 
 def _is_pair(one: Any) -> bool:
-    """Whether the value is two digests of statements."""
+    """Return True if the value is two digests of statements."""
     if not isinstance(one, list) or len(one) != 2:
         return False
     return all(isinstance(digest, str) and len(digest) == 16 for digest in one)

@@ -126,7 +126,7 @@ def _check(found: zipfile.ZipFile, size: int) -> None:
 
 
 def is_unsafe_path(name: str) -> bool:
-    """Whether a file's name isn't a plain path inside the folder, or is empty."""
+    """Return True if a file's name isn't a plain path inside the folder, or is empty."""
     parts = name.replace("\\", "/").split("/")
     return not name or name.startswith(("/", "\\")) or ".." in parts or bool(_DRIVE.match(name))
 

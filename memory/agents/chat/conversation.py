@@ -275,7 +275,7 @@ def _add(session: Session, position: int, role: str, content: str, **more: Any) 
 
 
 def is_to_keep(text: str) -> bool:
-    """Whether a message asks Beacon to remember something (R205)."""
+    """Return True if a message asks Beacon to remember something (R205)."""
     return bool(_TO_KEEP.search(text)) and not _ASKED.search(text)
 
 

@@ -219,7 +219,7 @@ def _log_requests(session: Session) -> None:
 
 
 def _written(session: Session, kind: str, tag: str) -> bool:
-    """Whether the note was already written or proposed, even if it is in Trash by now."""
+    """Return True if the note was already written or proposed, even if it is in Trash by now."""
     source = source_of(session.pk)
     mine = Note.objects.for_user(session.owner).filter(job=source, kind=kind)
     proposed = Proposal.objects.for_user(session.owner).filter(

@@ -104,7 +104,7 @@ class Statement:
 
     @property
     def is_of_report(self) -> bool:
-        """Whether it can be outdated: a report stays as it was written."""
+        """Return True if it can be outdated: a report stays as it was written."""
         return KINDS[self.hit.type].prose is not None
 
     @property

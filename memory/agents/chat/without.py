@@ -100,7 +100,7 @@ class AskedAnswers:
 
     @property
     def is_over(self) -> bool:
-        """Whether the page no longer waits."""
+        """Return True if the page no longer waits."""
         return timezone.now() - self.at > PATIENCE
 
 

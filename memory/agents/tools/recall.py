@@ -174,7 +174,7 @@ def _recalled(context: ToolContext, args: RecallArguments) -> ToolResult:
 
 
 def _has_outside_text(hit: RecallHit) -> bool:
-    """Whether a result's line has text from outside: its own, or from a later run."""
+    """Return True if a result's line has text from outside: its own, or from a later run."""
     return bool(hit.later_finding) or _is_outside(hit.record)
 
 

@@ -536,7 +536,7 @@ def password(request: BeaconRequest) -> HttpResponse:
 
 
 def _is_confirmed(request: BeaconRequest, form: NewPasswordForm | FirstPasswordForm) -> bool:
-    """Whether the current password was right, or a person without one has just signed in."""
+    """Return True if the current password was right, or a person without one has just signed in."""
     try:
         methods.check_confirmed(request, form.cleaned_data.get("old_password", ""))
     except InvalidValue as exc:

@@ -124,7 +124,7 @@ class ConnectionForm(forms.Form):
 
     @property
     def has_lost_a_key(self) -> bool:
-        """Whether a key was typed into a form that comes back: it isn't shown again."""
+        """Return True if a key was typed into a form that comes back: it isn't shown again."""
         return bool(self.is_bound and self.data.get(self.add_prefix("secret")))
 
     def destination(self, given: dict[str, Any]) -> tuple[str, str]:
@@ -132,12 +132,12 @@ class ConnectionForm(forms.Form):
         return host_of(given.get("base_url", ""))
 
     def keeps_key(self, given: dict[str, Any]) -> bool:
-        """Whether the stored key would be kept with the fields as submitted."""
+        """Return True if the stored key would be kept with the fields as submitted."""
         typed = given.get("secret") or given.get("remove_secret")
         return bool(self.stored_secret) and not typed and "secret" not in self.fixed
 
     def moves(self, given: dict[str, Any]) -> bool:
-        """Whether the fields as submitted lead to another host than the stored ones."""
+        """Return True if the fields as submitted lead to another host than the stored ones."""
         return self.destination(given) != self.destination(self.stored_fields())
 
     def stored_fields(self) -> dict[str, Any]:
@@ -532,7 +532,7 @@ class ModelForm(ConnectionForm):
 
     @property
     def asks_for_provider(self) -> bool:
-        """Whether the other fields wait until a provider is selected."""
+        """Return True if the other fields wait until a provider is selected."""
         return not (self["kind"].value() or self.errors)
 
     @property
@@ -547,7 +547,7 @@ class ModelForm(ConnectionForm):
 
     @property
     def others_are_set(self) -> bool:
-        """Whether there is another model, or an error in one."""
+        """Return True if there is another model, or an error in one."""
         return len(self.others) > 1 or any(
             self.errors.get(field.name) for row in self.others for field in row.values()
         )

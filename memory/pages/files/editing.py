@@ -240,7 +240,7 @@ class FileRow:
         return self.file.path.rpartition("/")[2]
 
     def says(self, words: Sequence[str]) -> bool:
-        """Whether its path and summary contain all the words, which are in lower case."""
+        """Return True if its path and summary contain all the words, which are in lower case."""
         text = f"{self.file.path} {self.file.summary}".casefold()
         return all(word in text for word in words)
 

@@ -113,7 +113,7 @@ class ListQuery:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether filters can hide records."""
+        """Return True if filters can hide records."""
         return self.question.has_words or bool(self.question.filters)
 
     @property
@@ -256,7 +256,7 @@ class Row:
 
     @property
     def is_special(self) -> bool:
-        """Whether the row has tags other than its own, which most rows lack."""
+        """Return True if the row has tags other than its own, which most rows lack."""
         record = self.record
         if record.pinned or record.paused or record.lock != Lock.OPEN:
             return True
@@ -273,13 +273,13 @@ class Row:
 
     @property
     def has_expired(self) -> bool:
-        """Whether it has expired, so that recall no longer returns it."""
+        """Return True if it has expired, so that recall no longer returns it."""
         expires = getattr(self.record, "expires_at", None)
         return expires is not None and expires <= timezone.now()
 
     @property
     def is_expiring(self) -> bool:
-        """Whether it expires soon, or the list is about that."""
+        """Return True if it expires soon, or the list is about that."""
         expires = getattr(self.record, "expires_at", None)
         asked = self.wanted.sort == EXPIRES or "expiring" in self.wanted.states
         return expires is not None and (asked or expires <= timezone.now() + SOON)

@@ -156,7 +156,7 @@ class Preview:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether everything it would write is already stored."""
+        """Return True if everything it would write is already stored."""
         return not (self.changes or self.conflict or self.problem)
 
 
@@ -298,17 +298,17 @@ class ProposalRow:
 
     @property
     def is_file(self) -> bool:
-        """Whether it's for a memory file, whose path is shown in a monospaced font."""
+        """Return True if it's for a memory file, whose path is shown in a monospaced font."""
         return self.proposal.record_type == "memoryfile"
 
     @property
     def is_injection(self) -> bool:
-        """Whether it's in the group that is marked as dangerous."""
+        """Return True if it's in the group that is marked as dangerous."""
         return bool(self.proposal.danger == Danger.INJECTION)
 
     @property
     def is_merge(self) -> bool:
-        """Whether accepting it replaces several notes with one."""
+        """Return True if accepting it replaces several notes with one."""
         changes = self.preview.changes if self.preview else ()
         return any(change.act == "merge" for change in changes)
 
@@ -329,7 +329,7 @@ class ProposalRow:
 
     @property
     def has_newer_text(self) -> bool:
-        """Whether it can be accepted with newer facts instead of those it quotes."""
+        """Return True if it can be accepted with newer facts instead of those it quotes."""
         return bool(with_newer_texts(self.proposal, self.outdated))
 
     @property

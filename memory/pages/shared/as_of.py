@@ -43,7 +43,7 @@ class DateChoice:
 
     @property
     def is_day(self) -> bool:
-        """Whether it is a whole day, without a time."""
+        """Return True if it is a whole day, without a time."""
         return day_of(self.typed) is not None
 
     @property

@@ -315,7 +315,7 @@ class FilterBar:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether words or filters can hide rows."""
+        """Return True if words or filters can hide rows."""
         return bool(self.words or self.chips)
 
     @property

@@ -50,7 +50,7 @@ Parts = tuple[str, str, str]
 
 
 def is_search(item: ContentItem) -> bool:
-    """Whether the item is the result of a search whose hits can be separated."""
+    """Return True if the item is the result of a search whose hits can be separated."""
     return "search" in item.action.casefold() and bool(hits_of(item.content))
 
 
@@ -85,7 +85,7 @@ def hits_of(text: str) -> list[str]:
 
 
 def is_json(item: ContentItem) -> bool:
-    """Whether the content looks like a JSON object or list."""
+    """Return True if the content looks like a JSON object or list."""
     return _looks_like_json(item.content)
 
 
@@ -318,12 +318,12 @@ def withheld(item: ContentItem) -> str:
 
 
 def may_be_shown(item: ContentItem) -> bool:
-    """Whether a model can see anything of the item."""
+    """Return True if a model can see anything of the item."""
     return item.sensitivity == Sensitivity.NORMAL and item.trust != Trust.QUARANTINED
 
 
 def is_outside(item: ContentItem) -> bool:
-    """Whether the content came from outside, so that it is data rather than instructions."""
+    """Return True if the content came from outside, so that it is data rather than instructions."""
     return item.trust not in (Trust.OWNER, Trust.AGENT)
 
 

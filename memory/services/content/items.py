@@ -63,7 +63,7 @@ def change_all(rows: ContentQuerySet, fields: dict[str, Any], *, by: Actor, why:
 
 
 def _differs(item: ContentItem, fields: dict[str, Any]) -> bool:
-    """Whether the row has changed since it was selected."""
+    """Return True if the row has changed since it was selected."""
     return (item.trashed_at is None) != (fields["trashed_at"] is None)
 
 

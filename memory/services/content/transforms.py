@@ -225,7 +225,7 @@ class View:
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is left out."""
+        """Return True if nothing is left out."""
         return self.shown >= self.of
 
     def description(self) -> str:

@@ -78,7 +78,7 @@ class Copy:
 
     @property
     def is_edited(self) -> bool:
-        """Whether the text on disk is neither the mirrored nor the stored one."""
+        """Return True if the text on disk is neither the mirrored nor the stored one."""
         if not self.found.stamp or self.found.digest == self.row.digest:
             return False
         return self.found.content is None or self.found.content != self.stored

@@ -443,7 +443,7 @@ def disk_of(folder: MirrorFolder, owner: User) -> Disk:
 
 
 def is_in_data_folder() -> bool:
-    """Whether the folder is inside Beacon's data folder, as it is with `make up`."""
+    """Return True if the folder is inside Beacon's data folder, as it is with `make up`."""
     return Path(settings.BEACON_MIRROR_DIR).is_relative_to(settings.DATA_DIR)
 
 
@@ -527,7 +527,7 @@ def _identity(text: str) -> str:
 
 
 def _holds_last_copies(folder: MirrorFolder) -> bool:
-    """Whether it contains a file as it was last mirrored, so that this is the same folder as
+    """Return True if it contains a file as it was last mirrored, so that this is the same folder as
     before.
     """
     rows = MirroredFile.objects.of_mirror().exclude(stamp="").select_related("owner")
@@ -736,7 +736,7 @@ def _empty(at: int) -> None:
 
 
 def _is_copy(path: str) -> bool:
-    """Whether Beacon wrote it: a copy, a rejected edit or a partly written file."""
+    """Return True if Beacon wrote it: a copy, a rejected edit or a partly written file."""
     folder, _slash, name = path.partition("/")
     plain = name.partition(".conflict")[0]
     if name.startswith(".") and name.endswith(".tmp"):

@@ -681,7 +681,7 @@ def keep_draft(
 
 
 def _is_stored(file: MemoryFile, text: str, seen: int) -> bool:
-    """Whether the text equals the stored file.
+    """Return True if the text equals the stored file.
 
     A draft can arrive after the save from the same window. It was based on an older version, and
     the save has updated the summary line and ended the last line.

@@ -448,7 +448,7 @@ def removed_from(before: str, after: str) -> list[Removed]:
 
 
 def _is_inside(one: SectionText, last: SectionText, first: SectionText) -> bool:
-    """Whether a section is inside the first one, directly after the last."""
+    """Return True if a section is inside the first one, directly after the last."""
     is_next = one.first_line == last.last_line + 1
     return is_next and first.level > 0 and one.last_line <= first.until
 
@@ -480,7 +480,7 @@ def _gone(before: str, after: str) -> set[SectionText]:
 
 
 def _moved(one: SectionText, fresh: Counter[str]) -> bool:
-    """Whether at least half of the section's lines are new elsewhere; each counts once."""
+    """Return True if at least half of the section's lines are new elsewhere; each counts once."""
     lines = Counter(_comparable(one.text.split("\n")[bool(one.heading) :]))
     there = lines & fresh
     if there.total() * 2 < lines.total():

@@ -209,7 +209,7 @@ class LibrarySearch:
 
 
 def is_empty(owner: User) -> bool:
-    """Whether there is nothing for `owner` to find: no documents, and no watched folder."""
+    """Return True if there is nothing for `owner` to find: no documents, and no watched folder."""
     if settings.BEACON_LIBRARY_DIR:
         return False
     return not LibraryDocument.objects.readable_by(owner).live().exists()

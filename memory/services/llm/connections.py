@@ -133,7 +133,7 @@ def key_for(row: Connection, base_url: str, kind: str = "") -> str:
 
 
 def may_have_environment_key(name: str, base_url: str, kind: str = "") -> bool:
-    """Whether `base_url` is the environment's own URL or belongs to the vendor.
+    """Return True if `base_url` is the environment's own URL or belongs to the vendor.
 
     A model's vendor is the one with the default URL of its kind of endpoint; "" is the default URL.
     """
@@ -426,7 +426,7 @@ def embedder_profile(rows: Mapping[str, Connection] | None = None) -> EmbedderPr
 
 
 def has_no_embeddings() -> bool:
-    """Whether BEACON_EMBEDDINGS turns vectors off, so that none are needed."""
+    """Return True if BEACON_EMBEDDINGS turns vectors off, so that none are needed."""
     return bool(settings.BEACON_EMBEDDINGS == NO_EMBEDDINGS)
 
 
@@ -516,7 +516,7 @@ def serpapi_engine() -> str:
 
 
 def is_ready(profile: SearchProfile) -> bool:
-    """Whether a service has everything it needs: a key, a URL, or nothing."""
+    """Return True if a service has everything it needs: a key, a URL, or nothing."""
     return not lacks(profile)
 
 

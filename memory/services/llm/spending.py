@@ -145,7 +145,7 @@ class Limit:
 
     @property
     def is_near(self) -> bool:
-        """Whether at least 80% is used, but not all of it."""
+        """Return True if at least 80% is used, but not all of it."""
         return not self.is_reached and self.share >= NEAR_SHARE
 
 

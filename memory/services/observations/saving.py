@@ -57,7 +57,7 @@ class _Compared:
 
 
 def is_near(one: str, other: str) -> bool:
-    """Whether two texts say almost the same: similar words and the same numbers.
+    """Return True if two texts say almost the same: similar words and the same numbers.
 
     Texts that differ only in a number (100 per minute, 200 per minute), its sign or its unit are
     two facts.

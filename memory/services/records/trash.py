@@ -109,7 +109,7 @@ class TrashRow:
 
 
 def is_narrowed(query: Query) -> bool:
-    """Whether the page's filters can hide records."""
+    """Return True if the page's filters can hide records."""
     return bool(_type_sent(query) or text_param(query) or _who_sent(query))
 
 

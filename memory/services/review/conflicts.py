@@ -292,7 +292,7 @@ class _Resolution:
 
     @property
     def is_contradiction(self) -> bool:
-        """Whether the two can't both be true; otherwise they say the same."""
+        """Return True if the two can't both be true; otherwise they say the same."""
         return self.row.kind == Conflict.Kind.CONTRADICTION
 
     def edit_lines(self, file: MemoryFile, why: str, words: str = "") -> None:

@@ -83,7 +83,7 @@ class Known:
 
     @property
     def can_be_replaced(self) -> bool:
-        """Whether a decision can change it: not a line of a table, a quote or code."""
+        """Return True if a decision can change it: not a line of a table, a quote or code."""
         file = _file_of(self.record)
         return file is None or bool(statements_found(file.content, [digest_of(self.said)]))
 

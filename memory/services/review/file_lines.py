@@ -33,7 +33,7 @@ Scope = tuple[str, ...]
 
 
 def can_be_repeated(statement: str) -> bool:
-    """Whether a statement says enough to be a duplicate of another one."""
+    """Return True if a statement says enough to be a duplicate of another one."""
     return len(match_key(statement).split()) >= MIN_WORDS
 
 
@@ -97,7 +97,7 @@ def _without(lines: list[str], one: Statement, words: str) -> list[str] | None:
 
 
 def _has_block(item: re.Match[str], after: Sequence[str]) -> bool:
-    """Whether an item of a list continues in an indented block after an empty line."""
+    """Return True if an item of a list continues in an indented block after an empty line."""
     following = next((line for line in after if line.strip()), "")
     return len(following) - len(following.lstrip()) > len(item[1])
 
@@ -145,7 +145,7 @@ def _scope(file: MemoryFile, folders: Mapping[str, MountedFolder]) -> Scope:
 
 
 def can_conflict(one: MemoryFile, other: MemoryFile, scopes: Mapping[object, Scope]) -> bool:
-    """Whether two files can contradict or repeat each other.
+    """Return True if two files can contradict or repeat each other.
 
     Files of different projects, or of sibling folders of one, are about different things.
     """

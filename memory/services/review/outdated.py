@@ -44,7 +44,7 @@ class Outdated:
 
     @property
     def is_target(self) -> bool:
-        """Whether the target has changed, rather than a fact."""
+        """Return True if the target has changed, rather than a fact."""
         return self.kind == _TARGET
 
     @property

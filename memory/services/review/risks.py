@@ -287,7 +287,7 @@ def removed_user_lines(file: MemoryFile, after: str) -> list[str]:
 
 
 def _is_kept_up(line: str) -> bool:
-    """Whether each save rewrites the line: the summary, or the date of the last change."""
+    """Return True if each save rewrites the line: the summary, or the date of the last change."""
     return bool(_SUMMARY.match(line) or _DATED.fullmatch(line))
 
 
@@ -356,7 +356,7 @@ def _claims_about_owner(write: Write) -> Risk | None:
 
 
 def _states(line: str) -> bool:
-    """Whether the line states something, unlike a one-word heading or a date."""
+    """Return True if the line states something, unlike a one-word heading or a date."""
     if _DATED.fullmatch(line):
         return False
     if _HEADING.match(line):
@@ -374,7 +374,7 @@ def _is_said(write: Write, line: str) -> bool:
 
 
 def is_owners_word(owner: User, quote: str, messages: Iterable[str] = ()) -> bool:
-    """Whether the words occur, as words, in one of the owner's own messages.
+    """Return True if the words occur, as words, in one of the owner's own messages.
 
     Those are messages that they typed in their own sessions: not an agent's, not one from another
     person's archive, and not the list of files.
@@ -493,7 +493,7 @@ def _trust(proposal: Proposal) -> str:
 
 
 def needs_own_decision(proposal: Proposal) -> bool:
-    """Whether it is too dangerous to be accepted in bulk."""
+    """Return True if it is too dangerous to be accepted in bulk."""
     return proposal.danger in NEEDS_OWN_DECISION
 
 
@@ -545,7 +545,7 @@ def are_own(texts: Iterable[str], messages: Sequence[str]) -> bool:
 
 
 def adds_only_own(path: str, before: str, after: str, messages: Sequence[str]) -> bool:
-    """Whether a file's new text removes nothing and adds only the owner's own words.
+    """Return True if a file's new text removes nothing and adds only the owner's own words.
 
     The summary line and date, which each save rewrites, and one-word titles don't count.
     """
@@ -563,7 +563,7 @@ def _is_quoted_task(line: str) -> bool:
 
 
 def _is_own(line: str, texts: Sequence[str]) -> bool:
-    """Whether the line and its quotes are in a message, ignoring one word before a colon."""
+    """Return True if the line and its quotes are in a message, ignoring one word before a colon."""
     keyed = _QUOTED_KEY.fullmatch(line)
     value = keyed["value"] if keyed else line
     parts = [match_key("".join(found)) for found in QUOTED.findall(value)]

@@ -108,7 +108,7 @@ class TrackRecord:
 
     @property
     def is_suggested(self) -> bool:
-        """Whether its writes could be saved without approval."""
+        """Return True if its writes could be saved without approval."""
         if self.kind not in SUGGESTED or self.level == ReviewLevel.Level.ACCEPT:
             return False
         is_old = self.since is not None and self.since <= timezone.now() - MIN_TIME

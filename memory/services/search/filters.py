@@ -330,7 +330,7 @@ class SearchScope:
 
     @property
     def hides_paused(self) -> bool:
-        """Whether paused records are left out, as they are unless a person asks for them."""
+        """Return True if paused records are left out, as they are unless a person asks for them."""
         return NOT_PAUSED in self.filters or not self.question.asks("is", "paused")
 
 

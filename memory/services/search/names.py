@@ -62,12 +62,12 @@ class Figures:
 
     @property
     def is_mostly_capital(self) -> bool:
-        """Whether the first word is seldom used in another way."""
+        """Return True if the first word is seldom used in another way."""
         return not self.words or self.total >= MOSTLY * self.words[0]
 
     @property
     def is_name(self) -> bool:
-        """Whether it is a name, as far as one can tell from capital letters."""
+        """Return True if it is a name, as far as one can tell from capital letters."""
         if self.is_single:
             return self.sure > 0 and self.sure >= SURELY * self.total and self.is_mostly_capital
         return self.sure > 0 or (self.total >= UNSURE and self.is_mostly_capital)

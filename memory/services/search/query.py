@@ -89,11 +89,11 @@ class Question:
 
     @property
     def has_words(self) -> bool:
-        """Whether the query has anything besides filters."""
+        """Return True if the query has anything besides filters."""
         return bool(self.words or self.phrases or self.without)
 
     def asks(self, field: str, value: str) -> bool:
-        """Whether the query asks for exactly this value, not negated (`is`, `trashed`)."""
+        """Return True if the query asks for exactly this value, not negated (`is`, `trashed`)."""
         return any(
             one.field == field and value in one.values and not one.negated for one in self.filters
         )

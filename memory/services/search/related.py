@@ -230,7 +230,7 @@ def _job(space: Space, terms: list[str], scope: SearchScope, limit: int) -> Job:
 
 
 def _is_alike(one: Ranked, enough: set[str]) -> bool:
-    """Whether the shared words are a reason: several, or one that few records contain."""
+    """Return True if the shared words are a reason: several, or one that few records contain."""
     return len(one.matched) > 1 or any(term in enough for term in one.matched)
 
 

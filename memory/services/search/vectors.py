@@ -157,7 +157,7 @@ def extension_version() -> str:
 
 
 def has_table(size: int) -> bool:
-    """Whether vectors with this many dimensions can be compared."""
+    """Return True if vectors with this many dimensions can be compared."""
     return _exists(table_of(size))
 
 

@@ -116,7 +116,7 @@ def _topic(context: ToolContext, name: str) -> Topic | None:
 
 
 def _may_make(context: ToolContext, title: str) -> bool:
-    """Whether this caller can create a topic.
+    """Return True if this caller can create a topic.
 
     Not after reading external text, which could have asked for it.
     """

@@ -194,7 +194,7 @@ class Trail:
 
     @property
     def is_alone(self) -> bool:
-        """Whether nothing depends on the fact."""
+        """Return True if nothing depends on the fact."""
         return not any(self.counts.values())
 
     @property
@@ -254,12 +254,12 @@ class Turn:
 
     @property
     def is_known(self) -> bool:
-        """Whether it was among the known facts from then on."""
+        """Return True if it was among the known facts from then on."""
         return self.state == TopicFact.State.CURRENT and not self.is_trashed
 
     @property
     def by_hand(self) -> bool:
-        """Whether a person did it. Changes by runs are at whole numbers."""
+        """Return True if a person did it. Changes by runs are at whole numbers."""
         return self.place % 1 != 0
 
 

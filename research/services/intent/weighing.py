@@ -320,13 +320,13 @@ class Kind:
     not_with: frozenset[str] = frozenset()
 
     def is_named_in(self, wish: str) -> bool:
-        """Whether a request asks for this kind."""
+        """Return True if a request asks for this kind."""
         if self.phrases is not None and self.phrases.search(wish):
             return True
         return bool(self.triggers & set(terms(wish)))
 
     def matches_sentence(self, sentence: str) -> bool:
-        """Whether a sentence reports this kind of news."""
+        """Return True if a sentence reports this kind of news."""
         texts = set(terms(sentence))
         if self.words & texts or (self.phrases is not None and self.phrases.search(sentence)):
             return True
@@ -640,7 +640,7 @@ def _meets(part: Part, texts: frozenset[str], sentence: str) -> bool:
 
 
 def _is_similar_news(texts: frozenset[str], sentence: str, example: str, about: str) -> bool:
-    """Whether a sentence is similar to the example, by its kind of news or its words."""
+    """Return True if a sentence is similar to the example, by its kind of news or its words."""
     common = set(terms(about))
     theirs = _said(example) - common
     if theirs and len(theirs & texts) >= MIN_ALIKE * len(theirs):

@@ -224,7 +224,7 @@ class Item:
 
     @property
     def keeps_both(self) -> bool:
-        """Whether it is shown next to the old fact until a person decides."""
+        """Return True if it is shown next to the old fact until a person decides."""
         return self.needs_review or self.status == DeltaItem.Status.CONTRADICTED
 
 
@@ -261,7 +261,7 @@ class TopicPart:
 
     @property
     def has_content(self) -> bool:
-        """Whether anything happened in the topic."""
+        """Return True if anything happened in the topic."""
         return bool(self.items or self.summary)
 
 
@@ -277,7 +277,7 @@ class Content:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left of it: all is in Trash, read, or no longer shared."""
+        """Return True if nothing is left of it: all is in Trash, read, or no longer shared."""
         return not (self.parts or self.quiet or self.failed or self.shared)
 
     @property

@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def is_another(self) -> bool:
-        """Whether the two texts have no word in common, so marking changes is useless."""
+        """Return True if the two texts have no word in common, so marking changes is useless."""
         return not any(piece.kind == "same" and piece.text.strip() for piece in self.pieces)
 
     @property
@@ -147,7 +147,7 @@ class _Comparison:
             self.against.add(made)
 
     def _replaced(self, old: Any, new: Any) -> bool:
-        """Whether a person replaced a fact with the one that contradicts it."""
+        """Return True if a person replaced a fact with the one that contradicts it."""
         if old not in self.lives or self.lives[old].fact.chain != self.lives[new].fact.chain:
             return False
         turn = self.lives[old].at(self.last)
@@ -455,12 +455,12 @@ class Pair:
 
     @property
     def is_same(self) -> bool:
-        """Whether one run was chosen twice."""
+        """Return True if one run was chosen twice."""
         return not self.problems and self.older is not None and self.older == self.newer
 
     @property
     def is_backwards(self) -> bool:
-        """Whether the first run chosen is the later one."""
+        """Return True if the first run chosen is the later one."""
         return self.two is not None and self.two[0].number > self.two[1].number
 
     def stepped(self, by: int) -> tuple[SavedRun, SavedRun] | None:

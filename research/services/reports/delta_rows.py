@@ -45,7 +45,7 @@ class Quote:
 
     @property
     def is_verified(self) -> bool:
-        """Whether the quote was found in the stored page, not only in a search result."""
+        """Return True if the quote was found in the stored page, not only in a search result."""
         return self.found and not self.in_snippet
 
     @property
@@ -220,7 +220,7 @@ class DeltaRow:
 
     @property
     def is_beside(self) -> bool:
-        """Whether the old sentence is shown next to the new one."""
+        """Return True if the old sentence is shown next to the new one."""
         listed = (DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
         return self.item.status in listed and bool(self.item.previous_text) and not self.is_joined
 

@@ -97,7 +97,7 @@ class Question:
 
     @property
     def is_later(self) -> bool:
-        """Whether nothing of it was known yet."""
+        """Return True if nothing of it was known yet."""
         return all(block.is_later for block in self.blocks)
 
 

@@ -141,5 +141,5 @@ def _pieces(token: Token) -> Iterator[Piece]:
 
 
 def _is_outside(link: str) -> bool:
-    """Whether a link leads to the web. Others lead nowhere from a file."""
+    """Return True if a link leads to the web. Others lead nowhere from a file."""
     return link.startswith(("http://", "https://"))

@@ -99,7 +99,7 @@ class Line:
 
     @property
     def is_verified(self) -> bool:
-        """Whether the quote was found in the stored page."""
+        """Return True if the quote was found in the stored page."""
         return self.quote is not None and self.quote.is_verified
 
     @property
@@ -110,7 +110,7 @@ class Line:
 
     @property
     def waits(self) -> bool:
-        """Whether a person has to decide between the old and the new sentence."""
+        """Return True if a person has to decide between the old and the new sentence."""
         row = self.row
         disputed = row is not None and (row.item.needs_review or self.status == Status.CONTRADICTED)
         return disputed and not (row and row.resolved)
@@ -274,7 +274,7 @@ class Reading:
 
     @property
     def is_first(self) -> bool:
-        """Whether only a first report is selected, so that nothing could change."""
+        """Return True if only a first report is selected, so that nothing could change."""
         return all(one.is_baseline for one in self.strip.selected)
 
     @property

@@ -81,7 +81,7 @@ class Window:
 
     @property
     def is_several(self) -> bool:
-        """Whether more than one unread report has changes."""
+        """Return True if more than one unread report has changes."""
         return sum(not run.is_baseline for run in self.runs) > 1
 
     @property
@@ -359,7 +359,7 @@ class TopicSummary:
 
     @property
     def is_several(self) -> bool:
-        """Whether more than one unread report has changes."""
+        """Return True if more than one unread report has changes."""
         return self.telling > 1
 
     @property

@@ -103,7 +103,7 @@ class Strip:
 
     @property
     def is_one(self) -> bool:
-        """Whether a single run is selected."""
+        """Return True if a single run is selected."""
         return self.first is self.last
 
     @property

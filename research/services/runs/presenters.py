@@ -270,7 +270,7 @@ def found_counts(hits: Iterable[Hit]) -> dict[str, int]:
 
 
 def _was_found(hit: Hit) -> bool:
-    """Whether a search returned it. Known pages are also read again without a search."""
+    """Return True if a search returned it. Known pages are also read again without a search."""
     return hit.service != known_pages.SERVICE
 
 

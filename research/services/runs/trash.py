@@ -302,7 +302,7 @@ def page_of_removed(run: Run) -> dict[str, Any]:
 
 
 def is_removed(run: Run) -> bool:
-    """Whether the run is in the trash, with its report or without one."""
+    """Return True if the run is in the trash, with its report or without one."""
     records = (getattr(run, name, None) for name in ("report", "removed"))
     return any(record is not None and record.trashed_at is not None for record in records)
 

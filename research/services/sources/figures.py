@@ -406,7 +406,7 @@ class DeskRow:
 
     @property
     def may_be_ruled(self) -> bool:
-        """Whether it is on the web at all. The library's name isn't a domain."""
+        """Return True if it is on the web at all. The library's name isn't a domain."""
         return self.is_page or "." in self.figures.domain
 
     @property

@@ -90,7 +90,7 @@ class FactRow:
 
     @property
     def is_contradicted(self) -> bool:
-        """Whether a run contradicted it after it was last confirmed."""
+        """Return True if a run contradicted it after it was last confirmed."""
         at, confirmed = self.fact.contradicted_at, self.fact.confirmed_at
         return at is not None and (confirmed is None or at >= confirmed)
 

@@ -231,7 +231,7 @@ class News:
 
     @property
     def is_several(self) -> bool:
-        """Whether it is more than the newest report's own changes."""
+        """Return True if it is more than the newest report's own changes."""
         return self.last_read is not None and self.last > self.first
 
     @property

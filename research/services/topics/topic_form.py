@@ -737,7 +737,7 @@ class TopicForm(SecretConfirmationMixin, IntentFields, ScheduleForm, MonthFields
 
     @property
     def searches_the_web(self) -> bool:
-        """Whether a web search service that needs a key or URL is set up."""
+        """Return True if a web search service that needs a key or URL is set up."""
         at_large = {service.name for service in CATALOGUE if service.needs}
         return bool(at_large.intersection(self._usual))
 

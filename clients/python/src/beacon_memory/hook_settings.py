@@ -495,7 +495,7 @@ def _our_span(path: Path, text: str) -> tuple[int, int] | None:
 
 
 def _is_ours(plain: str, at: int) -> bool:
-    """Whether the handler that begins at `at` runs our command."""
+    """Return True if the handler that begins at `at` runs our command."""
     command_at = _member(plain, at, "command") if plain[at] == "{" else None
     if command_at is None:
         return False

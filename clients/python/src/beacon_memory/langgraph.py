@@ -150,7 +150,7 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _matches(have: Any, wanted: Any) -> bool:
-    """Whether a value passes a filter, with LangGraph's operators."""
+    """Return True if a value passes a filter, with LangGraph's operators."""
     if isinstance(wanted, dict):
         if any(name.startswith("$") for name in wanted):
             if unknown := wanted.keys() - _COMPARED.keys():

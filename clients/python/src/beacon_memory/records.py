@@ -52,7 +52,7 @@ class Written:
 
     @property
     def is_held(self) -> bool:
-        """Whether the write waits for approval. Until then, nothing is stored."""
+        """Return True if the write waits for approval. Until then, nothing is stored."""
         return bool(self.proposal)
 
 
@@ -82,7 +82,7 @@ class Run:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the run is still waiting or in progress."""
+        """Return True if the run is still waiting or in progress."""
         return self.status in self.UNFINISHED
 
 

@@ -113,7 +113,7 @@ def _pages_to_read(settings: TopicSettings) -> list[str]:
 
 
 def is_always(settings: TopicSettings, hit: Hit) -> bool:
-    """Whether a hit is a page that a rule makes the run read first, even if it is known."""
+    """Return True if a hit is a page that a rule makes the run read first, even if it is known."""
     return any(canonical_url(page) == hit.url for page in _pages_to_read(settings))
 
 

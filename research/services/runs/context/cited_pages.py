@@ -47,7 +47,7 @@ class QuoteLocation:
 
     @property
     def in_snippet(self) -> bool:
-        """Whether it is only in the search snippet."""
+        """Return True if it is only in the search snippet."""
         return self.span is None
 
     def as_json(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class CitedPage:
         return QuoteLocation(one_line(self.said.stored[span]), None) if span else None
 
     def could_support(self, sentence: str) -> bool:
-        """Whether the page has the numbers of a sentence and half of its terms."""
+        """Return True if the page has the numbers of a sentence and half of its terms."""
         names = set(terms(sentence))
         there = names & self._terms
         return not names or (numbers(sentence) <= self.numbers and len(there) * 2 >= len(names))

@@ -320,7 +320,7 @@ class RunContext:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether a person or the budget asked the run to finish with what it has."""
+        """Return True if a person or the budget asked the run to finish with what it has."""
         return bool(self.stop_reason)
 
     def stop(self, reason: str) -> None:

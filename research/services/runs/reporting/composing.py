@@ -599,7 +599,7 @@ def _set_summary_and_body(
 
 
 def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -> bool:
-    """Whether a sentence repeats one of `old`. Sentences listed as news don't count."""
+    """Return True if a sentence repeats one of `old`. Sentences listed as news don't count."""
     if not old or match_key(sentence) in listed:
         return False
     found = match(without_citations(sentence), old)

@@ -80,7 +80,7 @@ class Change:
 
     @property
     def is_listed(self) -> bool:
-        """Whether the delta section lists the change (R41)."""
+        """Return True if the delta section lists the change (R41)."""
         return self.status in DeltaItem.LISTED and not self.hidden_reason
 
     @property

@@ -63,7 +63,7 @@ class Merged:
 
     @property
     def is_listed(self) -> bool:
-        """Whether the section lists it outside its folded parts."""
+        """Return True if the section lists it outside its folded parts."""
         return self.status in DeltaItem.LISTED
 
     @property
@@ -104,7 +104,7 @@ class Merged:
         return takewhile(lambda other: other.run_id == run_id, reversed(self.items))
 
     def has_reported(self, item: DeltaItem) -> bool:
-        """Whether another item of the same run already reported the fact."""
+        """Return True if another item of the same run already reported the fact."""
         return any(other.status in _TELLING for other in self.of_run(item.run_id))
 
     def take(self, item: DeltaItem) -> None:
@@ -124,7 +124,7 @@ class Merged:
             self.against, self.was_confirmed = None, True
 
     def _is_about_the_other_side(self, item: DeltaItem) -> bool:
-        """Whether it is about the contradicting fact, not about the fact itself."""
+        """Return True if it is about the contradicting fact, not about the fact itself."""
         text = item.previous_text or item.sentence
         return self.against is not None and match_key(text) == match_key(self.against.sentence)
 
@@ -179,7 +179,7 @@ def _thread_of(
 
 
 def _is_another(thread: Merged, item: DeltaItem) -> bool:
-    """Whether a run said two different things about one fact. Both must be shown."""
+    """Return True if a run said two different things about one fact. Both must be shown."""
     if item.status not in _TELLING or not thread.has_reported(item):
         return False
     words = {match_key(other.sentence) for other in thread.of_run(item.run_id)}

@@ -94,7 +94,7 @@ def bullets(markdown: str) -> list[str]:
 
 
 def is_source_line(line: str) -> bool:
-    """Whether the line is an entry in a source list, not a statement (R21)."""
+    """Return True if the line is an entry in a source list, not a statement (R21)."""
     return bool(_SOURCE_LINE.match(line))
 
 

@@ -409,7 +409,7 @@ def _change(
 
 
 def _rests_on(fact: KnownFact, change: PageChange) -> bool:
-    """Whether a fact of a page says what the page said before a change."""
+    """Return True if a fact of a page says what the page said before a change."""
     if match_key(fact.text) == match_key(change.before):
         return True
     quote = fold(fact.quote)
@@ -454,7 +454,7 @@ def as_gone(fact: KnownFact) -> Change:
 
 
 def states(page: PageText, fact: KnownFact) -> bool:
-    """Whether a page has the words of a fact, or its quote."""
+    """Return True if a page has the words of a fact, or its quote."""
     text = NormalizedText(page.text)
     return _is_there(fact.quote, text) or _is_there(fact.text, text)
 
@@ -465,7 +465,7 @@ def _is_there(words: str, text: NormalizedText) -> bool:
 
 
 def _may_be_cut_off(fact: KnownFact, one: Reread) -> bool:
-    """Whether a fact may be on the part of a long page that wasn't kept."""
+    """Return True if a fact may be on the part of a long page that wasn't kept."""
     if not one.page.is_cut(one.page.text):
         return False
     quote = fold(fact.quote)
@@ -474,7 +474,7 @@ def _may_be_cut_off(fact: KnownFact, one: Reread) -> bool:
 
 
 def _is_removed(fact: KnownFact, one: Reread) -> bool:
-    """Whether a statement that a fact quotes was removed, not reworded, moved or merged.
+    """Return True if a statement that a fact quotes was removed, not reworded, moved or merged.
 
     A record also counts as removed if a column of its table was removed.
     """

@@ -220,7 +220,7 @@ def _said(answer: Relations, pairs: Mapping[int, Pair]) -> dict[int, str]:
 
 
 def _may_be(relation: str, comparison: Comparison, verdicts: Sequence[Verdict], pair: Pair) -> bool:
-    """Whether to accept the model's answer.
+    """Return True if to accept the model's answer.
 
     "Same" is rejected if the amounts differ, and "no fact" if the sentence mentions a fact.
     """

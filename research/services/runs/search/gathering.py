@@ -191,7 +191,7 @@ class Service:
 
     @property
     def is_slow(self) -> bool:
-        """Whether it gets one query at a time, because it makes others wait anyway."""
+        """Return True if it gets one query at a time, because it makes others wait anyway."""
         return bool(getattr(self.provider, "is_paced", False))
 
 
@@ -487,7 +487,7 @@ def _state(context: RunContext, hit: Hit, seen: set[str], read: set[str]) -> tup
 
 
 def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
-    """Whether the topic always includes a page that is blocked for all topics.
+    """Return True if the topic always includes a page that is blocked for all topics.
 
     The topic's own rules can't contradict each other, and override those for all topics.
     """

@@ -306,7 +306,7 @@ def actions_of(context: RunContext) -> int:
 
 
 def is_read_only(run: Run) -> bool:
-    """Whether the run wrote only to its own topic."""
+    """Return True if the run wrote only to its own topic."""
     written = Revision.objects.for_user(run.topic.owner).filter(source=run.source)
     return not written.exclude(record_type__in=_OF_ITS_TOPIC).exists()
 

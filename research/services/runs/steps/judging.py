@@ -26,12 +26,12 @@ STEP: Final = "judge"
 
 
 def judges(settings: TopicSettings) -> bool:
-    """Whether these settings can filter anything, so the run needs this step."""
+    """Return True if these settings can filter anything, so the run needs this step."""
     return bool(settings.intent.strip() or settings.mute_places)
 
 
 def judges_run(run: Run) -> bool:
-    """Whether a run has this step, by the settings it was started with."""
+    """Return True if a run has this step, by the settings it was started with."""
     kept = run.settings
     return bool(kept.get("intent", "").strip() or kept.get("mute_places"))
 
@@ -121,5 +121,5 @@ def _describe(count: int, withheld: int, muted: int, by: str) -> str:
 
 
 def withholds(changes: Sequence[Change]) -> bool:
-    """Whether anything true is filtered out."""
+    """Return True if anything true is filtered out."""
     return any(change.hidden_reason and change.judged_by for change in changes)

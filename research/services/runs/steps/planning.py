@@ -554,7 +554,7 @@ def _parts(focus: str, objective: str, topic: str) -> list[str]:
 
 
 def _adds(phrase: str, topic: str) -> bool:
-    """Whether a phrase adds anything to the topic."""
+    """Return True if a phrase adds anything to the topic."""
     words = set(match_key(phrase).split())
     return bool(words) and not words <= set(match_key(topic).split())
 

@@ -188,7 +188,7 @@ class TrackTools:
             self._work.run.warn(complaint)
 
     def _may_ask(self, service: str) -> bool:
-        """Whether a service with a query limit per run can take another query."""
+        """Return True if a service with a query limit per run can take another query."""
         bound = BY_NAME[service].queries_a_run if service in BY_NAME else None
         count = sum(entry["service"] == service for entry in self.asked)
         return bound is None or count < bound * SLOW_TWICE

@@ -176,7 +176,7 @@ def _checked(finding: Finding, checks: _Checks, sources: list[CitedSource]) -> V
 
 
 def _numbers_on_page(finding: Finding, pages: Pages) -> bool:
-    """Whether each number of a finding is on one of the pages it cites.
+    """Return True if each number of a finding is on one of the pages it cites.
 
     A correct quote doesn't prove a different figure in the sentence.
     """

@@ -41,7 +41,7 @@ _PART = re.compile(r"\s+\|\s*|\s*\|\s+")  # not a “|” inside a URL
 
 
 def is_address(text: str) -> bool:
-    """Whether a rule is the URL of a page, not words or a domain."""
+    """Return True if a rule is the URL of a page, not words or a domain."""
     return text.lower().startswith(_PAGES)
 
 
