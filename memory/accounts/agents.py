@@ -26,12 +26,7 @@ from memory.models import Activity, Agent, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 
-FIELDS = (
-    "enable_memory",
-    "share_with_subagents",
-    "use_model_compaction",
-    "compaction_prompt",
-)
+FIELDS = ("enable_memory", "share_with_subagents", "use_model_compaction", "compaction_prompt")
 MAX_PROMPT_LENGTH = 4000  # characters
 
 
@@ -225,11 +220,7 @@ def _by_pipe(token: str, *, with_paths: bool) -> Setup:
     environment = {"BEACON_API_TOKEN": token}
     if with_paths:
         environment["BEACON_DATA_DIR"] = str(settings.DATA_DIR)
-    server = {
-        "command": start,
-        "args": [*mcp, "mcp", "--stdio"],
-        "env": environment,
-    }
+    server = {"command": start, "args": [*mcp, "mcp", "--stdio"], "env": environment}
     return Setup(
         "claude-desktop",
         _("Claude Desktop and other apps, over stdio"),

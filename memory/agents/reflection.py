@@ -182,12 +182,7 @@ def why_not_talk(messages: int, by_user: int) -> str:
         "it was short: %(n)d message, including %(own)d from you (the minimum is %(least)d, with %(least_own)d from you)",
         "it was too short: %(n)d messages, including %(own)d from you (the minimum is %(least)d, including %(least_own)d from you)",
         messages,
-    ) % {
-        "n": messages,
-        "own": by_user,
-        "least": MIN_MESSAGES,
-        "least_own": MIN_OF_USER,
-    }
+    ) % {"n": messages, "own": by_user, "least": MIN_MESSAGES, "least_own": MIN_OF_USER}
 
 
 # --- the prompt --------------------------------------------------------------------------------
@@ -286,12 +281,7 @@ def _shown(owner: User, kind: str) -> str:
 
 def transcript(messages: Sequence[Message]) -> str:
     """Return a history as text, with each call's result below it."""
-    names = {
-        "user": _("Person"),
-        "assistant": _("Agent"),
-        "tool": _("Result"),
-        "call": _("Call"),
-    }
+    names = {"user": _("Person"), "assistant": _("Agent"), "tool": _("Result"), "call": _("Call")}
     parts = []
     for message in messages:
         if message.content:

@@ -206,21 +206,14 @@ def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) 
 
 
 @api.get("", auth=READ, response=Listing[ItemOut])
-def query_content(
-    request: ApiRequest,
-    wanted: Query[ContentQuery],
-) -> Listing[ItemOut]:
+def query_content(request: ApiRequest, wanted: Query[ContentQuery]) -> Listing[ItemOut]:
     """List items, newest first, without their content."""
     caller = request.auth
     among: Any = None if caller.by.is_person else caller.context().scopes
     if wanted.scope is not None:
         among = [auth.named(caller, wanted.scope)]
     rows = matching(
-        caller.owner,
-        scopes=among,
-        type=wanted.type or "",
-        source=wanted.source,
-        tags=wanted.tag,
+        caller.owner, scopes=among, type=wanted.type or "", source=wanted.source, tags=wanted.tag
     )
     after, before = moment(caller, wanted.after), moment(caller, wanted.before)
     if after is not None:
@@ -233,11 +226,7 @@ def query_content(
 
 
 @api.get("/{uuid:item_id}", auth=READ, response=ContentViewOut)
-def show_content(
-    request: ApiRequest,
-    item_id: UUID,
-    wanted: Query[ViewQuery],
-) -> ContentViewOut:
+def show_content(request: ApiRequest, item_id: UUID, wanted: Query[ViewQuery]) -> ContentViewOut:
     """Return all or part of an item, with the size of the returned part and the full size."""
     caller = request.auth
     item = content_services.retrieve(caller.owner, item_id, scopes=None)

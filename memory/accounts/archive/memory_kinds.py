@@ -476,10 +476,7 @@ def _too_long(row: Any) -> str:
     size = len((getattr(row, "content", "") or "").encode())
     if size <= MAX_CONTENT:
         return ""
-    return _("it’s %(have)d bytes, but the limit is %(most)d") % {
-        "have": size,
-        "most": MAX_CONTENT,
-    }
+    return _("it’s %(have)d bytes, but the limit is %(most)d") % {"have": size, "most": MAX_CONTENT}
 
 
 def _replace_default_identity(note: Any, import_context: Any) -> None:
@@ -563,10 +560,7 @@ MEMORY_KINDS = [
         key=("topic_id", "url"),
     ),
     Kind(
-        "put-away",
-        gettext_lazy("data from runs in Trash"),
-        memory.TrashedRows,
-        key=("record_id",),
+        "put-away", gettext_lazy("data from runs in Trash"), memory.TrashedRows, key=("record_id",)
     ),
     Kind(
         "sessions",
@@ -631,16 +625,10 @@ MEMORY_KINDS = [
         finish=finish_files,
     ),
     Kind(
-        "file-entries",
-        gettext_lazy("sections in Trash"),
-        memory.FileEntry,
-        problem=entry_problem,
+        "file-entries", gettext_lazy("sections in Trash"), memory.FileEntry, problem=entry_problem
     ),
     Kind(
-        "file-drafts",
-        gettext_lazy("memory file drafts"),
-        memory.FileDraft,
-        problem=draft_problem,
+        "file-drafts", gettext_lazy("memory file drafts"), memory.FileDraft, problem=draft_problem
     ),
     Kind(
         "reflections",

@@ -30,12 +30,7 @@ from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.models.library import ADDRESS, FOLDER, OWN, LibraryQuerySet, page_of
 from memory.services.library import folder as library_folder
-from memory.services.library.reading import (
-    MAX_BYTES,
-    MAX_TITLE_LENGTH,
-    DocumentText,
-    read_document,
-)
+from memory.services.library.reading import MAX_BYTES, MAX_TITLE_LENGTH, DocumentText, read_document
 from memory.services.notes.saving import lowest_trust
 from memory.services.search import bm25, bm25_sql
 from memory.services.search.snippets import MAX_SEARCHED_LENGTH, nearness, passage
@@ -221,11 +216,7 @@ def library_search(owner: User) -> SearchProvider:
 
 
 def _found(
-    user: User,
-    query: str,
-    limit: int,
-    among: LibraryQuerySet,
-    options: SearchOptions | None = None,
+    user: User, query: str, limit: int, among: LibraryQuerySet, options: SearchOptions | None = None
 ) -> list[Match]:
     """Return the best of `among` that `user` can read, with their passages."""
     asked = options or SearchOptions()

@@ -27,15 +27,7 @@ MAX_DIFFED, MAX_ROWS, MAX_COMPARED, MAX_FIRST = 200_000, 120, 2_000, 4_000
 # The field with a record's text; for types not listed here it is `content`.
 SAYS = {"topicfact": "text", "scratchpadentry": "value", "librarydocument": "text"}
 # Fields that the history leaves out, since they follow from others.
-_QUIET = {
-    "blame",
-    "chain",
-    "digest",
-    "edited_by_person",
-    "key",
-    "updated",
-    "near_duplicate_of_id",
-}
+_QUIET = {"blame", "chain", "digest", "edited_by_person", "key", "updated", "near_duplicate_of_id"}
 
 
 @dataclass(slots=True)

@@ -27,15 +27,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
-from beacon_site.text.terms import (
-    LABEL,
-    LEVEL,
-    LEVELS,
-    MAX_TIMES,
-    level_of,
-    stemmed_as,
-    tsquery_of,
-)
+from beacon_site.text.terms import LABEL, LEVEL, LEVELS, MAX_TIMES, level_of, stemmed_as, tsquery_of
 from memory.models import as_of
 
 # --- scoring SELECT ----------------------------------------------------------------------------

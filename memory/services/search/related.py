@@ -24,13 +24,7 @@ from memory.services.search.bm25_sql import Job, Ranked, Space
 from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Question
-from memory.services.search.recall import (
-    RecordKey,
-    figures_of,
-    fused,
-    meaning_value,
-    words_value,
-)
+from memory.services.search.recall import RecordKey, figures_of, fused, meaning_value, words_value
 
 USUAL, MAX = 6, 50  # related records that a page shows, and that can be asked for
 CLOSE = 0.35  # the cosine of two texts on a similar subject; unrelated texts have about 0
@@ -61,10 +55,7 @@ class Related:
     @property
     def reasons(self) -> list[str]:
         """Return why it is related, as codes: `meaning`, `words`."""
-        return [
-            *(["meaning"] if self.meaning else []),
-            *(["words"] if self.words else []),
-        ]
+        return [*(["meaning"] if self.meaning else []), *(["words"] if self.words else [])]
 
     @property
     def told(self) -> tuple[str, ...]:

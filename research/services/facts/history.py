@@ -17,16 +17,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from memory.models import (
-    Lock,
-    Observation,
-    Proposal,
-    Revision,
-    Topic,
-    TopicFact,
-    Use,
-    origins,
-)
+from memory.models import Lock, Observation, Proposal, Revision, Topic, TopicFact, Use, origins
 from research.models import DeltaItem, Hit, Run
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")

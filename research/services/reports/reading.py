@@ -27,14 +27,7 @@ from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import without_citations
 from beacon_site.text.sentences import ends_like_a_sentence, language_of, split
 from memory.models import Conflict, Note, Topic, TopicFact
-from research.models import (
-    AffectedLine,
-    CheckedSentence,
-    Correction,
-    DeltaItem,
-    Report,
-    Run,
-)
+from research.models import AffectedLine, CheckedSentence, Correction, DeltaItem, Report, Run
 from research.models import reports as links
 from research.services.facts import affected
 from research.services.reports import delta_rows
@@ -595,11 +588,7 @@ def _trail(topic: Topic, one: Merged, runs: Mapping[int, Column]) -> list[SafeSt
 
 
 def _add_facts(
-    topic: Topic,
-    page: Reading,
-    facts: Sequence[Any],
-    merged: Sequence[Merged],
-    book: SourceBook,
+    topic: Topic, page: Reading, facts: Sequence[Any], merged: Sequence[Merged], book: SourceBook
 ) -> None:
     """Add the facts that the changes don't show: still true, or not mentioned."""
     shown = {line.key for line in page.changed}

@@ -20,13 +20,7 @@ from django.db.models import Q
 from beacon_site.net.address_guard import check_url
 from beacon_site.net.errors import ProviderError, ProviderRejected
 from beacon_site.net.extract import part_from
-from beacon_site.net.fetch import (
-    NeedsJavaScript,
-    PageFetcher,
-    WebPage,
-    get_fetcher,
-    reason_against,
-)
+from beacon_site.net.fetch import NeedsJavaScript, PageFetcher, WebPage, get_fetcher, reason_against
 from beacon_site.providers.search import sample
 from beacon_site.text import injection
 from beacon_site.text.canonical_urls import canonical_url
@@ -282,10 +276,7 @@ def _read(
     if failed:
         warning = _(
             "%(failed)d of %(all)d pages couldn’t be read. The list of sources shows why."
-        ) % {
-            "failed": failed,
-            "all": len(new),
-        }
+        ) % {"failed": failed, "all": len(new)}
         context.run.warn(warning)
     again = sum(hit.state == Hit.State.KNOWN for hit in read_hits)
     counts = {
