@@ -81,11 +81,11 @@ class DocumentTextOut(DocumentOut):
 
 
 @api.get("", auth=READ, response=Listing[DocumentOut])
-def list_documents(request: ApiRequest, wanted: Query[DocumentsQuery]) -> Listing[DocumentOut]:
+def list_documents(request: ApiRequest, query: Query[DocumentsQuery]) -> Listing[DocumentOut]:
     """List your own documents, newest first. Documents in the watched folder aren’t included."""
     caller = request.auth
     rows = LibraryDocument.objects.for_user(caller.owner).live().filter(path="").defer("text")
-    return listing(open_to_agents(caller, rows), wanted, name="library", out=DocumentOut.about)
+    return listing(open_to_agents(caller, rows), query, name="library", out=DocumentOut.about)
 
 
 @api.get("/{uuid:document_id}", auth=READ, response=DocumentTextOut)

@@ -82,10 +82,10 @@ def _fields(channel: Channel) -> dict[str, Any]:
 
 
 @api.get("", auth=ADMIN, response=Listing[HookOut])
-def list_hooks(request: ApiRequest, wanted: Query[PageParams]) -> Listing[HookOut]:
+def list_hooks(request: ApiRequest, query: Query[PageParams]) -> Listing[HookOut]:
     """List your webhooks, including those created in Settings."""
     rows = Channel.objects.for_user(request.auth.owner).kept().filter(kind=Channel.Kind.WEBHOOK)
-    return listing(rows, wanted, name="hooks", out=HookOut.about)
+    return listing(rows, query, name="hooks", out=HookOut.about)
 
 
 @api.post("", auth=ADMIN, response={201: HookWithKey})

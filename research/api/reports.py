@@ -104,16 +104,14 @@ class CorrectionsQuery(PageParams):
 
 
 @corrections_api.get("", auth=ADMIN, response=Listing[CorrectionOut])
-def list_corrections(
-    request: ApiRequest, wanted: CorrectionsQuery = PAGE
-) -> Listing[CorrectionOut]:
+def list_corrections(request: ApiRequest, query: CorrectionsQuery = PAGE) -> Listing[CorrectionOut]:
     """List corrections, newest first. Leaves out undone corrections unless `state` is `all`."""
     rows = _mine(request.auth)
-    if wanted.state == "active":
+    if query.state == "active":
         rows = rows.standing()
-    if wanted.topic:
-        rows = rows.filter(topic__slug=wanted.topic)
-    return listing(rows.order_by(), wanted, name="corrections", out=CorrectionOut.of)
+    if query.topic:
+        rows = rows.filter(topic__slug=query.topic)
+    return listing(rows.order_by(), query, name="corrections", out=CorrectionOut.of)
 
 
 @corrections_api.post("", auth=ADMIN, response={201: CorrectionOut, 404: None})

@@ -74,10 +74,10 @@ class MemberOut(NoStoredText):
 
 
 @members_api.get(_MEMBERS, auth=ADMIN, response=Listing[MemberOut])
-def list_members(request: ApiRequest, slug: str, wanted: PageParams = PAGE) -> Listing[MemberOut]:
+def list_members(request: ApiRequest, slug: str, query: PageParams = PAGE) -> Listing[MemberOut]:
     """List the people that the topic is shared with."""
     rows = topic_of(request.auth, slug).members.select_related("user")
-    return listing(rows, wanted, name="members", out=MemberOut.about)
+    return listing(rows, query, name="members", out=MemberOut.about)
 
 
 @members_api.post(_MEMBERS, auth=ADMIN, response={201: MemberOut})
@@ -258,12 +258,12 @@ def _member(caller: Caller, topic_id: UUID) -> Membership:
 
 
 @api.get("", auth=READ, response=Listing[SharedTopicOut])
-def list_shared_topics(request: ApiRequest, wanted: PageParams = PAGE) -> Listing[SharedTopicOut]:
+def list_shared_topics(request: ApiRequest, query: PageParams = PAGE) -> Listing[SharedTopicOut]:
     """List the topics that other people share with you, newest first."""
     rows = sharing.memberships_of(request.auth.owner)
     if request.auth.token.topic_ids:
         rows = rows.filter(topic__in=request.auth.token.topic_ids)
-    return listing(rows, wanted, name="shared topics", out=SharedTopicOut.of)
+    return listing(rows, query, name="shared topics", out=SharedTopicOut.of)
 
 
 @api.get(_ONE, auth=READ, response=SharedTopicOut)
@@ -274,12 +274,12 @@ def read_shared_topic(request: ApiRequest, topic_id: UUID) -> SharedTopicOut:
 
 @api.get(_ONE + "/reports", auth=READ, response=Listing[SharedReportLine])
 def list_shared_reports(
-    request: ApiRequest, topic_id: UUID, wanted: PageParams = PAGE
+    request: ApiRequest, topic_id: UUID, query: PageParams = PAGE
 ) -> Listing[SharedReportLine]:
     """List the topic's reports, newest first."""
     rows = sharing.reports_of(_member(request.auth, topic_id).topic)
     rows = rows.defer("body", "delta", "sources", "checks")
-    return listing(rows, wanted, name="shared reports", out=SharedReportLine.of)
+    return listing(rows, query, name="shared reports", out=SharedReportLine.of)
 
 
 @api.get(_ONE + "/reports/{int:number}", auth=READ, response=SharedReportOut)
@@ -449,13 +449,13 @@ class CommentOut(RowOut):
 
 @api.get(_COMMENTS, auth=READ, response=Listing[CommentOut])
 def list_comments(
-    request: ApiRequest, topic_id: UUID, number: int, wanted: PageParams = PAGE
+    request: ApiRequest, topic_id: UUID, number: int, query: PageParams = PAGE
 ) -> Listing[CommentOut]:
     """List the comments on the report of Run #`number`, oldest first."""
     owner = request.auth.owner
     rows = sharing.comments_of(_report(request.auth, topic_id, number))
     out = partial(CommentOut.for_reader, owner)
-    return listing(rows.order_by(), wanted, name="comments", out=out, falling=False)
+    return listing(rows.order_by(), query, name="comments", out=out, falling=False)
 
 
 @api.post(_COMMENTS, auth=ADMIN, response={201: CommentOut})

@@ -126,12 +126,12 @@ class TopicsQuery(PageParams):
 
 
 @api.get("", auth=READ, response=Listing[TopicOut])
-def list_topics(request: ApiRequest, wanted: TopicsQuery = PAGE) -> Listing[TopicOut]:
+def list_topics(request: ApiRequest, query: TopicsQuery = PAGE) -> Listing[TopicOut]:
     """List topics, newest first, with their settings and schedules."""
-    rows = _topics(request.auth).filter(_shown(wanted.show)).matching(wanted.q)
-    if wanted.label:
-        rows = rows.filter(labels__contains=[wanted.label])
-    return listing(rows, wanted, name="topics", out=TopicOut.of)
+    rows = _topics(request.auth).filter(_shown(query.show)).matching(query.q)
+    if query.label:
+        rows = rows.filter(labels__contains=[query.label])
+    return listing(rows, query, name="topics", out=TopicOut.of)
 
 
 def _shown(show: str) -> Q:
@@ -380,15 +380,15 @@ class SourceRuleOut(NoStoredText):
 
 @sources_api.get(_SOURCES, auth=READ, response=Listing[TopicSourceOut])
 def list_sources(
-    request: ApiRequest, slug: str, wanted: SourcesQuery = PAGE
+    request: ApiRequest, slug: str, query: SourcesQuery = PAGE
 ) -> Listing[TopicSourceOut]:
     """List a topic's domains or pages, and what each has contributed."""
     topic, name = topic_of(request.auth, slug), f"sources of {slug}"
-    filters = SourcesFilter.of(wanted.model_dump())
-    rules, start = Rules.of(topic), sources_figures.offset_of(opened(wanted, name))
-    found = sources_figures.page_of(topic, filters, rules, offset=start, size=wanted.limit + 1)
-    more = str(start + wanted.limit) if len(found) > wanted.limit else None
-    rows = [sources_figures.row_of(one, rules) for one in found[: wanted.limit]]
+    filters = SourcesFilter.of(query.model_dump())
+    rules, start = Rules.of(topic), sources_figures.offset_of(opened(query, name))
+    found = sources_figures.page_of(topic, filters, rules, offset=start, size=query.limit + 1)
+    more = str(start + query.limit) if len(found) > query.limit else None
+    rows = [sources_figures.row_of(one, rules) for one in found[: query.limit]]
     shows()
     return Listing(items=[item(TopicSourceOut.of, row) for row in rows], next=closed(more, name))
 
@@ -427,7 +427,7 @@ def treat_source(
 
 
 def create_checked(
-    owner: User, asked: Mapping[str, Any], *, by: Actor, trust: str = ""
+    owner: User, values: Mapping[str, Any], *, by: Actor, trust: str = ""
 ) -> tuple[Topic, bool]:
     """Return the owner's topic with this title, and whether it is new.
 
@@ -435,14 +435,14 @@ def create_checked(
     agent's own). Raises InvalidValue with errors by field. For an agent, also raises Locked if the
     topic would need approval, and RunNotAllowed beyond the hourly limit.
     """
-    title = clean(str(asked.get("title", "")))[0]
+    title = clean(str(values.get("title", "")))[0]
     found = Topic.objects.titled(owner, title)
     if found is not None:
         return found, False
     trust = Trust.OWNER if by.is_person else trust or Trust.AGENT
-    starting.check_review(owner, starting.texts_of(asked), by=by, trust=trust)
+    starting.check_review(owner, starting.texts_of(values), by=by, trust=trust)
     try:
-        form, state = _checked(owner, {"schedule": {}, **asked}, None)
+        form, state = _checked(owner, {"schedule": {}, **values}, None)
         fields = {name: state[name] for name in topic_editing.SETTINGS_FIELDS if name in state}
         with transaction.atomic():
             starting.check_hour(owner, by)

@@ -122,25 +122,25 @@ def _asked_by(method: str) -> Callable[[Page], Callable[[BeaconRequest], HttpRes
 @never_cache
 @signed_in("GET", "HEAD")
 @_asked_by("GET")
-def authorize(request: BeaconRequest, asked: Asked) -> HttpResponse:
+def authorize(request: BeaconRequest, query: Asked) -> HttpResponse:
     """Show what an app asks for. The person is signed in, so no stranger makes Beacon fetch."""
-    name = oauth.suggested_name(request.user, asked)
-    return _consent_page(request, asked, ConsentForm(asked, request.user, initial={"name": name}))
+    name = oauth.suggested_name(request.user, query)
+    return _consent_page(request, query, ConsentForm(query, request.user, initial={"name": name}))
 
 
 @never_cache
 @signed_in("POST")
 @_asked_by("POST")
-def consent(request: BeaconRequest, asked: Asked) -> HttpResponse:
+def consent(request: BeaconRequest, query: Asked) -> HttpResponse:
     """Allow what the app asked for, or refuse it; the browser goes back to the app either way."""
     if request.POST.get("answer") != "allow":
-        return _sent(asked.answer(error="access_denied"))
-    form = ConsentForm(asked, request.user, request.POST)
+        return _sent(query.answer(error="access_denied"))
+    form = ConsentForm(query, request.user, request.POST)
     if form.is_valid():
         name, scopes = form.cleaned_data["name"], form.cleaned_data["scopes"].split()
         try:
             code = oauth.allow(
-                asked,
+                query,
                 request.user,
                 name=name,
                 scopes=scopes,
@@ -150,8 +150,8 @@ def consent(request: BeaconRequest, asked: Asked) -> HttpResponse:
         except InvalidValue as exc:
             form.add_error("name", str(exc))
         else:
-            return _sent(asked.answer(code=code))
-    return _consent_page(request, asked, form)
+            return _sent(query.answer(code=code))
+    return _consent_page(request, query, form)
 
 
 def _consent_page(request: BeaconRequest, query: Asked, form: ConsentForm) -> HttpResponse:

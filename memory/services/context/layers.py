@@ -98,24 +98,24 @@ def chosen_notes(
     }
 
 
-def _chosen(asked: _Asked, nearest: Iterable[RecallHit], most: int) -> ChosenNotes:
+def _chosen(question: _Asked, nearest: Iterable[RecallHit], most: int) -> ChosenNotes:
     notes: dict[Any, tuple[Note, str]] = {
-        note.pk: (note, _("pinned")) for note in asked.allowed().filter(pinned=True)[:most]
+        note.pk: (note, _("pinned")) for note in question.allowed().filter(pinned=True)[:most]
     }
     beyond = {}
     for hit in nearest:
         note = hit.record
-        if note.pk in notes or not asked.may_enter(note):
+        if note.pk in notes or not question.may_enter(note):
             continue
         if len(notes) < most:
             notes[note.pk] = note, _why_near(hit)
         else:
             beyond[note.pk] = hit.score
     if len(notes) < most:
-        for note in asked.allowed()[:most]:
+        for note in question.allowed()[:most]:
             if len(notes) < most and note.pk not in notes:
                 notes[note.pk] = note, _("among the newest")
-    return list(notes.values()), _left_out(asked, notes, most, beyond)
+    return list(notes.values()), _left_out(question, notes, most, beyond)
 
 
 def _nearest(
@@ -145,14 +145,14 @@ def _why_near(hit: RecallHit) -> str:
 
 
 def _left_out(
-    asked: _Asked, entered: Iterable[Any], most: int, scores: Mapping[Any, float]
+    question: _Asked, entered: Iterable[Any], most: int, scores: Mapping[Any, float]
 ) -> list[ContextLine]:
     """Return the newest notes that were left out, with reasons, and the number of others.
 
     `scores` are those of notes that are similar to the message, but less than the chosen ones.
     """
-    rows = Note.objects.for_user(asked.owner).live().select_related("topic")
-    rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
+    rows = Note.objects.for_user(question.owner).live().select_related("topic")
+    rows = rows.filter(kind=question.kind).exclude(pk__in=entered)
     found = list(rows.order_by("-created", "-id")[: MAX_LEFT_OUT + 1])
     beyond = _("not among the %(most)d most similar or most recent notes") % {"most": most}
     less = _(
@@ -161,7 +161,7 @@ def _left_out(
     newer = _("pinned, but only the %(most)d newest pinned items are included") % {"most": most}
     context_lines = []
     for note in found[:MAX_LEFT_OUT]:
-        why = asked.why_not(note) or (newer if note.pinned else beyond)
+        why = question.why_not(note) or (newer if note.pinned else beyond)
         if why == beyond and note.pk in scores:
             why = less % {"score": f"{scores[note.pk]:.2f}", "most": most}
         context_lines.append(ContextLine(str(note), why, note))

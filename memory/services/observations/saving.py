@@ -126,9 +126,9 @@ def _nearest_before(observations: Sequence[Observation], language: str) -> list[
 
 
 def _best(
-    wanted: _Compared, candidates: Iterable[Observation], compared: Mapping[Any, _Compared]
+    comparison: _Compared, candidates: Iterable[Observation], compared: Mapping[Any, _Compared]
 ) -> Observation | None:
-    rated = [(wanted.nearness(compared[candidate.pk]), candidate) for candidate in candidates]
+    rated = [(comparison.nearness(compared[candidate.pk]), candidate) for candidate in candidates]
     # Of equally similar ones, the oldest is kept, since it was stored first.
     rated.sort(key=lambda pair: (-pair[0], pair[1].created))
     return rated[0][1] if rated and rated[0][0] >= NEAR else None

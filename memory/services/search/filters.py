@@ -80,7 +80,7 @@ class _FilterContext:
 
 def narrowed(
     rows: Rows,
-    asked: Question | Iterable[Filter],
+    question: Question | Iterable[Filter],
     *,
     zone: tzinfo,
     now: datetime | None = None,
@@ -90,7 +90,7 @@ def narrowed(
     A filter that doesn't apply to the rows' type matches no row, or every row if it is negated.
     Callers exclude trashed rows themselves: `is:trashed` only requests them.
     """
-    filters = asked.filters if isinstance(asked, Question) else tuple(asked)
+    filters = question.filters if isinstance(question, Question) else tuple(question)
     about = _FilterContext(rows.model, zone, now or timezone.now())
     for one in filters:
         condition = _CONDITIONS[one.field](one.values, about)
