@@ -104,17 +104,17 @@ def read_document(
 
 
 @api.post("", auth=WRITE, response={201: DocumentOut})
-def add_document(request: ApiRequest, response: HttpResponse, wanted: DocumentIn) -> Any:
+def add_document(request: ApiRequest, response: HttpResponse, body: DocumentIn) -> Any:
     """Add a document. Runs can find it like a web page, and quote it as external text."""
     caller = request.auth
     check_unreviewed(caller, "library", _("Adding a document"))
     try:
         document = documents.add_document(
             caller.owner,
-            title=wanted.title,
-            text=wanted.text,
-            url=wanted.url,
-            file=_file(wanted),
+            title=body.title,
+            text=body.text,
+            url=body.url,
+            file=_file(body),
             trust=caller.write_trust,
             by=caller.by,
         )

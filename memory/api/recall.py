@@ -465,11 +465,11 @@ class AliasOut(BaseModel):
 
 
 @about_api.post("/aliases", auth=ADMIN, response={201: AliasOut})
-def merge_names(request: ApiRequest, asked: AliasIn) -> Status[AliasOut]:
+def merge_names(request: ApiRequest, body: AliasIn) -> Status[AliasOut]:
     """Merge two names for the same thing. Records with either name are listed for both."""
     caller = request.auth
-    into, _was, _now = names.merge(caller.owner, asked.name, asked.into, by=caller.by)
-    return Status(201, AliasOut(name=names.checked(asked.name), into=into))
+    into, _was, _now = names.merge(caller.owner, body.name, body.into, by=caller.by)
+    return Status(201, AliasOut(name=names.checked(body.name), into=into))
 
 
 @about_api.delete("/aliases", auth=ADMIN, response={204: None})
