@@ -43,11 +43,7 @@ _accounts = [
     path("sign-in/code/", methods_views.sign_in_code, name="sign-in-code"),
     path("sign-in/form/<uuid:key>/", accounts_views.kept_form, name="kept-form"),
     path("sign-in/passkey/", methods_views.sign_in_passkey, name="sign-in-passkey"),
-    path(
-        "sign-in/single-sign-on/",
-        methods_views.single_sign_on_start,
-        name="single-sign-on",
-    ),
+    path("sign-in/single-sign-on/", methods_views.single_sign_on_start, name="single-sign-on"),
     path(
         "sign-in/single-sign-on/done/",
         methods_views.single_sign_on_done,
@@ -62,11 +58,7 @@ _accounts = [
 _oauth = [
     path(".well-known/oauth-authorization-server", oauth.server_metadata, name="oauth-server"),
     path(".well-known/oauth-protected-resource", oauth.mcp_metadata, name="oauth-resource"),
-    path(
-        ".well-known/oauth-protected-resource/mcp",
-        oauth.mcp_metadata,
-        name="oauth-resource-mcp",
-    ),
+    path(".well-known/oauth-protected-resource/mcp", oauth.mcp_metadata, name="oauth-resource-mcp"),
     path("oauth/authorize", oauth.authorize, name="oauth-authorize"),
     path("oauth/consent", oauth.consent, name="oauth-consent"),
     path("oauth/token", oauth.token, name="oauth-token"),

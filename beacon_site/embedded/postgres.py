@@ -99,7 +99,7 @@ def _initialise(programs: Path, cluster: Path, account: Account, password: str) 
 
     # Created under another name, so that a kill halfway doesn't leave an incomplete cluster.
     fresh = cluster.with_name("postgres.new")
-    said = ""
+    text = ""
     for locale in LOCALES:
         shutil.rmtree(fresh, ignore_errors=True)
         account.owns(fresh)
@@ -108,18 +108,18 @@ def _initialise(programs: Path, cluster: Path, account: Account, password: str) 
             secret.flush()
             if account.uid is not None and account.gid is not None:
                 shutil.chown(secret.name, account.uid, account.gid)
-            made = subprocess.run(
+            result = subprocess.run(
                 [programs / "initdb", "-D", fresh, *INITDB, f"--pwfile={secret.name}", *locale],
                 capture_output=True,
                 text=True,
                 check=False,
                 **account.options(fresh),
             )
-        if made.returncode == 0:
+        if result.returncode == 0:
             fresh.rename(cluster)
             return
-        said = made.stderr.strip()
-    raise EmbeddedError(f"initdb couldn't create a database in {fresh}:\n{said}")
+        text = result.stderr.strip()
+    raise EmbeddedError(f"initdb couldn't create a database in {fresh}:\n{text}")
 
 
 def _check_version(programs: Path, cluster: Path, account: Account) -> None:

@@ -48,13 +48,13 @@ def _as_object(line: str, message: Message) -> str:
         return line
     from beacon_site.text.redaction import redact_line
 
-    said = {
+    values = {
         "timestamp": message.time.astimezone(UTC).isoformat(),
         "level": "info",
         "event": redact_line(line) if message.name not in OWN else line,
         "process": message.name or "",
     }
-    return json.dumps(said)
+    return json.dumps(values)
 
 
 # Lines from Beacon itself.  They aren't redacted, so that the one-time link stays readable.
@@ -189,8 +189,8 @@ class _Preparation:
 
     def result(self) -> dict[str, Any]:
         """Return the result of `preparation.prepared`.  Raises CannotStart."""
-        with os.fdopen(os.dup(self._told), "rb") as told:
-            text = told.read()
+        with os.fdopen(os.dup(self._told), "rb") as buffered_reader:
+            text = buffered_reader.read()
         if not text:
             raise CannotStart("The database couldn't be prepared. The reason is above.")
         site: dict[str, Any] = json.loads(text)

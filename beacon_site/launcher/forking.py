@@ -217,8 +217,8 @@ def _become_head(
         other.close()
     places.forget()
     nothing = os.open(os.devnull, os.O_RDONLY)
-    for given, wanted in ((nothing, 0), (output, 1), (output, 2)):
-        os.dup2(given, wanted)
+    for given, count in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(given, count)
     os.close(nothing)
     os.close(output)
     with suppress(OSError, ValueError):  # another system

@@ -74,11 +74,11 @@ def for_others() -> list[str]:
     """Return a hint if Beacon listens to other machines, but BEACON_URL doesn't name its host."""
     if urlsplit(settings.BEACON_URL).hostname not in ("0.0.0.0", "::"):  # noqa: S104  # nosec B104
         return []
-    said = (
+    text = (
         "Other machines can connect, but Beacon won't respond to them until you set BEACON_URL "
         f"to the address that people use, such as http://nas.local:{settings.BEACON_PORT}."
     )
-    return [said]
+    return [text]
 
 
 def check_port(bind: str, port: int, variable: str) -> None:

@@ -248,8 +248,8 @@ class Runner:
             self.loop()
         finally:
             self._end_watcher(30)
-        asked = self._returncode in RETURN_CODES.values()
-        return 0 if asked else int(self._returncode or 1)
+        requested = self._returncode in RETURN_CODES.values()
+        return 0 if requested else int(self._returncode or 1)
 
     def loop(self) -> None:
         """Start all processes and keep them running until it's time to stop."""

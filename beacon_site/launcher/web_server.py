@@ -63,15 +63,15 @@ def make_place() -> None:
         number = left.name.removeprefix(COUNTS).partition("-")[0]
         if number.isdecimal() and _is_gone(int(number)):
             shutil.rmtree(left, ignore_errors=True)
-    made = tempfile.mkdtemp(prefix=f"{COUNTS}{os.getpid()}-", dir=place)
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = made
+    text = tempfile.mkdtemp(prefix=f"{COUNTS}{os.getpid()}-", dir=place)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = text
 
 
 def on_exit(server: Any) -> None:
     """Delete the counts."""
-    made = Path(os.environ.get("PROMETHEUS_MULTIPROC_DIR", ""))
-    if made.name.startswith(COUNTS):  # it is another's if the server ended before `make_place`
-        shutil.rmtree(made, ignore_errors=True)
+    path = Path(os.environ.get("PROMETHEUS_MULTIPROC_DIR", ""))
+    if path.name.startswith(COUNTS):  # it is another's if the server ended before `make_place`
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_gone(number: int) -> bool:

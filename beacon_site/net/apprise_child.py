@@ -57,24 +57,24 @@ def _prepare() -> Answer:
     return _answer
 
 
-def _answer(asked: dict[str, Any]) -> dict[str, Any]:
+def _answer(values: dict[str, Any]) -> dict[str, Any]:
     """Check a URL, or send a message to it."""
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would log parts of URLs
-    service = apprise.Apprise.instantiate(asked["url"])
+    service = apprise.Apprise.instantiate(values["url"])
     if service is None:
         return {"problem": "unknown"}
-    schema = str((url_to_dict(asked["url"], secure_logging=False) or {}).get("schema", ""))
-    if not asked["anywhere"]:
+    schema = str((url_to_dict(values["url"], secure_logging=False) or {}).get("schema", ""))
+    if not values["anywhere"]:
         if schema not in PUBLIC:
             return {"problem": "not public", "schema": schema}
         _confine()
-    if "body" not in asked:
+    if "body" not in values:
         return {"schema": schema, "service": str(service.service_name)}
     sender = apprise.Apprise()
     sender.add(service)
     logging.getLogger("apprise").setLevel(logging.WARNING)
     with apprise.LogCapture(level=apprise.logging.WARNING) as log:
-        taken = sender.notify(title=asked["title"], body=asked["body"], body_format="text")
+        taken = sender.notify(title=values["title"], body=values["body"], body_format="text")
         said = log.getvalue()
     return {"schema": schema, "taken": bool(taken), "said": said}
 

@@ -46,9 +46,9 @@ def send(url: str, *, title: str, body: str, anywhere: bool) -> str:
     Raises ProviderRejected for a URL that can't be used, ProviderUnavailable if sending failed, and
     DeliveryUncertain if the process was stopped while sending.
     """
-    asked = {"url": url, "title": title, "body": body[:MAX_BODY], "anywhere": anywhere}
+    values = {"url": url, "title": title, "body": body[:MAX_BODY], "anywhere": anywhere}
     try:
-        answer = _child(asked)
+        answer = _child(values)
     except ChildFailed as exc:
         raise DeliveryUncertain(_broke_off(exc.reason, shown(url))) from exc
     if problem := _problem(answer):
@@ -62,7 +62,7 @@ def send(url: str, *, title: str, body: str, anywhere: bool) -> str:
     return _("%(place)s accepted the message.") % {"place": shown(url)}
 
 
-def _child(asked: dict[str, Any]) -> dict[str, Any]:
+def _child(values: dict[str, Any]) -> dict[str, Any]:
     """Ask a new child process, since its limits depend on the person.
 
     Raises ChildFailed if it doesn't answer within its limits, and ProviderUnavailable if it can't
@@ -70,7 +70,7 @@ def _child(asked: dict[str, Any]) -> dict[str, Any]:
     """
     child = ChildProcess(COMMAND, seconds=SECONDS, memory_limit=MEMORY_LIMIT, repeats=False)
     try:
-        return child.ask(asked)
+        return child.ask(values)
     except ChildNotStarted as exc:
         text = _("Apprise couldn’t be started, so nothing was sent.")
         raise ProviderUnavailable(text) from exc

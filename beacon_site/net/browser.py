@@ -334,7 +334,7 @@ class _Page:
         try:
             # A context of its own keeps what scripts store in memory, which is limited.
             context = self._ask("Target.createBrowserContext").get("browserContextId", "")
-            made = self._ask(
+            values = self._ask(
                 "Target.createTarget", {"url": "about:blank", "browserContextId": context}
             )
         except _Ended as exc:
@@ -345,12 +345,12 @@ class _Page:
             ) from exc
         try:
             joined = self._ask(
-                "Target.attachToTarget", {"targetId": made["targetId"], "flatten": True}
+                "Target.attachToTarget", {"targetId": values["targetId"], "flatten": True}
             )
             self._session = joined["sessionId"]
             denied = {"behavior": "deny", "browserContextId": context}
             self._ask("Browser.setDownloadBehavior", denied, session="")
-            self._frame = made["targetId"]  # the main frame's id, too
+            self._frame = values["targetId"]  # the main frame's id, too
             for domain in ("Page", "Network"):
                 self._ask(f"{domain}.enable")
             self._ask("Page.addScriptToEvaluateOnNewDocument", {"source": _WITHOUT})

@@ -98,11 +98,7 @@ class ChildProcess:
         self._repeats = repeats
         self._others = [
             ChildProcess(
-                command,
-                seconds=seconds,
-                memory_limit=memory_limit,
-                rest=rest,
-                repeats=repeats,
+                command, seconds=seconds, memory_limit=memory_limit, rest=rest, repeats=repeats
             )
             for _ in range(most - 1)
         ]
@@ -403,12 +399,7 @@ class Extractor(ChildProcess):
         super().__init__(command, seconds=seconds, memory_limit=memory_limit, most=most, rest=rest)
 
     def extract(
-        self,
-        content: bytes,
-        *,
-        content_type: str = "",
-        url: str = "",
-        part: PagePart | None = None,
+        self, content: bytes, *, content_type: str = "", url: str = "", part: PagePart | None = None
     ) -> Extracted:
         """Read one document: HTML, PDF, Markdown or plain text, in any charset.
 
@@ -428,8 +419,7 @@ class Extractor(ChildProcess):
         has_scripts = bool(answer.get("has_scripts"))
         if trouble == "no part":
             raise PartNotFound(
-                _("The page doesn’t contain “%(part)s”.") % {"part": part},
-                has_scripts=has_scripts,
+                _("The page doesn’t contain “%(part)s”.") % {"part": part}, has_scripts=has_scripts
             )
         if trouble == "empty":
             raise NoText(_("The page has no text."), has_scripts=has_scripts)
@@ -548,18 +538,18 @@ def part_from(text: str) -> PagePart:
             )
             % {"text": text.strip()[:80]}
         )
-    wanted = " ".join(match[2].split())
-    if len(wanted) > MAX_PART_LENGTH:
+    value = " ".join(match[2].split())
+    if len(value) > MAX_PART_LENGTH:
         raise InvalidPart(
             _("Use at most %(most)d characters to specify part of a page (currently %(count)d).")
-            % {"most": MAX_PART_LENGTH, "count": len(wanted)}
+            % {"most": MAX_PART_LENGTH, "count": len(value)}
         )
     if match[1].lower() == "css":
-        _check_selector(wanted)
-        return PagePart("css", wanted)
-    if not any(map(str.isalnum, wanted)):
+        _check_selector(value)
+        return PagePart("css", value)
+    if not any(map(str.isalnum, value)):
         raise InvalidPart(_("Enter the heading’s text after “heading:”."))
-    return PagePart("heading", wanted)
+    return PagePart("heading", value)
 
 
 def _check_selector(selector: str) -> None:

@@ -247,9 +247,9 @@ def _around(body: Any, known: Sequence[str]) -> Any:
 
 
 def _has_nearly_all(element: Any, known: Sequence[str]) -> bool:
-    said = _squeezed("".join(element.itertext()))
-    is_enough = len(said) >= NEARLY_ALL * sum(map(len, known))
-    return is_enough and _share_in(said, known) >= NEARLY_ALL
+    text = _squeezed("".join(element.itertext()))
+    is_enough = len(text) >= NEARLY_ALL * sum(map(len, known))
+    return is_enough and _share_in(text, known) >= NEARLY_ALL
 
 
 def _share_in(text: str, known: Sequence[str]) -> float:
@@ -354,7 +354,7 @@ def _all_blocks(html: str, shown: Sequence[str]) -> list[html_blocks.Block]:
 # --- a part of a page ---
 
 
-def text_of_part(tree: LexborHTMLParser, kind: str, wanted: str) -> str:
+def text_of_part(tree: LexborHTMLParser, kind: str, value: str) -> str:
     """Return the text of the part that a CSS selector or a heading names, "" if there is none.
 
     Navigation, forms and similar count only if the part is inside them. Changes the tree.
@@ -364,7 +364,7 @@ def text_of_part(tree: LexborHTMLParser, kind: str, wanted: str) -> str:
         return ""
     for node in body.css(UNSEEN):
         node.decompose()
-    return _by_selector(body, wanted) if kind == "css" else _by_heading(body, wanted)
+    return _by_selector(body, value) if kind == "css" else _by_heading(body, value)
 
 
 def _by_selector(body: LexborNode, selector: str) -> str:
@@ -386,10 +386,10 @@ def _above(node: LexborNode) -> Iterator[LexborNode]:
         parent = parent.parent
 
 
-def _by_heading(body: LexborNode, wanted: str) -> str:
+def _by_heading(body: LexborNode, value: str) -> str:
     """Return the text from the first such heading to the next one of its level or above."""
-    wanted = _heading_words(wanted)
-    heading = next((n for n in body.css(HEADINGS) if _heading_words(n.text()) == wanted), None)
+    value = _heading_words(value)
+    heading = next((n for n in body.css(HEADINGS) if _heading_words(n.text()) == value), None)
     if heading is None:
         return ""
     above = list(_above(heading))
@@ -402,7 +402,7 @@ def _by_heading(body: LexborNode, wanted: str) -> str:
         is_heading = bool(marks) and set(marks) == {"#"}
         if level and is_heading and len(marks) <= level:
             break
-        if not level and is_heading and _heading_words(text) == wanted:
+        if not level and is_heading and _heading_words(text) == value:
             level = len(marks)
         if level:
             section.append(block.text)
@@ -425,11 +425,11 @@ def _best_title(found: str, tree: LexborHTMLParser) -> str:
     """
     own = _title(tree)
     shared = _attribute(tree.css_first('meta[property="og:title"]'), "content")
-    said = " ".join(f"{own} {shared}".split()).casefold()
+    text = " ".join(f"{own} {shared}".split()).casefold()
     named = " ".join(found.split()).casefold()
     if SITE_NAME.split(own.casefold())[-1] == named != own.casefold():
         return own  # it mistook the site's name, which comes last, for the title
-    return found if found and (not said or named in said) else own
+    return found if found and (not text or named in text) else own
 
 
 def _title(tree: LexborHTMLParser) -> str:

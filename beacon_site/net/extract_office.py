@@ -335,8 +335,12 @@ def _beside_slide(package: _Package, path: str) -> Iterator[str]:
         notes = package.xml(target) if "/notesSlides/" in target else None
         for shape in () if notes is None else notes.iter(f"{_P}sp"):
             holder = shape.find(f".//{_P}nvPr/{_P}ph")
-            if holder is not None and holder.get("type") == "body" and (said := _paragraphs(shape)):
-                yield "Notes: " + "\n".join(said)
+            if (
+                holder is not None
+                and holder.get("type") == "body"
+                and (parts := _paragraphs(shape))
+            ):
+                yield "Notes: " + "\n".join(parts)
 
 
 def _paragraphs(shape: Any) -> list[str]:

@@ -143,9 +143,9 @@ class GuardedFetcher:
 
         If both are empty, the page is always fetched.
         """
-        asked = {"If-None-Match": etag, "If-Modified-Since": last_modified}
+        values = {"If-None-Match": etag, "If-Modified-Since": last_modified}
         # These values came from a server and are sent back, so they must not contain line breaks.
-        page = self._page(url, {k: v for k, v in asked.items() if v and v.isprintable()})
+        page = self._page(url, {k: v for k, v in values.items() if v and v.isprintable()})
         if page is None and not (etag or last_modified):
             raise refusal(HTTPStatus.NOT_MODIFIED, {}, url)
         return page
@@ -411,14 +411,14 @@ def reason_against(title: str, text: str) -> str:
 
     Only short texts are checked, because an article about CAPTCHAs is a normal page.
     """
-    said = " ".join(text.split())
-    if len(said) > _MAX_LENGTH:
+    message = " ".join(text.split())
+    if len(message) > _MAX_LENGTH:
         return ""
-    lead = said[:_LEAD]
+    lead = message[:_LEAD]
     kind = next((kind for pattern, kind in _TITLES if pattern.match(title.strip())), "")
     # For a longer text, neither the title nor the first words are enough, because they may be its
     # subject.
-    is_brief = len(said) <= _LEAD
+    is_brief = len(message) <= _LEAD
     if _CHALLENGE.search(lead) or (kind == "challenge" and is_brief):
         return _("the site sent a CAPTCHA instead of the text")
     for name, pattern, words in (

@@ -34,10 +34,10 @@ class FolderBackend(BaseEmailBackend):
         folder = Path(settings.EMAIL_FILE_PATH)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for message in email_messages:
-            made = message.message()
-            name = hashlib.sha256(str(made["Message-ID"]).encode()).hexdigest()[:32]
+            email_message = message.message()
+            name = hashlib.sha256(str(email_message["Message-ID"]).encode()).hexdigest()[:32]
             path = folder / f"{name}.eml"
-            path.write_bytes(made.as_bytes())
+            path.write_bytes(email_message.as_bytes())
             path.chmod(0o600)
         for old in _files()[MAX_KEPT:]:
             old.unlink(missing_ok=True)
@@ -155,8 +155,8 @@ def _server() -> str:
 
 def _said(code: int, text: bytes | str) -> str:
     words = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    said = scrub(" ".join(f"{code} {words}".split())[:300], settings.EMAIL_HOST_PASSWORD)
-    return said.rstrip(".")
+    message = scrub(" ".join(f"{code} {words}".split())[:300], settings.EMAIL_HOST_PASSWORD)
+    return message.rstrip(".")
 
 
 def _broke_off(exc: Exception) -> str:

@@ -101,9 +101,9 @@ def subscription_of(text: str, *, allow_hosts: frozenset[str] = frozenset()) -> 
 
 def message(*, title: str, body: str, url: str, tag: str) -> bytes:
     """Return the message for the browser's worker, shortened to what services accept."""
-    told = {"title": title[:200], "body": body[:1000], "url": url, "tag": tag}
-    while len(sent := json.dumps(told, ensure_ascii=False).encode()) > MAX_LENGTH:
-        told["body"] = told["body"][: len(told["body"]) // 2]
+    values = {"title": title[:200], "body": body[:1000], "url": url, "tag": tag}
+    while len(sent := json.dumps(values, ensure_ascii=False).encode()) > MAX_LENGTH:
+        values["body"] = values["body"][: len(values["body"]) // 2]
     return sent
 
 

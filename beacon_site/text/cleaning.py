@@ -266,16 +266,18 @@ def flat(text: str) -> str:
 
     No dot follows other punctuation.
     """
-    said, is_apart = "", False
+    message, is_apart = "", False
     for line in text.splitlines():
         words = plain(line)
         if not words:
             is_apart = is_apart or not line.strip()
             continue
         starts = is_apart or _LIST_MARKER.match(line) is not None
-        said += ("" if not said else " · " if starts and said[-1] not in _STOPS else " ") + words
+        message += (
+            "" if not message else " · " if starts and message[-1] not in _STOPS else " "
+        ) + words
         is_apart = _HEADING.match(line) is not None
-    return said
+    return message
 
 
 def in_brief(text: str, limit: int) -> str:

@@ -487,12 +487,12 @@ class Merge:
         A conflict without a choice is resolved as mine.
         """
         chosen = choices or {}
-        said = []
+        parts = []
         number = 0
         for part in self.parts:
-            said.append(part.text(chosen.get(number, "mine")))
+            parts.append(part.text(chosen.get(number, "mine")))
             number += part.kind == "conflict"
-        return "".join(said)
+        return "".join(parts)
 
 
 def merge(base: str, mine: str, theirs: str) -> Merge:

@@ -106,8 +106,8 @@ def by_direction(html: SafeString) -> SafeString:
         depth += 1
         return f'{match[0]} dir="auto"' if depth == 1 else match[0]
 
-    made = _BLOCK.sub(directed, html)
-    return mark_safe(made)  # noqa: S308  (only the attribute was added to safe HTML)  # nosec B308, B703
+    text = _BLOCK.sub(directed, html)
+    return mark_safe(text)  # noqa: S308  (only the attribute was added to safe HTML)  # nosec B308, B703
 
 
 def _is_too_nested(text: str) -> bool:
@@ -305,5 +305,5 @@ def without_marks(text: str) -> str:
 def without_title(text: str, title: str) -> str:
     """Return Markdown without a first heading that says what its page is already called."""
     first, _line, rest = text.lstrip().partition("\n")
-    said = first.removeprefix("# ").strip() if first.startswith("# ") else None
-    return rest if said == title.strip() and rest.strip() else text
+    message = first.removeprefix("# ").strip() if first.startswith("# ") else None
+    return rest if message == title.strip() and rest.strip() else text

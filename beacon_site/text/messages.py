@@ -30,9 +30,9 @@ class Message(str):
     stored: dict[str, Any]
 
     def __new__(cls, text: str, stored: dict[str, Any]) -> Message:
-        made = super().__new__(cls, text)
-        made.stored = stored
-        return made
+        message = super().__new__(cls, text)
+        message.stored = stored
+        return message
 
     def __getnewargs__(self) -> Any:
         return str.__str__(self), self.stored
@@ -170,10 +170,10 @@ def _translated(value: Any) -> Any:
 def joined(between: str, texts: Iterable[str]) -> str:
     """Return what `between.join(texts)` does, as a message if one of the texts is one."""
     found = list(texts)
-    made = found[0] if found else ""
+    text = found[0] if found else ""
     for one in found[1:]:
-        made = _added(made, _added(between, one))
-    return made
+        text = _added(text, _added(between, one))
+    return text
 
 
 def _added(first: str, second: str) -> str:

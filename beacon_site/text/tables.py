@@ -208,10 +208,10 @@ def _with_bars(table: str, most: int) -> str:
     reader.feed(table)
     reader.close()
     heads, rows = reader.parts()
-    said = spread([(row, "") for row in rows], most)
-    if max((len(cells) for cells, _quote in said), default=0) < 2:  # only sets text
-        return "\n\n".join(["", *(" ".join(cells) for cells, _quote in said), ""])
-    lines = [f"| {' | '.join(cells)} |" for cells, _quote in said]
+    pairs = spread([(row, "") for row in rows], most)
+    if max((len(cells) for cells, _quote in pairs), default=0) < 2:  # only sets text
+        return "\n\n".join(["", *(" ".join(cells) for cells, _quote in pairs), ""])
+    lines = [f"| {' | '.join(cells)} |" for cells, _quote in pairs]
     if heads:
         named = spread([(row, "") for row in heads], most, is_head=True)
         names = _joined([cells for cells, _quote in named])

@@ -42,20 +42,20 @@ def is_in_inbox(request: BeaconRequest) -> bool:
     return bool(request.htmx) and request.htmx.target == "inbox"
 
 
-def safe_local_path(asked: str, default: str) -> str:
-    """Return `asked` if it is the path of a page of this site, else `default`.
+def safe_local_path(value: str, default: str) -> str:
+    """Return `value` if it is the path of a page of this site, else `default`.
 
     An attacker can choose it.  A URL of another site isn't a path, and neither is a word, which
     Django would look up as the name of a route.
     """
-    ours = asked.startswith("/") and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
-    return asked if ours else default
+    ours = value.startswith("/") and url_has_allowed_host_and_scheme(value, allowed_hosts=None)
+    return value if ours else default
 
 
 def next_of(request: BeaconRequest, default: str = "") -> str:
     """Return the `next` of the form or the URL if it is a page of this site, else `default`."""
-    asked = str(request.POST.get("next") or request.GET.get("next") or "")
-    return safe_local_path(asked, default)
+    value = str(request.POST.get("next") or request.GET.get("next") or "")
+    return safe_local_path(value, default)
 
 
 def redirect_back(request: BeaconRequest, default: str) -> HttpResponse:

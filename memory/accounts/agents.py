@@ -26,12 +26,7 @@ from memory.models import Activity, Agent, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 
-FIELDS = (
-    "enable_memory",
-    "share_with_subagents",
-    "use_model_compaction",
-    "compaction_prompt",
-)
+FIELDS = ("enable_memory", "share_with_subagents", "use_model_compaction", "compaction_prompt")
 MAX_PROMPT_LENGTH = 4000  # characters
 
 
@@ -51,12 +46,12 @@ def change(agent: Agent, values: Mapping[str, Any], *, by: Actor) -> bool:
 
     Raises InvalidValue for a prompt that is too long.
     """
-    wanted = {name: values[name] for name in FIELDS if name in values}
-    if "compaction_prompt" in wanted:
-        wanted["compaction_prompt"] = _checked(str(wanted["compaction_prompt"]))
+    data = {name: values[name] for name in FIELDS if name in values}
+    if "compaction_prompt" in data:
+        data["compaction_prompt"] = _checked(str(data["compaction_prompt"]))
     with transaction.atomic():
         stored = Agent.objects.select_for_update().get(pk=agent.pk)
-        changed = {k: value for k, value in wanted.items() if getattr(stored, k) != value}
+        changed = {k: value for k, value in data.items() if getattr(stored, k) != value}
         if not changed:
             return False
         Agent.objects.filter(pk=agent.pk).update(**changed)
@@ -176,13 +171,13 @@ def _by_address(token: str) -> list[Setup]:
     url = mcp_url()
     bearer = f"Bearer {token}"
     headers = {"Authorization": bearer}
-    asked = {
+    fields = {
         "type": "promptString",
         "id": "beacon-token",
         "password": True,
     }  # makes the editor hide the input  # nosec B105
     code = {
-        "inputs": [{**asked, "description": "Beacon API token"}],
+        "inputs": [{**fields, "description": "Beacon API token"}],
         "servers": {
             "beacon": {
                 "type": "http",
@@ -225,11 +220,7 @@ def _by_pipe(token: str, *, with_paths: bool) -> Setup:
     environment = {"BEACON_API_TOKEN": token}
     if with_paths:
         environment["BEACON_DATA_DIR"] = str(settings.DATA_DIR)
-    server = {
-        "command": start,
-        "args": [*mcp, "mcp", "--stdio"],
-        "env": environment,
-    }
+    server = {"command": start, "args": [*mcp, "mcp", "--stdio"], "env": environment}
     return Setup(
         "claude-desktop",
         _("Claude Desktop and other apps, over stdio"),
@@ -251,13 +242,13 @@ def _program(*, with_paths: bool) -> tuple[str, list[str]]:
 
 def _by_compose(token: str) -> Setup:
     """Return the setup for Beacon in containers, whose folders aren't on this machine."""
-    wanted = ["compose", "-f", "/path/to/beacon/docker-compose.yml", "exec", "-T"]
-    wanted += ["-e", f"BEACON_API_TOKEN={token}", "mcp", "beacon", "mcp", "--stdio"]
+    names = ["compose", "-f", "/path/to/beacon/docker-compose.yml", "exec", "-T"]
+    names += ["-e", f"BEACON_API_TOKEN={token}", "mcp", "beacon", "mcp", "--stdio"]
     return Setup(
         "compose",
         _("Over stdio, with Beacon in Docker Compose"),
         _("Add this to claude_desktop_config.json on the machine that runs the containers:"),
-        _json({"mcpServers": {"beacon": {"command": "docker", "args": wanted}}}),
+        _json({"mcpServers": {"beacon": {"command": "docker", "args": names}}}),
         _("This works only while the containers are running."),
     )
 

@@ -114,12 +114,12 @@ class TimeZoneField(forms.CharField):
 
     def clean(self, value: Any) -> str:
         """Return the name in the system's spelling."""
-        asked = str(super().clean(value))
-        found = dates.named(asked)
+        name = str(super().clean(value))
+        found = dates.named(name)
         if found is None:
             raise ValidationError(
                 _("There’s no time zone “%(name)s”. Select one, such as Europe/Berlin or UTC.")
-                % {"name": asked}
+                % {"name": name}
             )
         return found
 

@@ -358,8 +358,8 @@ def asked(values: Mapping[str, Sequence[str]]) -> Asked:
         raise OAuthError("invalid_request", words)
 
     def refuse(code: str, words: str) -> OAuthRedirectError:
-        told = {"error": code, "error_description": words}
-        return OAuthRedirectError(code, words, _sent_to(uri, one["state"], told))
+        values = {"error": code, "error_description": words}
+        return OAuthRedirectError(code, words, _sent_to(uri, one["state"], values))
 
     if repeated:
         raise refuse("invalid_request", _("A parameter is repeated."))
@@ -406,15 +406,15 @@ def _sent_to(uri: str, state: str, values: Mapping[str, str]) -> str:
     return parts._replace(query=query).geturl()
 
 
-def suggested_name(owner: User, asked: Asked) -> str:
+def suggested_name(owner: User, query: Asked) -> str:
     """Return a name for the app's agent.
 
     It's never the name of an agent that another app uses: the app chose its name itself, and would
     see that agent's working data. An app gets the name it had before only if the code goes to the
     site that publishes its metadata document. On this computer, any app can use that document.
     """
-    client = asked.client
-    if client.host and client.host == asked.target:
+    client = query.client
+    if client.host and client.host == query.target:
         before = ApiToken.objects.for_user(owner).filter(grant__client=client).order_by("-created")
         if (last := before.select_related("agent").first()) is not None:
             return last.agent.name
@@ -433,7 +433,7 @@ def suggested_name(owner: User, asked: Asked) -> str:
 
 
 def allow(
-    asked: Asked,
+    query: Asked,
     owner: User,
     *,
     name: str,
@@ -446,8 +446,8 @@ def allow(
     With `topics` (of `tokens.topics_for`), the app can use only these. Raises InvalidValue for a name or scopes that can't be used.
     """
     name = tokens.checked_name(name)
-    granted = [scope for scope in asked.scopes if scope in scopes]
-    if not granted or set(scopes) - set(asked.scopes):
+    granted = [scope for scope in query.scopes if scope in scopes]
+    if not granted or set(scopes) - set(query.scopes):
         text = _("Choose one of the permissions that the app asked for.")
         raise InvalidValue(text, errors={"scopes": [text]})
     family, code = _secret(CODE)
@@ -465,15 +465,15 @@ def allow(
         )
         grant = OAuthGrant.objects.create(
             token=token,
-            client=asked.client,
-            resource=asked.resource,
-            redirect_uri=asked.redirect_uri,
-            challenge=asked.challenge,
+            client=query.client,
+            resource=query.resource,
+            redirect_uri=query.redirect_uri,
+            challenge=query.challenge,
             family=Invitation.hash_of(family),
             secret=Invitation.hash_of(code),
         )
         Activity.log(
-            owner, by, "app-allowed", subject=token, app=asked.client.name, host=grant.host
+            owner, by, "app-allowed", subject=token, app=query.client.name, host=grant.host
         )
     return code
 

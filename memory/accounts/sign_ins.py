@@ -231,12 +231,12 @@ def counted_address_of(request: HttpRequest, bits: int = 64) -> str | None:
     For IPv6 this is the network of so many bits: a subscriber has all addresses of a /64, and many
     have a /48.
     """
-    told = address_of(request)
-    if told is None:
+    text = address_of(request)
+    if text is None:
         return None
-    address = ipaddress.ip_address(told)
+    address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv4Address):
-        return told
+        return text
     return str(
         address.ipv4_mapped or ipaddress.IPv6Address(int(address) >> 128 - bits << 128 - bits)
     )

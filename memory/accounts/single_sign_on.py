@@ -123,9 +123,9 @@ def _invited(claims: Claims, invitation: Invitation) -> User:
     return person
 
 
-def _free_username(wanted: str) -> str:
+def _free_username(value: str) -> str:
     """Return a username like the wanted one that can't be confused with another account's."""
-    base = "".join(sign for sign in wanted if sign.isalnum() or sign in "@.+-_")[:140] or "user"
+    base = "".join(sign for sign in value if sign.isalnum() or sign in "@.+-_")[:140] or "user"
     name, number = base, 1
     while people.is_confusable(name):
         number += 1

@@ -99,20 +99,20 @@ def topics_for(owner: User) -> list[Topic]:
     return [*own, *Topic.objects.shared_with(owner).order_by("title")]
 
 
-def issue_instead(owner: User, *, instead_of: str, **wanted: Any) -> tuple[ApiToken, str]:
+def issue_instead(owner: User, *, instead_of: str, **fields: Any) -> tuple[ApiToken, str]:
     """Create a token as `issue` does, for a form whose response shows its text.
 
     `instead_of` is the key of a token that an earlier submission of the same form created, or "".  It is
     revoked, since the person only sees the last response.
     """
     with transaction.atomic():
-        token, text = issue(owner, **wanted)
+        token, text = issue(owner, **fields)
         if instead_of:
             before = ApiToken.objects.for_user(owner).filter(
                 pk=instead_of, last_used_at=None, revoked_at=None
             )
             for unseen in before.select_related("agent__owner"):
-                revoke(unseen, by=wanted["by"])
+                revoke(unseen, by=fields["by"])
     return token, text
 
 

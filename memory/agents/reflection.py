@@ -85,24 +85,24 @@ def findings_in(result: str) -> list[str]:
     return [one for one in said if one][:MAX_FINDINGS]
 
 
-def entry_of(told: EntryContent) -> str:
+def entry_of(entry: EntryContent) -> str:
     """Return the entry as Markdown in seed 003's format, without a lesson; "" without findings.
 
     Sentences with prompt injection are left out. Without a summary, the first finding is the summary,
     in a few words. A finding that the summary says in full isn't repeated, unless it's the only one.
     """
-    found = [_line(one, MAX_FINDING_LENGTH) for one in told.findings]
+    found = [_line(one, MAX_FINDING_LENGTH) for one in entry.findings]
     kept = [one for one in dict.fromkeys(found) if one and not injection_reason(one)]
     if not kept:
         return ""
-    summary = in_few_words(told.summary or kept[0])
+    summary = in_few_words(entry.summary or kept[0])
     found = [one for one in kept[:MAX_FINDINGS] if match_key(one) != match_key(summary)]
     return "\n".join(
         [
-            f"## {_line(told.title, MAX_TITLE_LENGTH).lstrip('# ') or '-'}",
+            f"## {_line(entry.title, MAX_TITLE_LENGTH).lstrip('# ') or '-'}",
             f"- Summary: {summary}",
             f"- Date: {timezone.localdate().isoformat()}",
-            f"- Task: {_line(told.task, MAX_TASK_LENGTH) or '-'}",
+            f"- Task: {_line(entry.task, MAX_TASK_LENGTH) or '-'}",
             f"- Findings: {' '.join(map(ended, found or kept[:1]))}",
         ]
     )
@@ -182,12 +182,7 @@ def why_not_talk(messages: int, by_user: int) -> str:
         "it was short: %(n)d message, including %(own)d from you (the minimum is %(least)d, with %(least_own)d from you)",
         "it was too short: %(n)d messages, including %(own)d from you (the minimum is %(least)d, including %(least_own)d from you)",
         messages,
-    ) % {
-        "n": messages,
-        "own": by_user,
-        "least": MIN_MESSAGES,
-        "least_own": MIN_OF_USER,
-    }
+    ) % {"n": messages, "own": by_user, "least": MIN_MESSAGES, "least_own": MIN_OF_USER}
 
 
 # --- the prompt --------------------------------------------------------------------------------
@@ -221,10 +216,10 @@ def build(
     for_calls = window // FOR_CALLS + tokens_of_tools(tools) + _RESERVE
     left = window - most_answer - tokens_of(system) - for_calls
     result = _begun(result, int(min(RESULT_SHARE * window, left * 0.25)))
-    told = Message("user", task)
+    message = Message("user", task)
     room = left - tokens_of(Message("user", result))
     most = int(min(SHARE * window, room))
-    kept = trimmed([told, *history], max(most, 200))
+    kept = trimmed([message, *history], max(most, 200))
     context = {
         "task": for_prompt(kept[0].content),
         "history": for_prompt(transcript(kept[1:])) or _("(nothing was kept)"),
@@ -286,20 +281,15 @@ def _shown(owner: User, kind: str) -> str:
 
 def transcript(messages: Sequence[Message]) -> str:
     """Return a history as text, with each call's result below it."""
-    names = {
-        "user": _("Person"),
-        "assistant": _("Agent"),
-        "tool": _("Result"),
-        "call": _("Call"),
-    }
-    told = []
+    names = {"user": _("Person"), "assistant": _("Agent"), "tool": _("Result"), "call": _("Call")}
+    parts = []
     for message in messages:
         if message.content:
-            told.append(f"{names.get(message.role, message.role)}: {message.content}")
+            parts.append(f"{names.get(message.role, message.role)}: {message.content}")
         for call in message.tool_calls:
             arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
-            told.append(f"{names['call']}: {call.name} {arguments}")
-    return clean("\n".join(told))[0]
+            parts.append(f"{names['call']}: {call.name} {arguments}")
+    return clean("\n".join(parts))[0]
 
 
 def _begun(text: str, tokens: int) -> str:
@@ -644,8 +634,8 @@ def _held(change: dict[str, Any], state: str) -> dict[str, Any]:
         Proposal.State.ACCEPTED.value: _("proposed and accepted"),
         Proposal.State.REJECTED.value: _("proposed and rejected"),
     }
-    said = words.get(state, _("proposed, but expired"))
-    return _change(change["path"], said, url)
+    text = words.get(state, _("proposed, but expired"))
+    return _change(change["path"], text, url)
 
 
 def _written(change: dict[str, Any], *, is_there: bool) -> dict[str, Any]:

@@ -173,8 +173,8 @@ def _token_in(request: HttpRequest) -> ApiToken:
         words = _(
             "This token is unknown, revoked or expired. Create a new one in Agents → API tokens."
         )
-        told = f'{REALM}, error="invalid_token"'
-        raise Problem(401, words % BY_HAND, headers={"WWW-Authenticate": told})
+        message = f'{REALM}, error="invalid_token"'
+        raise Problem(401, words % BY_HAND, headers={"WWW-Authenticate": message})
     return token
 
 

@@ -142,14 +142,14 @@ _NO_RETRY = {"X-Should-Retry": "false"}  # OpenAI's clients would try again twic
 
 def _model_for(body: Mapping[str, Any], caller: Caller) -> OpenAIModel:
     """Return the model that the request names.  Raises Problem without one, and for another name."""
-    wanted = str(body.get("model"))
-    model = connections.named_model(wanted, owner=caller.owner)
+    value = str(body.get("model"))
+    model = connections.named_model(value, owner=caller.owner)
     if model is None:
         words = _(
             "No model is connected, so Beacon can’t answer. Your admin can connect one in Settings → Models and search."
         )
         raise Problem(503, words, code="no_model", headers=_NO_RETRY)
-    if wanted not in (model.profile.model, ALIAS):
+    if value not in (model.profile.model, ALIAS):
         have = "”, “".join(connections.names_of_models())
         words = _("This server uses the model “%(have)s”. Request it by this name, or as “beacon”.")
         raise Problem(404, words % {"have": have}, code="model_not_found", param="model")
@@ -158,8 +158,8 @@ def _model_for(body: Mapping[str, Any], caller: Caller) -> OpenAIModel:
 
 def _context_for(caller: Caller, messages: Sequence[Mapping[str, Any]]) -> Context:
     """Return the agent's context for the last question, with what recall finds for it."""
-    asked = [text_of(message.get("content")) for message in messages if message["role"] == "user"]
-    question = asked[-1][:MAX_QUESTION_LENGTH].strip() if asked else ""
+    names = [text_of(message.get("content")) for message in messages if message["role"] == "user"]
+    question = names[-1][:MAX_QUESTION_LENGTH].strip() if names else ""
     tools = caller.context()
     context = build_context(caller.owner, message=question, place=caller.place, scopes=tools.scopes)
     if not question:
@@ -303,19 +303,19 @@ def _flow(body: Mapping[str, Any], model: OpenAIModel, owner: User, source: str)
     secrets = (model.profile.api_key, *connections.secrets_in_use())
     sent = redacted_value(dict(body), secrets)
     each = max((sent.pop(name) for name in LIMITS if name in sent), default=USUAL_ANSWER)
-    asked = _as_messages(sent)
+    messages = _as_messages(sent)
     call = ModelCall(
         owner=owner,
         purpose=PURPOSE,
         source=source,
         model=model.profile.model,
-        prompt=[{"role": one.role, "content": _storable(one.content)} for one in asked[:-1]],
+        prompt=[{"role": one.role, "content": _storable(one.content)} for one in messages[:-1]],
     )
-    most = Usage(estimate(asked, "").prompt_tokens, each * sent.get("n", 1))
+    most = Usage(estimate(messages, "").prompt_tokens, each * sent.get("n", 1))
     has_begun = False
     try:
         with paid(call, model.profile, most, MonthMeter(owner)) as counted:
-            answer = _Answer(model, asked, wants_usage=_wants_usage(sent))
+            answer = _Answer(model, messages, wants_usage=_wants_usage(sent))
             try:
                 with model.passed_on(sent, each) as chunks:
                     if not sent.get("stream"):
@@ -330,7 +330,7 @@ def _flow(body: Mapping[str, Any], model: OpenAIModel, owner: User, source: str)
                 answer.check_complete()
             except GeneratorExit:  # the client has left: what was written so far is billed
                 answer.read()
-                spent = answer.usage if answer.usage.total else estimate(asked, "")
+                spent = answer.usage if answer.usage.total else estimate(messages, "")
                 counted(spent, answer.text)
                 raise
             except CallFailed as exc:

@@ -206,38 +206,27 @@ def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) 
 
 
 @api.get("", auth=READ, response=Listing[ItemOut])
-def query_content(
-    request: ApiRequest,
-    wanted: Query[ContentQuery],
-) -> Listing[ItemOut]:
+def query_content(request: ApiRequest, query: Query[ContentQuery]) -> Listing[ItemOut]:
     """List items, newest first, without their content."""
     caller = request.auth
     among: Any = None if caller.by.is_person else caller.context().scopes
-    if wanted.scope is not None:
-        among = [auth.named(caller, wanted.scope)]
+    if query.scope is not None:
+        among = [auth.named(caller, query.scope)]
     rows = matching(
-        caller.owner,
-        scopes=among,
-        type=wanted.type or "",
-        source=wanted.source,
-        tags=wanted.tag,
+        caller.owner, scopes=among, type=query.type or "", source=query.source, tags=query.tag
     )
-    after, before = moment(caller, wanted.after), moment(caller, wanted.before)
+    after, before = moment(caller, query.after), moment(caller, query.before)
     if after is not None:
         rows = rows.filter(created__gte=after)
     if before is not None:
         rows = rows.filter(created__lte=before)
     if not caller.by.is_person:
         rows = rows.for_agents()
-    return listing(rows.defer("content"), wanted, name="content", out=ItemOut.about)
+    return listing(rows.defer("content"), query, name="content", out=ItemOut.about)
 
 
 @api.get("/{uuid:item_id}", auth=READ, response=ContentViewOut)
-def show_content(
-    request: ApiRequest,
-    item_id: UUID,
-    wanted: Query[ViewQuery],
-) -> ContentViewOut:
+def show_content(request: ApiRequest, item_id: UUID, query: Query[ViewQuery]) -> ContentViewOut:
     """Return all or part of an item, with the size of the returned part and the full size."""
     caller = request.auth
     item = content_services.retrieve(caller.owner, item_id, scopes=None)
@@ -246,10 +235,10 @@ def show_content(
     if not caller.by.is_person and not ContentItem.objects.filter(pk=item.pk).for_agents().exists():
         raise Problem(403, _("Only people can see this item."))
     view = transforms.transform(
-        item.content, wanted.transform, n=wanted.n, q=wanted.q, unit=wanted.unit
+        item.content, query.transform, n=query.n, q=query.q, unit=query.unit
     )
     used(caller, item)
-    return ContentViewOut.view_of(item, wanted.transform, view)
+    return ContentViewOut.view_of(item, query.transform, view)
 
 
 @api.delete("", auth=WRITE, response=ClearedOut)

@@ -81,11 +81,11 @@ class DocumentTextOut(DocumentOut):
 
 
 @api.get("", auth=READ, response=Listing[DocumentOut])
-def list_documents(request: ApiRequest, wanted: Query[DocumentsQuery]) -> Listing[DocumentOut]:
+def list_documents(request: ApiRequest, query: Query[DocumentsQuery]) -> Listing[DocumentOut]:
     """List your own documents, newest first. Documents in the watched folder aren’t included."""
     caller = request.auth
     rows = LibraryDocument.objects.for_user(caller.owner).live().filter(path="").defer("text")
-    return listing(open_to_agents(caller, rows), wanted, name="library", out=DocumentOut.about)
+    return listing(open_to_agents(caller, rows), query, name="library", out=DocumentOut.about)
 
 
 @api.get("/{uuid:document_id}", auth=READ, response=DocumentTextOut)
@@ -104,17 +104,17 @@ def read_document(
 
 
 @api.post("", auth=WRITE, response={201: DocumentOut})
-def add_document(request: ApiRequest, response: HttpResponse, wanted: DocumentIn) -> Any:
+def add_document(request: ApiRequest, response: HttpResponse, body: DocumentIn) -> Any:
     """Add a document. Runs can find it like a web page, and quote it as external text."""
     caller = request.auth
     check_unreviewed(caller, "library", _("Adding a document"))
     try:
         document = documents.add_document(
             caller.owner,
-            title=wanted.title,
-            text=wanted.text,
-            url=wanted.url,
-            file=_file(wanted),
+            title=body.title,
+            text=body.text,
+            url=body.url,
+            file=_file(body),
             trust=caller.write_trust,
             by=caller.by,
         )

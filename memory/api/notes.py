@@ -215,20 +215,20 @@ class NotesQuery(PageParams):
 
 
 @api.get("", auth=READ, response=Listing[NoteOut])
-def list_notes(request: ApiRequest, wanted: Query[NotesQuery]) -> Listing[NoteOut]:
+def list_notes(request: ApiRequest, query: Query[NotesQuery]) -> Listing[NoteOut]:
     """List notes, newest first, except those in Trash. Agents can't see sensitive notes."""
     caller = request.auth
-    with as_it_was(caller, wanted.as_of):
-        rows = _in_state(Note.objects.for_user(caller.owner).live(), wanted.state).select_related(
+    with as_it_was(caller, query.as_of):
+        rows = _in_state(Note.objects.for_user(caller.owner).live(), query.state).select_related(
             "topic"
         )
-        if wanted.kind:
-            rows = rows.filter(kind=wanted.kind)
-        if wanted.tag:
-            rows = rows.tagged(*wanted.tag)
-        if wanted.topic:
-            rows = rows.filter(topic__slug=wanted.topic)
-        return listing(visible(caller, rows, wanted.scope), wanted, name="notes", out=NoteOut.of)
+        if query.kind:
+            rows = rows.filter(kind=query.kind)
+        if query.tag:
+            rows = rows.tagged(*query.tag)
+        if query.topic:
+            rows = rows.filter(topic__slug=query.topic)
+        return listing(visible(caller, rows, query.scope), query, name="notes", out=NoteOut.of)
 
 
 def _in_state(rows: NoteQuerySet, state: str) -> NoteQuerySet:

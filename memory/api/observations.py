@@ -205,22 +205,22 @@ class ObservationsQuery(PageParams):
 @api.get("", auth=READ, response=Listing[ObservationOut])
 def list_observations(
     request: ApiRequest,
-    wanted: Query[ObservationsQuery],
+    query: Query[ObservationsQuery],
 ) -> Listing[ObservationOut]:
     """List observations, newest first."""
     caller = request.auth
     asked = {
-        "category": wanted.category,
-        "source": wanted.source,
-        "topic__slug": wanted.topic,
-        "created__gte": moment(caller, wanted.after),
-        "created__lt": moment(caller, wanted.before),
-        "tags__overlap": wanted.tag,
+        "category": query.category,
+        "source": query.source,
+        "topic__slug": query.topic,
+        "created__gte": moment(caller, query.after),
+        "created__lt": moment(caller, query.before),
+        "tags__overlap": query.tag,
     }
-    with as_it_was(caller, wanted.as_of):
+    with as_it_was(caller, query.as_of):
         rows = Observation.objects.for_user(caller.owner).live().select_related("topic")
         rows = rows.filter(**{name: value for name, value in asked.items() if value})
-        return listing(visible(caller, rows), wanted, name="observations", out=ObservationOut.of)
+        return listing(visible(caller, rows), query, name="observations", out=ObservationOut.of)
 
 
 @api.post("", auth=WRITE, response={201: IdsOut, 202: PendingOut})

@@ -196,11 +196,11 @@ def _invalid(request: HttpRequest, exc: ValidationError) -> Problem:
         place = list(one["loc"])
         field = ".".join(map(str, place[2:] if place[0] == "body" else place[1:]))
         errors.setdefault(field or str(place[0]), []).append(_why_invalid(one))
-    told = "; ".join(f"{field}: {', '.join(words)}" for field, words in list(errors.items())[:5])
+    text = "; ".join(f"{field}: {', '.join(words)}" for field, words in list(errors.items())[:5])
     detail = _("The request has invalid fields, so nothing was changed. %(fields)s")
     if request.method in ("GET", "HEAD"):
         detail = _("The request has invalid fields. %(fields)s")
-    return Problem(422, detail % {"fields": told}, errors=errors)
+    return Problem(422, detail % {"fields": text}, errors=errors)
 
 
 _TYPES: dict[str, Any] = {
@@ -226,7 +226,7 @@ _TYPES: dict[str, Any] = {
 
 def _why_invalid(error: Mapping[str, Any]) -> str:
     """Return what is wrong with a field. Pydantic's own messages are technical."""
-    context = error.get("ctx", {})
+    context: dict[str, Any] = error.get("ctx", {})
     if error["type"] in ("string_too_short", "too_short") and context["min_length"] == 1:
         return _("can’t be empty")
     if error["type"] in _TYPES:
@@ -249,8 +249,8 @@ class ProblemMiddleware(Middleware):
         if response.status_code < 400 or not is_api or not is_page:
             return response
         failure = getattr(response, "failure", None)
-        told = of_failure(failure) if failure else _problem_for(response.status_code)
-        answer = in_openais_form(told) if is_chat else told.answer()
+        problem = of_failure(failure) if failure else _problem_for(response.status_code)
+        answer = in_openais_form(problem) if is_chat else problem.answer()
         for name in ("Allow", "Retry-After", "X-Frame-Options"):
             if name in response.headers:
                 answer[name] = response.headers[name]
@@ -259,7 +259,7 @@ class ProblemMiddleware(Middleware):
 
 
 def _problem_for(status: int) -> Problem:
-    told = {
+    values = {
         400: _("The request couldn’t be understood."),
         404: _("There is nothing at this URL. See /api/v1/openapi.json for the available URLs."),
         405: _(
@@ -272,4 +272,6 @@ def _problem_for(status: int) -> Problem:
     server = _(
         "Something went wrong, and your change may not have been saved. The server log has the details."
     )
-    return Problem(status, told.get(status, server if status >= 500 else HTTPStatus(status).phrase))
+    return Problem(
+        status, values.get(status, server if status >= 500 else HTTPStatus(status).phrase)
+    )

@@ -135,11 +135,11 @@ class GroupedOut(BaseModel):
 @api.get("", auth=READ, response=RecalledOut | GroupedOut)
 def recall(
     request: ApiRequest,
-    wanted: Query[RecallQuery],
+    query: Query[RecallQuery],
 ) -> Any:
     """Return the best matches, except expired, replaced and deleted records."""
-    with as_it_was(request.auth, wanted.as_of):
-        return _recalled(request.auth, wanted)
+    with as_it_was(request.auth, query.as_of):
+        return _recalled(request.auth, query)
 
 
 def _recalled(caller: Caller, query: RecallQuery) -> RecalledOut | GroupedOut:
@@ -336,7 +336,7 @@ class RelatedListOut(BaseModel):
 
 @related_api.get("/{uuid:memory_id}", auth=READ, response=RelatedListOut)
 def list_related(
-    request: ApiRequest, memory_id: UUID, wanted: Query[RelatedQuery]
+    request: ApiRequest, memory_id: UUID, query: Query[RelatedQuery]
 ) -> RelatedListOut:
     """Return the records most closely related to a record of any type that recall returns."""
     caller = request.auth
@@ -344,11 +344,11 @@ def list_related(
     record = _recalled_record(caller, memory_id)
     record.owner = caller.owner
     if caller.by.is_person:
-        found = related_to(record, limit=wanted.limit, types=wanted.type)
+        found = related_to(record, limit=query.limit, types=query.type)
     else:
-        found = related_to(record, limit=MAX_RELATED, types=wanted.type, is_agent=True)
+        found = related_to(record, limit=MAX_RELATED, types=query.type, is_agent=True)
         context = caller.context()
-        found = [one for one in found if context.may_read(one.record)][: wanted.limit]
+        found = [one for one in found if context.may_read(one.record)][: query.limit]
         Use.note_records(caller.owner, [one.record for one in found], caller.place)
     return RelatedListOut(items=[RelatedOut.of(one) for one in found])
 
@@ -429,7 +429,7 @@ class AboutOut(BaseModel):
 
 
 @about_api.get("", auth=READ, response=AboutOut)
-def show_about(request: ApiRequest, wanted: Query[AboutQuery]) -> AboutOut:
+def show_about(request: ApiRequest, query: Query[AboutQuery]) -> AboutOut:
     """Return the records that contain a name, newest first.
 
     Also returns how many there are, and the other names in them.
@@ -440,10 +440,10 @@ def show_about(request: ApiRequest, wanted: Query[AboutQuery]) -> AboutOut:
     scopes = tuple(caller.context().scopes) if is_agent else ()
     found = about(
         Reader(caller.owner, is_agent=is_agent, scopes=scopes),
-        wanted.name,
-        types=wanted.type,
-        cursor=opened(wanted, _ABOUT_LIST),
-        limit=wanted.limit,
+        query.name,
+        types=query.type,
+        cursor=opened(query, _ABOUT_LIST),
+        limit=query.limit,
     )
     if is_agent:
         Use.note_records(caller.owner, [mention.record for mention in found.mentions], caller.place)
@@ -465,11 +465,11 @@ class AliasOut(BaseModel):
 
 
 @about_api.post("/aliases", auth=ADMIN, response={201: AliasOut})
-def merge_names(request: ApiRequest, asked: AliasIn) -> Status[AliasOut]:
+def merge_names(request: ApiRequest, body: AliasIn) -> Status[AliasOut]:
     """Merge two names for the same thing. Records with either name are listed for both."""
     caller = request.auth
-    into, _was, _now = names.merge(caller.owner, asked.name, asked.into, by=caller.by)
-    return Status(201, AliasOut(name=names.checked(asked.name), into=into))
+    into, _was, _now = names.merge(caller.owner, body.name, body.into, by=caller.by)
+    return Status(201, AliasOut(name=names.checked(body.name), into=into))
 
 
 @about_api.delete("/aliases", auth=ADMIN, response={204: None})

@@ -104,23 +104,23 @@ class ProposalOut(RowOut):
 @api.get("", auth=ADMIN, response=Listing[ProposalOut])
 def list_proposals(
     request: ApiRequest,
-    wanted: ProposalsQuery = PAGE,
+    query: ProposalsQuery = PAGE,
 ) -> Listing[ProposalOut]:
     """List proposals, most dangerous first. By default, only pending ones."""
     owner = request.auth.owner
     rows = (
         review_services.waiting(owner)
-        if wanted.state == "waiting"
+        if query.state == "waiting"
         else Proposal.objects.for_user(owner)
     )
-    if wanted.state not in ("waiting", "all"):
-        rows = rows.filter(state=wanted.state)
-    if wanted.type:
-        rows = rows.filter(record_type=wanted.type)
-    if wanted.order == "created":
-        return listing(rows.order_by(), wanted, name="proposals", out=ProposalOut.of, falling=False)
+    if query.state not in ("waiting", "all"):
+        rows = rows.filter(state=query.state)
+    if query.type:
+        rows = rows.filter(record_type=query.type)
+    if query.order == "created":
+        return listing(rows.order_by(), query, name="proposals", out=ProposalOut.of, falling=False)
     name = "proposals.by-danger"
-    found = review_risks.page(rows, cursor=opened(wanted, name), size=wanted.limit)
+    found = review_risks.page(rows, cursor=opened(query, name), size=query.limit)
     return Listing(
         items=list(map(ProposalOut.of, found.rows)), next=closed(found.next_cursor, name)
     )
@@ -257,15 +257,15 @@ class ConflictOut(RowOut):
 
 
 @conflicts_api.get("", auth=ADMIN, response=Listing[ConflictOut])
-def list_conflicts(request: ApiRequest, wanted: ConflictsQuery = PAGE) -> Listing[ConflictOut]:
+def list_conflicts(request: ApiRequest, query: ConflictsQuery = PAGE) -> Listing[ConflictOut]:
     """List conflicts, oldest first. By default, only open ones."""
     mine = _with_files(Conflict.objects.for_user(request.auth.owner))
-    rows = mine.standing() if wanted.state == "open" else mine
-    if wanted.state == "resolved":
+    rows = mine.standing() if query.state == "open" else mine
+    if query.state == "resolved":
         rows = rows.filter(state="resolved")
-    if wanted.kind:
-        rows = rows.filter(kind=wanted.kind)
-    return listing(rows.order_by(), wanted, name="conflicts", out=ConflictOut.of, falling=False)
+    if query.kind:
+        rows = rows.filter(kind=query.kind)
+    return listing(rows.order_by(), query, name="conflicts", out=ConflictOut.of, falling=False)
 
 
 @conflicts_api.post(_CONFLICT + "/resolve", auth=ADMIN, response=ConflictOut)

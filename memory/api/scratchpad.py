@@ -66,19 +66,19 @@ class EntryOut(RecordOut):
 @api.get("", auth=READ, response=Listing[EntryOut])
 def list_entries(
     request: ApiRequest,
-    wanted: Query[EntriesQuery],
+    query: Query[EntriesQuery],
 ) -> Listing[EntryOut]:
     """List entries, sorted by key."""
-    caller, scope = request.auth, _scope(request.auth, wanted.session)
-    if wanted.q and wanted.prefix:
+    caller, scope = request.auth, _scope(request.auth, query.session)
+    if query.q and query.prefix:
         words = _("Send either prefix or q, not both.")
         raise Problem(422, words, errors={"q": [words]})
-    if wanted.q:
-        rows = scratchpad.search(caller.owner, wanted.q, scope=scope)
+    if query.q:
+        rows = scratchpad.search(caller.owner, query.q, scope=scope)
     else:
-        rows = scratchpad.entries(caller.owner, wanted.prefix, scope=scope)
+        rows = scratchpad.entries(caller.owner, query.prefix, scope=scope)
     rows = open_to_agents(caller, rows)
-    return listing(rows, wanted, name="scratchpad", out=EntryOut.about, by="key", falling=False)
+    return listing(rows, query, name="scratchpad", out=EntryOut.about, by="key", falling=False)
 
 
 @api.get(_ONE, auth=READ, response=EntryOut)

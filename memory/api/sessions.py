@@ -291,17 +291,17 @@ class ContextOut(BaseModel):
 
 
 @context_api.post("", auth=READ, response=ContextOut)
-def read_context(request: ApiRequest, asked: ContextIn) -> ContextOut:
+def read_context(request: ApiRequest, body: ContextIn) -> ContextOut:
     """Read the context for a message. It never includes sensitive, quarantined or expired records."""
     caller = request.auth
-    with as_it_was(caller, asked.as_of):
+    with as_it_was(caller, body.as_of):
         built = build_context(
             caller.owner,
-            message=asked.message,
-            topic=topic_of(caller, asked.topic),
+            message=body.message,
+            topic=topic_of(caller, body.topic),
             place=caller.place,
             scopes=caller.context().scopes,
-            with_external=asked.external,
+            with_external=body.external,
         )
         shows(*built.records, *built.files)
         return ContextOut(**context_data(built))

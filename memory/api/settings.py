@@ -79,7 +79,7 @@ def settings_of(owner: User) -> dict[str, Any]:
     }
 
 
-def change_settings(owner: User, asked: Mapping[str, Any], *, by: Actor) -> dict[str, Any]:
+def change_settings(owner: User, values: Mapping[str, Any], *, by: Actor) -> dict[str, Any]:
     """Set the given values, all or none, and return the resulting settings.
 
     Raises InvalidValue, with its errors by field, for invalid values, or if `by` isn't a person.
@@ -87,10 +87,10 @@ def change_settings(owner: User, asked: Mapping[str, Any], *, by: Actor) -> dict
     with transaction.atomic():
         # Locked, so that the answer shows the result of this change.
         owner = User.objects.select_for_update(no_key=True).get(pk=owner.pk)
-        profile = {name: asked[name] for name in OF_THE_PROFILE if name in asked}
+        profile = {name: values[name] for name in OF_THE_PROFILE if name in values}
         if profile:
             _change_profile(owner, profile, by)
-        if levels := asked.get("review_levels"):
+        if levels := values.get("review_levels"):
             try:
                 set_levels(owner, levels, by=by)
             except InvalidValue as exc:
@@ -99,13 +99,13 @@ def change_settings(owner: User, asked: Mapping[str, Any], *, by: Actor) -> dict
         return settings_of(User.objects.get(pk=owner.pk))
 
 
-def _change_profile(owner: User, asked: Mapping[str, Any], by: Actor) -> None:
+def _change_profile(owner: User, fields: Mapping[str, Any], by: Actor) -> None:
     """Save the fields by the profile page's rules, and update the user note (R202)."""
     if not by.is_person:
         raise InvalidValue(_("Only a person can change the profile."))
     person = User.objects.select_for_update().get(pk=owner.pk)
     names = [str(name) for name in ProfileForm.Meta.fields]
-    form = ProfileForm({**model_to_dict(person, names), **asked}, instance=person)
+    form = ProfileForm({**model_to_dict(person, names), **fields}, instance=person)
     if not form.is_valid():
         errors = {name: [str(one) for one in found] for name, found in form.errors.items()}
         first = next(iter(errors.values()))[0]

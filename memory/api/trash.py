@@ -63,20 +63,20 @@ class PurgeIn(Body):
 
 
 @api.get("", auth=READ, response=Listing[TrashedOut])
-def list_trash(request: ApiRequest, wanted: TrashQuery = PAGE) -> Listing[TrashedOut]:
+def list_trash(request: ApiRequest, query: TrashQuery = PAGE) -> Listing[TrashedOut]:
     """List records in Trash, latest first. Agents can't see records that only people can see."""
     caller, kinds = request.auth, record_models()
-    if wanted.type and wanted.type not in kinds:
+    if query.type and query.type not in kinds:
         known = {"known": ", ".join(sorted(kinds))}
         words = _("This type of record doesn’t exist. Choose one of: %(known)s.") % known
         raise Problem(422, words, errors={"type": [words]})
     scopes = None if caller.by.is_person else caller.context().scopes
-    name = f"trash {wanted.type}"
+    name = f"trash {query.type}"
     page = trash_page.page(
         caller.owner,
-        record_type=wanted.type,
-        cursor=opened(wanted, name),
-        size=wanted.limit,
+        record_type=query.type,
+        cursor=opened(query, name),
+        size=query.limit,
         scopes=scopes,
     )
     shows()

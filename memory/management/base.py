@@ -41,8 +41,8 @@ def account_named(username: str, among: QuerySet[User] | None = None) -> User:
     people = User.objects.all() if among is None else among
     found = people.filter(username=username).first()
     if found is None:
-        said = _("No account is named “%(name)s”.") % {"name": username} if people else ""
-        raise CommandError(f"{said} {_those_there_are(people)}".strip())
+        text = _("No account is named “%(name)s”.") % {"name": username} if people else ""
+        raise CommandError(f"{text} {_those_there_are(people)}".strip())
     return found
 
 

@@ -477,14 +477,14 @@ AS new (id, owner_id, file_id, position, content, source, trust, sensitivity, cr
 
 def _section_columns() -> str:
     """Return the SELECT of sections, whose columns depend on the model."""
-    made = {
+    values = {
         "updated": "created", "version": "1", "pinned": "FALSE", "lock": "'open'",
         "trashed_at": "NULL::timestamptz", "heading": "to_jsonb(string_to_array(heading, E'\\n'))",
     }  # fmt: skip
     names = [column.column for column in Section._meta.concrete_fields]
     return _SECTION_ROWS.format(
         columns=", ".join(f'n."{name}"' for name in names),
-        values=", ".join(f'{made.get(str(name), name)} AS "{name}"' for name in names),
+        values=", ".join(f'{values.get(str(name), name)} AS "{name}"' for name in names),
     )
 
 

@@ -71,8 +71,8 @@ class ConflictQuerySet(OwnedQuerySet):
 
     def with_newer(self, conflict: Conflict) -> Self:
         """Keep conflicts whose newer side is the same record, or the same statement of a file."""
-        right_id, said = conflict.newer
-        return self.alias(said=_NEWER).filter(right_id=right_id, said=said)
+        right_id, text = conflict.newer
+        return self.alias(said=_NEWER).filter(right_id=right_id, said=text)
 
     def about(self, ids: Iterable[Any]) -> Self:
         """Keep conflicts about any of these records."""
@@ -179,7 +179,7 @@ class ConflictQuerySet(OwnedQuerySet):
         lines: Lines,
     ) -> Conflict:
         topics = [getattr(side, "topic_id", None) for side in (left, right)]
-        made: Conflict = self.create(
+        conflict: Conflict = self.create(
             owner=owner,
             kind=kind,
             left_type=left.record_type(),
@@ -195,8 +195,8 @@ class ConflictQuerySet(OwnedQuerySet):
         )
         if kind == Conflict.Kind.CONTRADICTION:
             # There are many near-duplicates, and none is urgent. Logging each would flood the log.
-            Activity.log(owner, by, "conflict-found", subject=made, label=label_of(left, right))
-        return made
+            Activity.log(owner, by, "conflict-found", subject=conflict, label=label_of(left, right))
+        return conflict
 
 
 def label_of(*sides: Any) -> str:
@@ -423,8 +423,8 @@ class Conflict(models.Model):
         later = Q()
         for record_type, key, version in sides:
             later |= Q(record_type=record_type, record_id=key, version__gt=version)
-        said = Q(after__has_any_keys=["content", "text"])
-        return Revision.objects.filter(later & said).exists()
+        condition = Q(after__has_any_keys=["content", "text"])
+        return Revision.objects.filter(later & condition).exists()
 
     @classmethod
     def went(cls, ids: Iterable[Any], *, by: Actor) -> int:

@@ -185,5 +185,5 @@ class ScratchpadEntry(Remembered):
         return self.key
 
     def get_absolute_url(self) -> str:
-        asked = urlencode({"scope": self.scope, "q": self.key})
-        return f"{reverse('memory:scratchpad')}?{asked}"
+        value = urlencode({"scope": self.scope, "q": self.key})
+        return f"{reverse('memory:scratchpad')}?{value}"

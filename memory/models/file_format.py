@@ -212,27 +212,29 @@ def _read(body: str, language: str | None) -> ParsedEntry:
 
 def _fields(lines: Sequence[str]) -> dict[str, str]:
     """Return the fields by name, each with its indented continuation lines."""
-    said: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in lines:
         match = _FIELD.match(line)
         if match:
-            current = said.setdefault(match[1].lower(), [])
+            current = groups.setdefault(match[1].lower(), [])
             current.append(match[2])
         elif current is not None and line[:1] in (" ", "\t"):
             current.append(line)
         else:
             current = None
-    return {name: " ".join(" ".join(parts).split()) for name, parts in said.items()}
+    return {name: " ".join(" ".join(parts).split()) for name, parts in groups.items()}
 
 
-def _problems(title: str, said: dict[str, str], day: datetime.date | None) -> list[tuple[str, str]]:
+def _problems(
+    title: str, values: dict[str, str], day: datetime.date | None
+) -> list[tuple[str, str]]:
     """Return what isn't as it should be: in a sentence with the entry's title, and without it."""
     params: dict[str, Any] = {"label": title or _("an entry without a title")}
     found = []
     if not title:
         found.append((_("An entry has no title after “##”."), _("No title after “##”")))
-    summary = said.get("summary", "")
+    summary = values.get("summary", "")
     if not summary:
         found.append((_("“%(label)s” has no Summary line."), _("No Summary line")))
     elif (count := word_count(summary)) > MAX_WORDS:
@@ -243,7 +245,7 @@ def _problems(title: str, said: dict[str, str], day: datetime.date | None) -> li
                 _("The Summary has %(have)d words. Keep it under 10 words."),
             )
         )
-    if not said.get("date"):
+    if not values.get("date"):
         found.append((_("“%(label)s” has no Date line."), _("No Date line")))
     elif day is None:
         found.append(
@@ -252,9 +254,9 @@ def _problems(title: str, said: dict[str, str], day: datetime.date | None) -> li
                 _("The “Date” field must contain a date such as 2026-02-26."),
             )
         )
-    if not (said.get("task") or said.get("details")):
+    if not (values.get("task") or values.get("details")):
         found.append((_("“%(label)s” has no Task line."), _("No Task line")))
-    if not any(said.get(name) for name in ("findings", "decision", "context", "lesson")):
+    if not any(values.get(name) for name in ("findings", "decision", "context", "lesson")):
         found.append(
             (
                 _(
@@ -504,14 +506,14 @@ def _of_prose(text: str) -> Iterable[str]:
 
 def _joined(parts: Iterable[str]) -> str:
     """Return as many parts as fit, and always the first one."""
-    said = ""
+    text = ""
     for part in parts:
-        between = " " if said.endswith((".", "!", "?", "…", "。")) else ", "
-        longer = f"{said}{between}{part}" if said and part else said or part
+        between = " " if text.endswith((".", "!", "?", "…", "。")) else ", "
+        longer = f"{text}{between}{part}" if text and part else text or part
         if width(longer) > MAX_RULE_LENGTH:
-            return said or f"{cut(part, MAX_RULE_LENGTH - 2).rstrip()}…"
-        said = longer
-    return said
+            return text or f"{cut(part, MAX_RULE_LENGTH - 2).rstrip()}…"
+        text = longer
+    return text
 
 
 # --- sections ---
@@ -602,8 +604,8 @@ def telling(text: str, *, without: str = "") -> list[SectionText]:
         if without and without in lines:
             lines = [line for line in lines if line != without]
             one = replace(one, text="\n".join(lines).strip("\n"))
-        said = lines[1:] if one.heading else lines
-        if any(line.strip() and not UPDATED.match(line) for line in said):
+        texts = lines[1:] if one.heading else lines
+        if any(line.strip() and not UPDATED.match(line) for line in texts):
             results.append(one)
     return results
 
@@ -647,11 +649,11 @@ class PurgedSection:
 
     def summary_without(self, summary: str, taken: Iterable[str] = ()) -> str:
         """Return the summary, or a placeholder if part of it repeats the purged text."""
-        said = _comparable([*self.words.split("\n"), *taken])
+        text = _comparable([*self.words.split("\n"), *taken])
         stands = _comparable(self.stands.split("\n"))
         parts = [one.strip() for one in summary.rstrip("…").split(", ")]
         told = (part for part in parts if len(part) >= MIN_PART)
-        return PURGED if any(one in said and one not in stands for one in told) else summary
+        return PURGED if any(one in text and one not in stands for one in told) else summary
 
     def _by_heading(self, text: str) -> Iterable[int]:
         if not self.heading or any(one.heading == self.heading for one in sections_of(self.stands)):
@@ -730,9 +732,9 @@ def statements_of(text: str) -> tuple[Statement, ...]:
 
 def statements_found(text: str, digests: Iterable[str]) -> list[Statement]:
     """Return the statements with these digests that the text still has, each once."""
-    wanted = set(digests)
+    names = set(digests)
     found: dict[str, Statement] = {}
     for one in statements_of(text):
-        if one.digest in wanted:
+        if one.digest in names:
             found.setdefault(one.digest, one)
     return sorted(found.values(), key=lambda one: one.place)

@@ -47,13 +47,13 @@ Statement = tuple[str, tuple[Any, ...]]  # with its parameters
 
 def counting(parts: Iterable[tuple[str, models.QuerySet[Any], int | None]]) -> Statement:
     """Return a statement for `counted`, which counts the rows of each part, up to a limit."""
-    asked: list[str] = []
+    lines: list[str] = []
     params: list[Any] = []
     for name, rows, most in parts:
         found, of = rows.order_by().values("pk")[:most].query.sql_with_params()
-        asked.append(f"SELECT '{name}', count(*)::double precision FROM ({found}) part")  # noqa: S608  names of our own  # nosec B608
+        lines.append(f"SELECT '{name}', count(*)::double precision FROM ({found}) part")  # noqa: S608  names of our own  # nosec B608
         params += of
-    return " UNION ALL ".join(asked), tuple(params)
+    return " UNION ALL ".join(lines), tuple(params)
 
 
 def counted(statement: Statement, user_id: int) -> dict[str, float]:

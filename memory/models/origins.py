@@ -44,16 +44,16 @@ FINDERS: dict[str, Finder] = {}
 
 def of(owner: User, texts: Iterable[str]) -> dict[str, Origin]:
     """Return the origin of each text, with one query per kind."""
-    wanted = {text for text in texts if text}
+    names = {text for text in texts if text}
     behind: dict[str, set[str]] = {}
-    for text in wanted:
+    for text in names:
         kind, _colon, key = text.removesuffix(HEURISTIC).partition(":")
         behind.setdefault(kind, set()).add(key)
     finders = {"session": _sessions, **FINDERS}
     found = {
         kind: finders[kind](owner, sorted(keys)) for kind, keys in behind.items() if kind in finders
     }
-    return {text: _origin(owner, text, found) for text in wanted}
+    return {text: _origin(owner, text, found) for text in names}
 
 
 def _origin(owner: User, text: str, found: Mapping[str, Mapping[str, tuple[str, str]]]) -> Origin:
@@ -82,7 +82,7 @@ def writer_label(kind: str, key: str = "") -> str:
     """Return the name of an agent or of one of Beacon's own parts; empty if there is none."""
     if kind == "disk" and key:
         return _("an edit in the folder “%(key)s”") % {"key": shorten(key, 60)}
-    told = {
+    values = {
         "run": _("run %(key)s (deleted)"),
         "session": _("session %(key)s"),
         "agent": _("the agent “%(key)s”"),
@@ -98,7 +98,7 @@ def writer_label(kind: str, key: str = "") -> str:
         "system": _("Beacon"),
         "owner": _("all your data"),
     }
-    return told.get(kind, "") % {"key": shorten(key, 60)} if kind in told else ""
+    return values.get(kind, "") % {"key": shorten(key, 60)} if kind in values else ""
 
 
 def _sessions(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:

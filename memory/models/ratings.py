@@ -55,10 +55,10 @@ class RatingQuerySet(OwnedQuerySet):
         answers = [row for row in rows if row.is_answer]
         cited: dict[uuid.UUID, Rating] = {}
         if answers:
-            told = answers_of(answers[0].owner_id, answers).values_list(
+            messages = answers_of(answers[0].owner_id, answers).values_list(
                 "session", "position", "cites"
             )
-            cites = {(session, position): ids for session, position, ids in told}
+            cites = {(session, position): ids for session, position, ids in messages}
             for one in answers:
                 for cite in cites.get((one.record_id, one.position), []):
                     cited[uuid.UUID(cite["id"])] = one
@@ -67,10 +67,10 @@ class RatingQuerySet(OwnedQuerySet):
 
 def answers_of(owner: Any, rated: Iterable[Rating]) -> models.QuerySet[Message]:
     """Return the owner's rated answers, without those of sessions in Trash."""
-    wanted = models.Q(pk=None)
+    condition = models.Q(pk=None)
     for one in rated:
-        wanted |= models.Q(session=one.record_id, position=one.position)
-    return Message.objects.filter(wanted, session__owner=owner, session__trashed_at=None)
+        condition |= models.Q(session=one.record_id, position=one.position)
+    return Message.objects.filter(condition, session__owner=owner, session__trashed_at=None)
 
 
 class Rating(models.Model):

@@ -36,9 +36,9 @@ class TopicFactQuerySet(RememberedQuerySet):
 
     def current_and_struck(self) -> tuple[list[TopicFact], list[TopicFact]]:
         """Return current and struck facts, in order, in one query."""
-        told = (TopicFact.State.CURRENT, TopicFact.State.STRUCK)
-        facts = list(self.live().filter(state__in=told).order_by("position", "created"))
-        return tuple([fact for fact in facts if fact.state == state] for state in told)  # type: ignore[return-value]
+        pair = (TopicFact.State.CURRENT, TopicFact.State.STRUCK)
+        facts = list(self.live().filter(state__in=pair).order_by("position", "created"))
+        return tuple([fact for fact in facts if fact.state == state] for state in pair)  # type: ignore[return-value]
 
     def retired(self) -> Self:
         """Keep retired facts, the most recent first."""
@@ -50,12 +50,12 @@ class TopicFactQuerySet(RememberedQuerySet):
 
         A run stores a finding with exactly the text of its fact.
         """
-        said = {(one.topic_id, one.content): one.pk for one in findings if one.topic_id}
+        values = {(one.topic_id, one.content): one.pk for one in findings if one.topic_id}
         facts = self.live().filter(
-            topic__in={topic for topic, _text in said}, text__in={text for _topic, text in said}
+            topic__in={topic for topic, _text in values}, text__in={text for _topic, text in values}
         )
         rows = {(fact.topic_id, fact.text): fact for fact in facts.order_by("created")}
-        return {said[place]: fact for place, fact in rows.items() if place in said}
+        return {values[place]: fact for place, fact in rows.items() if place in values}
 
     def add(self, topic: Topic, text: str, *, by: Actor, url: str = "") -> TopicFact:
         """Add a fact that `by` wrote.
@@ -100,8 +100,8 @@ class TopicFactQuerySet(RememberedQuerySet):
             # Lock the topic before any fact, so that two calls can't deadlock.
             Topic.objects.select_for_update(no_key=True).get(pk=topic.pk)
             facts = list(self.filter(topic=topic).current().select_for_update())
-            wanted = {str(key): place for place, key in enumerate(ids)}
-            facts.sort(key=lambda fact: wanted.get(str(fact.pk), len(wanted) + fact.position))
+            counts = {str(key): place for place, key in enumerate(ids)}
+            facts.sort(key=lambda fact: counts.get(str(fact.pk), len(counts) + fact.position))
             for place, fact in enumerate(facts, start=1):
                 if fact.position != place:
                     fact.change(by=by, why=_("reordered"), position=place)

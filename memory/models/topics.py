@@ -251,8 +251,8 @@ class Topic(Remembered):
         slug, title = self.slug, self.title
         with transaction.atomic():
             changed = super().change(**kwargs)
-            for told in {slug, self.slug}:
-                self.notify_changed(self.owner_id, self.pk, told)
+            for text in {slug, self.slug}:
+                self.notify_changed(self.owner_id, self.pk, text)
             if self.title != title:
                 for follow in self.ON_RENAME:
                     follow(self)

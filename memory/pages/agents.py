@@ -125,7 +125,7 @@ class Options:
         return self.query.most if self.query.unit == TOKENS else USUAL_BUDGET
 
     def address(self, **changed: str) -> str:
-        told = {
+        values = {
             "agent": self.query.agent,
             "message": self.query.message,
             "topic": self.query.topic,
@@ -135,7 +135,7 @@ class Options:
             "as_of": self.as_of,
             **changed,
         }
-        return urlencode({name: value for name, value in told.items() if value})
+        return urlencode({name: value for name, value in values.items() if value})
 
 
 def _budget(typed: str) -> int | None:
@@ -432,16 +432,16 @@ def _topic_group(
     return group
 
 
-def _answers(user: User, asked: AskedAnswers) -> dict[str, Any]:
+def _answers(user: User, answers: AskedAnswers) -> dict[str, Any]:
     """Return the answers with and without, as far as they have arrived."""
-    calls = comparing.answers(user, asked)
+    calls = comparing.answers(user, answers)
     problem = ""
     if len(calls) < 2:
         try:
             check_month(user)
         except BudgetReached as exc:
             problem = str(exc)
-        if not problem and asked.is_over:
+        if not problem and answers.is_over:
             problem = _("The model didn’t respond within 10 minutes. Try again.")
     is_waiting = len(calls) < 2 and not problem
     return {

@@ -115,16 +115,16 @@ class ReadingForm(forms.Form):
         shape = options.get("shape")
         initial = options | {"bullets": "yes" if options.get("bullets") else "no"}
         super().__init__(data, initial=initial)
-        wanted = {
+        names = {
             Shape.BEACON: ("own",),
             Shape.MARKDOWN: ("bullets", "kind", "category"),
             Shape.LINES: ("category",),
             Shape.APP: ("memories", "documents", "private"),
         }[Shape(str(shape))]
         if options.get("app") == App.BOOKMARKS:
-            wanted = ("pages",) if pages else ()
+            names = ("pages",) if pages else ()
             self.fields["pages"].label = _pages_label(pages)
-        for name in set(self.fields) - set(wanted):
+        for name in set(self.fields) - set(names):
             del self.fields[name]
 
     def options(self) -> dict[str, Any]:

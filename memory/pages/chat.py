@@ -73,8 +73,8 @@ SHORT = 160  # characters of a passage that can be shown large
 
 def sessions(user: User, *, cursor: str = "") -> Page:
     """Return one page of the person's sessions, newest first, with the number of messages."""
-    said = Q(messages__is_index=False, messages__role="user")
-    rows = Session.objects.for_user(user).live().annotate(asked=Count("messages", filter=said))
+    condition = Q(messages__is_index=False, messages__role="user")
+    rows = Session.objects.for_user(user).live().annotate(asked=Count("messages", filter=condition))
     return page_of(rows, by="created", falling=True, cursor=cursor, size=SIZE)
 
 
@@ -88,13 +88,13 @@ def examples(user: User) -> list[str]:
         _("What changed recently about %(topic)s?"),
         _("Which sources have covered %(topic)s?"),
     ]
-    asked = [pattern % {"topic": title} for pattern, title in zip(patterns, titles, strict=False)]
+    names = [pattern % {"topic": title} for pattern, title in zip(patterns, titles, strict=False)]
     usual = [
         _("What did we work on recently?"),
         _("What do you know about me?"),
         _("What rules do you follow?"),
     ]
-    return [*asked, *usual][:EXAMPLES]
+    return [*names, *usual][:EXAMPLES]
 
 
 # --- one session ---
@@ -313,7 +313,7 @@ def with_disputes(session: Session, rows: Sequence[MessageRow]) -> list[MessageR
 
 def with_ratings(session: Session, rows: Sequence[MessageRow]) -> list[MessageRow]:
     """Return the messages with a control on each complete answer: at most two queries."""
-    asked: dict[int, str] = {}  # by the position of the answer
+    values: dict[int, str] = {}  # by the position of the answer
     text: str | None = None
     for row in rows:
         message = row.message
@@ -321,11 +321,11 @@ def with_ratings(session: Session, rows: Sequence[MessageRow]) -> list[MessageRo
             text = message.content
         elif message.state == Message.State.DONE and message.content:
             text = ratings.question_of(message) if text is None else text
-            asked[message.position] = text
-    answers = [row.message for row in rows if row.message.position in asked]
+            values[message.position] = text
+    answers = [row.message for row in rows if row.message.position in values]
     for answer in answers:
         answer.session = session
-    controls = controls_of(answers, list(asked.values()))
+    controls = controls_of(answers, list(values.values()))
     found = {one.position: one for one in controls if one is not None}
     return [replace(row, rating=found.get(row.message.position)) for row in rows]
 

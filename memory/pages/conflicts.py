@@ -204,8 +204,8 @@ def _side(
     kind = kind_of(record.record_type())
     is_file, line = isinstance(record, MemoryFile), 0
     if is_file:
-        said = statements_found(record.content, conflict.digests_of(name))
-        line = said[0].place + 1 if said else 1
+        rows = statements_found(record.content, conflict.digests_of(name))
+        line = rows[0].place + 1 if rows else 1
     return Side(
         name,
         record,
@@ -360,8 +360,8 @@ def _undo_tag(request: BeaconRequest, at: datetime | None) -> str:
 
 def _next_address(request: BeaconRequest) -> str:
     """Return where to continue: where the form says, else to the next pair, else to the list."""
-    if asked := next_of(request):
-        return asked
+    if value := next_of(request):
+        return value
     rest = (
         Conflict.objects.for_user(request.user).standing().order_by("kind", "created", "pk").first()
     )

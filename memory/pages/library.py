@@ -302,9 +302,9 @@ def _beginning(document: Any) -> str:
     ):
         del lines[0]
     document.labels = _bookmark_labels(lines) if document.is_imported else []
-    said = one_line(" ".join(lines))
+    text = one_line(" ".join(lines))
     is_cut = len(document.beginning) == BEGINNING
-    return shorten(said, len(said) - 1) if is_cut else said
+    return shorten(text, len(text) - 1) if is_cut else text
 
 
 def _bookmark_labels(lines: list[str]) -> list[str]:

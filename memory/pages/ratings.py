@@ -262,13 +262,13 @@ def _rows(user: User, rated: Sequence[Rating]) -> list[dict[str, Any]]:
     rows = []
     for one in rated:
         record = records.get(one.pk)
-        said = record.content if isinstance(record, Message) else str(record or "")
+        text = record.content if isinstance(record, Message) else str(record or "")
         who = places.get(one.actor)
         rows.append(
             {
                 "rating": one,
                 "ask_url": f"{reverse('memory:recall')}?{urlencode({'q': one.question})}",
-                "said": shorten(one_line(said), MAX_SHOWN_LENGTH),
+                "said": shorten(one_line(text), MAX_SHOWN_LENGTH),
                 "kind": kinds.get(one.record_type, one.record_type),
                 "url": _url(one, record),
                 "who": who.words if who else "",

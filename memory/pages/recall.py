@@ -397,29 +397,29 @@ def _disputed(
     `more` is the number of other rows that are in such a pair.
     """
     names = {"note": "note", "observation": "observation", "topicfact": "fact"}
-    wanted: dict[Any, tuple[str, str]] = {}
+    groups: dict[Any, tuple[str, str]] = {}
     updates, pair_urls = set(), {}
     for one in pairs:
         if one.reason == Conflict.Reason.REPLACES:
             updates |= {one.left_id, one.right_id}
-        if not {one.left_id, one.right_id} & {*wanted}:
+        if not {one.left_id, one.right_id} & {*groups}:
             pair_urls[one.left_id] = one.get_absolute_url()
         sides = [(one.left_id, one.left_type), (one.right_id, one.right_type)]
-        if len({*wanted, one.left_id, one.right_id}) <= MAX_DISPUTED:
-            wanted |= {
+        if len({*groups, one.left_id, one.right_id}) <= MAX_DISPUTED:
+            groups |= {
                 key: (names[kind], one.get_reason_display())
                 for key, kind in sides
-                if key not in wanted
+                if key not in groups
             }
     missing: list[tuple[str, Any]] = []
     for name in names.values():
-        keys = [key for key, (kind, _why) in wanted.items() if kind == name and key not in known]
+        keys = [key for key, (kind, _why) in groups.items() if kind == name and key not in known]
         if keys:
             kept = _listed_rows(user, name).filter(pk__in=keys)
             missing += [(name, one) for one in kept]
     rows = dict(known) | {row.record.pk: row for row in (rows_of(user, missing) if missing else [])}
     shown = []
-    for key, (_kind, why) in wanted.items():
+    for key, (_kind, why) in groups.items():
         if key in rows:
             rows[key].why = why or _("contradiction")
             rows[key].is_update = key in updates

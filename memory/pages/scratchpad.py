@@ -80,9 +80,9 @@ class EntryForm(SecretConfirmationMixin, RefusalErrorsMixin):
 
     def offer(self, user: User) -> None:
         """Offer the scopes that have entries, and the agents."""
-        asked = str(self["scope"].value() or OWNER_SCOPE)
+        value = str(self["scope"].value() or OWNER_SCOPE)
         agents = Agent.objects.for_user(user).order_by("name").values_list("name", flat=True)
-        names = dict.fromkeys([*scopes(user, asked), *(f"agent:{name}" for name in agents[:200])])
+        names = dict.fromkeys([*scopes(user, value), *(f"agent:{name}" for name in agents[:200])])
         told = origins.of(user, list(names))
         self.fields["scope"].widget.choices = [
             (name, capfirst(told[name].words if name in told else name)) for name in names
@@ -123,8 +123,8 @@ def _scope_of(query: Query) -> str:
 
 def _query_of(scope: str, prefix: str = "") -> str:
     """Return the query string of a scope's keys that begin with a prefix."""
-    asked = {"scope": scope if scope != OWNER_SCOPE else "", "prefix": prefix}
-    return urlencode({name: value for name, value in asked.items() if value})
+    values = {"scope": scope if scope != OWNER_SCOPE else "", "prefix": prefix}
+    return urlencode({name: value for name, value in values.items() if value})
 
 
 def _trail(scope: str, prefix: str) -> list[tuple[str, str]]:

@@ -89,10 +89,10 @@ def forget(request: BeaconRequest) -> HttpResponse:
     return render(request, template, context)
 
 
-def _going(request: BeaconRequest, asked: str) -> dict[str, Any]:
+def _going(request: BeaconRequest, value: str) -> dict[str, Any]:
     """Return what would be deleted, or the error in the source."""
     try:
-        source = checked_source(asked)
+        source = checked_source(value)
     except InvalidValue as exc:
         return {"problem": str(exc)}
     going = forget_preview(request.user, source)
@@ -414,8 +414,8 @@ def forget_source(owner: User, source: str, *, by: Actor) -> tuple[uuid.UUID, in
                 count += len(batch)
                 _check_count(count, source)
                 fields = {"trashed_at": timezone.now()}
-                wanted = [(record, fields) for record in batch]
-                rows.model.change_many(wanted, by=by, why=why, source=f"forget:{key}")
+                pairs = [(record, fields) for record in batch]
+                rows.model.change_many(pairs, by=by, why=why, source=f"forget:{key}")
                 _update_topic_copies(batch)
         count += review_acts.reject_from(owner, source, by=by, why=f"forget:{key}")
         if not count:
@@ -505,8 +505,8 @@ def _restored(
         try:
             with transaction.atomic():
                 for at in range(0, len(records), BATCH):
-                    wanted = [(one, {"trashed_at": None}) for one in records[at : at + BATCH]]
-                    model.change_many(wanted, by=by, why=_("the deletion was undone"))
+                    pairs = [(one, {"trashed_at": None}) for one in records[at : at + BATCH]]
+                    model.change_many(pairs, by=by, why=_("the deletion was undone"))
         except IntegrityError:
             # A record with the same name or text was written since: the others are
             # restored.
@@ -520,12 +520,12 @@ def _restored(
                 kind_of(record.record_type()).restore(record, by)
             came += 1
         except (MemoryRefused, IntegrityError) as exc:
-            said = (
+            text = (
                 str(exc)
                 if isinstance(exc, MemoryRefused)
                 else _("an identical record already exists")
             )
-            problems.append(_("“%(record)s”: %(why)s") % {"record": record, "why": said})
+            problems.append(_("“%(record)s”: %(why)s") % {"record": record, "why": text})
     return came, problems
 
 

@@ -215,16 +215,16 @@ def _months(
 
 
 def _limit_words(limit: Decimal | int, *, is_money: bool) -> str:
-    told = spending.dollars(Decimal(limit)) if is_money else spending.format_tokens(int(limit))
-    return _("Your current limit: %(limit)s") % {"limit": told}
+    text = spending.dollars(Decimal(limit)) if is_money else spending.format_tokens(int(limit))
+    return _("Your current limit: %(limit)s") % {"limit": text}
 
 
 def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:
     if knows_unknown:
-        told = spent.cost if spent.calls else spending.dollars(Decimal(0))
+        text = spent.cost if spent.calls else spending.dollars(Decimal(0))
     else:
-        told = spending.format_tokens(spent.tokens)
-    return f"{date_format(first, 'F Y')}: {told}"
+        text = spending.format_tokens(spent.tokens)
+    return f"{date_format(first, 'F Y')}: {text}"
 
 
 def _part(amount: Decimal | int, most: Decimal | int, whole: int) -> int:
@@ -335,8 +335,8 @@ def _whose(request: BeaconRequest) -> tuple[spending.Calls, User | None]:
 def _spent(request: BeaconRequest) -> dict[str, Any]:
     calls, whose = _whose(request)
     found = spending.months(calls, request.user)
-    asked = request.GET.get("month", "")
-    month = spending.chosen(found, asked)
+    value = request.GET.get("month", "")
+    month = spending.chosen(found, value)
     shown = month or next(iter(found))
     detail = spending.detail(spending.within(calls, shown, request.user), whose=whose)
     drawings = of_months(found, request.user if whose else None)
@@ -347,7 +347,7 @@ def _spent(request: BeaconRequest) -> dict[str, Any]:
         "newest": next(iter(found)),
         "month": shown,
         "spent": found[shown],
-        "unknown_month": asked if month is None else "",
+        "unknown_month": value if month is None else "",
         "detail": detail,
         "everybody": whose is None,
         **_limits(request.user, next(iter(found.values())) if whose else UsageTotals()),

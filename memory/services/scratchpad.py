@@ -76,12 +76,12 @@ def checked_scope(scope: str) -> str:
 def retention_label(scope: str) -> str:
     """Return who can use an entry of this scope and how long it is kept, as text (R103)."""
     kind, _colon, name = scope.partition(":")
-    told = {
+    values = {
         "session": _("only for session %(name)s, kept until deleted"),
         "run": _("only for run %(name)s, kept until deleted"),
         "agent": _("only for the agent %(name)s, kept until deleted"),
     }
-    return told.get(kind, _("for all your sessions and agents, kept until deleted")) % {
+    return values.get(kind, _("for all your sessions and agents, kept until deleted")) % {
         "name": name
     }
 
@@ -156,8 +156,10 @@ def set_value(
     with transaction.atomic():
         entry = _find(owner, key, scope, hold=True)
         if entry is None:
-            entry, made = _insert(owner, key, value, scope=scope, by=by, source=source, trust=trust)
-            if made:
+            entry, created = _insert(
+                owner, key, value, scope=scope, by=by, source=source, trust=trust
+            )
+            if created:
                 entry.is_new = True
                 return entry
         check_may_write(entry, by)

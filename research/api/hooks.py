@@ -82,30 +82,30 @@ def _fields(channel: Channel) -> dict[str, Any]:
 
 
 @api.get("", auth=ADMIN, response=Listing[HookOut])
-def list_hooks(request: ApiRequest, wanted: Query[PageParams]) -> Listing[HookOut]:
+def list_hooks(request: ApiRequest, query: Query[PageParams]) -> Listing[HookOut]:
     """List your webhooks, including those created in Settings."""
     rows = Channel.objects.for_user(request.auth.owner).kept().filter(kind=Channel.Kind.WEBHOOK)
-    return listing(rows, wanted, name="hooks", out=HookOut.about)
+    return listing(rows, query, name="hooks", out=HookOut.about)
 
 
 @api.post("", auth=ADMIN, response={201: HookWithKey})
-def subscribe_hook(request: ApiRequest, response: HttpResponse, wanted: HookIn) -> Any:
+def subscribe_hook(request: ApiRequest, response: HttpResponse, body: HookIn) -> Any:
     """Subscribe a URL to events."""
     caller = request.auth
-    reports = Reports.CHANGED if "report.changed" in wanted.events else Reports.NONE
-    if "report.finished" in wanted.events:
+    reports = Reports.CHANGED if "report.changed" in body.events else Reports.NONE
+    if "report.finished" in body.events:
         reports = Reports.EACH
     try:
         made = channels.add(
             caller.owner,
             kind=Channel.Kind.WEBHOOK,
-            name=wanted.name,
-            address=wanted.url,
+            name=body.name,
+            address=body.url,
             by=caller.by,
             reports=reports,
-            failures="run.failed" in wanted.events,
-            digest="digest.created" in wanted.events,
-            comments="report.commented" in wanted.events,
+            failures="run.failed" in body.events,
+            digest="digest.created" in body.events,
+            comments="report.commented" in body.events,
         )
     except InvalidValue as exc:
         at_url = exc.errors.get("address")

@@ -104,20 +104,18 @@ class CorrectionsQuery(PageParams):
 
 
 @corrections_api.get("", auth=ADMIN, response=Listing[CorrectionOut])
-def list_corrections(
-    request: ApiRequest, wanted: CorrectionsQuery = PAGE
-) -> Listing[CorrectionOut]:
+def list_corrections(request: ApiRequest, query: CorrectionsQuery = PAGE) -> Listing[CorrectionOut]:
     """List corrections, newest first. Leaves out undone corrections unless `state` is `all`."""
     rows = _mine(request.auth)
-    if wanted.state == "active":
+    if query.state == "active":
         rows = rows.standing()
-    if wanted.topic:
-        rows = rows.filter(topic__slug=wanted.topic)
-    return listing(rows.order_by(), wanted, name="corrections", out=CorrectionOut.of)
+    if query.topic:
+        rows = rows.filter(topic__slug=query.topic)
+    return listing(rows.order_by(), query, name="corrections", out=CorrectionOut.of)
 
 
 @corrections_api.post("", auth=ADMIN, response={201: CorrectionOut, 404: None})
-def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[CorrectionOut]:
+def make_correction(request: ApiRequest, body: CorrectionIn) -> Status[CorrectionOut]:
     """Correct a sentence.
 
     Its facts change, and later runs use the correction. Returns 409 if it's already corrected, or
@@ -125,32 +123,32 @@ def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[Correctio
     """
     caller = request.auth
     reports = Report.objects.for_user(caller.owner).live().filter(run__topic__trashed_at=None)
-    report = reports.select_related("run__topic__owner", "owner").filter(run=told.run).first()
+    report = reports.select_related("run__topic__owner", "owner").filter(run=body.run).first()
     if report is None:
         raise not_found(_("This run has no report, or it isn’t yours."))
-    key = report_text.sentence_key(report_sentences.plain_text(told.sentence))
+    key = report_text.sentence_key(report_sentences.plain_text(body.sentence))
     sentence = report_sentences.sentence_of(report, key)
     if sentence is None:
         problem = _("This sentence isn’t in the report.")
         raise Problem(422, problem, errors={"sentence": [problem]})
     facts = correcting.facts_of(report, sentence)
-    seen = {one.id: one.version for one in told.facts or []}
+    seen = {one.id: one.version for one in body.facts or []}
     chosen = [
         (fact, seen.get(fact.pk, fact.version))
         for fact in facts
-        if told.facts is None or fact.pk in seen
+        if body.facts is None or fact.pk in seen
     ]
     if len(seen) > len(chosen):
         problem = _("One of these facts isn’t from this sentence.")
         raise Problem(422, problem, errors={"facts": [problem]})
-    made = _made(report, sentence, told, chosen, caller)
+    made = _made(report, sentence, body, chosen, caller)
     return Status(201, CorrectionOut.of(_mine(caller).get(pk=made.pk)))
 
 
-def _made(report: Report, sentence: Any, told: CorrectionIn, facts: Any, caller: Caller) -> Any:
+def _made(report: Report, sentence: Any, body: CorrectionIn, facts: Any, caller: Caller) -> Any:
     try:
         return correcting.correct(
-            report, sentence, wrong=told.wrong, right=told.right, facts=facts, by=caller.by
+            report, sentence, wrong=body.wrong, right=body.right, facts=facts, by=caller.by
         )
     except InvalidValue as exc:
         if exc.errors:

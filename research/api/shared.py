@@ -74,15 +74,15 @@ class MemberOut(NoStoredText):
 
 
 @members_api.get(_MEMBERS, auth=ADMIN, response=Listing[MemberOut])
-def list_members(request: ApiRequest, slug: str, wanted: PageParams = PAGE) -> Listing[MemberOut]:
+def list_members(request: ApiRequest, slug: str, query: PageParams = PAGE) -> Listing[MemberOut]:
     """List the people that the topic is shared with."""
     rows = topic_of(request.auth, slug).members.select_related("user")
-    return listing(rows, wanted, name="members", out=MemberOut.about)
+    return listing(rows, query, name="members", out=MemberOut.about)
 
 
 @members_api.post(_MEMBERS, auth=ADMIN, response={201: MemberOut})
 def add_member(
-    request: ApiRequest, response: HttpResponse, slug: str, wanted: MemberIn
+    request: ApiRequest, response: HttpResponse, slug: str, body: MemberIn
 ) -> Status[MemberOut]:
     """Share the topic with a person, who can read its reports, current facts and sources.
 
@@ -91,16 +91,16 @@ def add_member(
     """
     caller = request.auth
     topic = topic_of(caller, slug)
-    member = sharing.add_member(topic, wanted.username, wanted.role, by=caller.by)
+    member = sharing.add_member(topic, body.username, body.role, by=caller.by)
     located(response, f"/topics/{slug}/members/{member.pk}")
     return Status(201, MemberOut.about(member))
 
 
 @members_api.patch(_MEMBER, auth=ADMIN, response=MemberOut)
-def change_member(request: ApiRequest, slug: str, member_id: int, wanted: RoleIn) -> MemberOut:
+def change_member(request: ApiRequest, slug: str, member_id: int, body: RoleIn) -> MemberOut:
     """Change a member's role. The change takes effect immediately."""
     member = _own_member(request.auth, slug, member_id)
-    sharing.set_role(member, wanted.role, by=request.auth.by)
+    sharing.set_role(member, body.role, by=request.auth.by)
     member.refresh_from_db(fields=["role"])
     return MemberOut.about(member)
 
@@ -258,12 +258,12 @@ def _member(caller: Caller, topic_id: UUID) -> Membership:
 
 
 @api.get("", auth=READ, response=Listing[SharedTopicOut])
-def list_shared_topics(request: ApiRequest, wanted: PageParams = PAGE) -> Listing[SharedTopicOut]:
+def list_shared_topics(request: ApiRequest, query: PageParams = PAGE) -> Listing[SharedTopicOut]:
     """List the topics that other people share with you, newest first."""
     rows = sharing.memberships_of(request.auth.owner)
     if request.auth.token.topic_ids:
         rows = rows.filter(topic__in=request.auth.token.topic_ids)
-    return listing(rows, wanted, name="shared topics", out=SharedTopicOut.of)
+    return listing(rows, query, name="shared topics", out=SharedTopicOut.of)
 
 
 @api.get(_ONE, auth=READ, response=SharedTopicOut)
@@ -274,12 +274,12 @@ def read_shared_topic(request: ApiRequest, topic_id: UUID) -> SharedTopicOut:
 
 @api.get(_ONE + "/reports", auth=READ, response=Listing[SharedReportLine])
 def list_shared_reports(
-    request: ApiRequest, topic_id: UUID, wanted: PageParams = PAGE
+    request: ApiRequest, topic_id: UUID, query: PageParams = PAGE
 ) -> Listing[SharedReportLine]:
     """List the topic's reports, newest first."""
     rows = sharing.reports_of(_member(request.auth, topic_id).topic)
     rows = rows.defer("body", "delta", "sources", "checks")
-    return listing(rows, wanted, name="shared reports", out=SharedReportLine.of)
+    return listing(rows, query, name="shared reports", out=SharedReportLine.of)
 
 
 @api.get(_ONE + "/reports/{int:number}", auth=READ, response=SharedReportOut)
@@ -317,12 +317,12 @@ def mark_shared_read(request: ApiRequest, topic_id: UUID, upto: ReadUpToIn) -> S
 
 @api.patch(_ONE, auth=ADMIN, response=SharedTopicOut)
 def change_shared_topic(
-    request: ApiRequest, topic_id: UUID, wanted: SharedTopicPatch
+    request: ApiRequest, topic_id: UUID, body: SharedTopicPatch
 ) -> SharedTopicOut:
     """Turn your own notifications about new reports on or off."""
     member = _member(request.auth, topic_id)
-    sharing.set_notify(member, wanted=wanted.notify)
-    member.notify = wanted.notify
+    sharing.set_notify(member, wanted=body.notify)
+    member.notify = body.notify
     return SharedTopicOut.of(member)
 
 
@@ -449,30 +449,30 @@ class CommentOut(RowOut):
 
 @api.get(_COMMENTS, auth=READ, response=Listing[CommentOut])
 def list_comments(
-    request: ApiRequest, topic_id: UUID, number: int, wanted: PageParams = PAGE
+    request: ApiRequest, topic_id: UUID, number: int, query: PageParams = PAGE
 ) -> Listing[CommentOut]:
     """List the comments on the report of Run #`number`, oldest first."""
     owner = request.auth.owner
     rows = sharing.comments_of(_report(request.auth, topic_id, number))
     out = partial(CommentOut.for_reader, owner)
-    return listing(rows.order_by(), wanted, name="comments", out=out, falling=False)
+    return listing(rows.order_by(), query, name="comments", out=out, falling=False)
 
 
 @api.post(_COMMENTS, auth=ADMIN, response={201: CommentOut})
 def add_comment(
-    request: ApiRequest, response: HttpResponse, topic_id: UUID, number: int, wanted: CommentIn
+    request: ApiRequest, response: HttpResponse, topic_id: UUID, number: int, body: CommentIn
 ) -> Status[CommentOut]:
     """Comment on the report. Only for commenters, editors and the topic's owner."""
     author = request.auth.owner
     report = _report(request.auth, topic_id, number, *sharing.WRITERS)
-    made = sharing.add_comment(report, wanted.text, author=author)
+    made = sharing.add_comment(report, body.text, author=author)
     located(response, f"/shared-topics/{topic_id}/reports/{number}/comments/{made.pk}")
     return Status(201, CommentOut.for_reader(author, made))
 
 
 @api.patch(_COMMENT, auth=ADMIN, response=CommentOut)
 def edit_comment(
-    request: ApiRequest, topic_id: UUID, number: int, comment_id: UUID, wanted: CommentIn
+    request: ApiRequest, topic_id: UUID, number: int, comment_id: UUID, body: CommentIn
 ) -> CommentOut:
     """Edit your own comment."""
     author = request.auth.owner
@@ -481,7 +481,7 @@ def edit_comment(
     if comment is None:
         raise not_found()
     comment.report = report
-    sharing.edit_comment(comment, wanted.text, by=request.auth.by)
+    sharing.edit_comment(comment, body.text, by=request.auth.by)
     comment.refresh_from_db(fields=["text", "edited_at"])
     return CommentOut.for_reader(author, comment)
 

@@ -126,12 +126,12 @@ class TopicsQuery(PageParams):
 
 
 @api.get("", auth=READ, response=Listing[TopicOut])
-def list_topics(request: ApiRequest, wanted: TopicsQuery = PAGE) -> Listing[TopicOut]:
+def list_topics(request: ApiRequest, query: TopicsQuery = PAGE) -> Listing[TopicOut]:
     """List topics, newest first, with their settings and schedules."""
-    rows = _topics(request.auth).filter(_shown(wanted.show)).matching(wanted.q)
-    if wanted.label:
-        rows = rows.filter(labels__contains=[wanted.label])
-    return listing(rows, wanted, name="topics", out=TopicOut.of)
+    rows = _topics(request.auth).filter(_shown(query.show)).matching(query.q)
+    if query.label:
+        rows = rows.filter(labels__contains=[query.label])
+    return listing(rows, query, name="topics", out=TopicOut.of)
 
 
 def _shown(show: str) -> Q:
@@ -264,14 +264,14 @@ def _check_agents_edit(caller: Caller, topic: Topic, patch: TopicPatch) -> None:
     """Respond with 403 if an agent changes a person's topic, or makes a change that needs review."""
     if caller.by.is_person:
         return
-    asked = patch.asked()
+    values = patch.asked()
     topic.check_may_change(caller.by)
     starting.check_own(topic, caller.by)
-    starting.check_fields(asked, caller.by)
-    if "private" in asked and topic.private and not patch.private:
+    starting.check_fields(values, caller.by)
+    if "private" in values and topic.private and not patch.private:
         only_people(caller, _("Only a person can make a topic public."))
     _check_title(caller, patch.title)
-    trust, texts = caller.write_trust, starting.texts_of(asked)
+    trust, texts = caller.write_trust, starting.texts_of(values)
     starting.check_review(caller.owner, texts, by=caller.by, trust=trust)
 
 
@@ -380,15 +380,15 @@ class SourceRuleOut(NoStoredText):
 
 @sources_api.get(_SOURCES, auth=READ, response=Listing[TopicSourceOut])
 def list_sources(
-    request: ApiRequest, slug: str, wanted: SourcesQuery = PAGE
+    request: ApiRequest, slug: str, query: SourcesQuery = PAGE
 ) -> Listing[TopicSourceOut]:
     """List a topic's domains or pages, and what each has contributed."""
     topic, name = topic_of(request.auth, slug), f"sources of {slug}"
-    filters = SourcesFilter.of(wanted.model_dump())
-    rules, start = Rules.of(topic), sources_figures.offset_of(opened(wanted, name))
-    found = sources_figures.page_of(topic, filters, rules, offset=start, size=wanted.limit + 1)
-    more = str(start + wanted.limit) if len(found) > wanted.limit else None
-    rows = [sources_figures.row_of(one, rules) for one in found[: wanted.limit]]
+    filters = SourcesFilter.of(query.model_dump())
+    rules, start = Rules.of(topic), sources_figures.offset_of(opened(query, name))
+    found = sources_figures.page_of(topic, filters, rules, offset=start, size=query.limit + 1)
+    more = str(start + query.limit) if len(found) > query.limit else None
+    rows = [sources_figures.row_of(one, rules) for one in found[: query.limit]]
     shows()
     return Listing(items=[item(TopicSourceOut.of, row) for row in rows], next=closed(more, name))
 
@@ -427,7 +427,7 @@ def treat_source(
 
 
 def create_checked(
-    owner: User, asked: Mapping[str, Any], *, by: Actor, trust: str = ""
+    owner: User, values: Mapping[str, Any], *, by: Actor, trust: str = ""
 ) -> tuple[Topic, bool]:
     """Return the owner's topic with this title, and whether it is new.
 
@@ -435,14 +435,14 @@ def create_checked(
     agent's own). Raises InvalidValue with errors by field. For an agent, also raises Locked if the
     topic would need approval, and RunNotAllowed beyond the hourly limit.
     """
-    title = clean(str(asked.get("title", "")))[0]
+    title = clean(str(values.get("title", "")))[0]
     found = Topic.objects.titled(owner, title)
     if found is not None:
         return found, False
     trust = Trust.OWNER if by.is_person else trust or Trust.AGENT
-    starting.check_review(owner, starting.texts_of(asked), by=by, trust=trust)
+    starting.check_review(owner, starting.texts_of(values), by=by, trust=trust)
     try:
-        form, state = _checked(owner, {"schedule": {}, **asked}, None)
+        form, state = _checked(owner, {"schedule": {}, **values}, None)
         fields = {name: state[name] for name in topic_editing.SETTINGS_FIELDS if name in state}
         with transaction.atomic():
             starting.check_hour(owner, by)
@@ -467,7 +467,7 @@ def create_checked(
 
 def change_checked(
     topic: Topic,
-    asked: Mapping[str, Any],
+    values: Mapping[str, Any],
     *,
     by: Actor,
     expected_version: int,
@@ -482,26 +482,26 @@ def change_checked(
     the library without `may_add_library`. Nothing is stored then.
     """
     topic.check_may_change(by)
-    _form, state = _checked(topic.owner, asked, topic)
-    wanted = {name: state[name] for name in asked if name in state}
+    _form, state = _checked(topic.owner, values, topic)
+    data = {name: state[name] for name in values if name in state}
     now = _from_library(topic_editing.state_of(topic))
-    if not may_add_library and not _from_library(wanted) <= now:
+    if not may_add_library and not _from_library(data) <= now:
         text = _(
             "This token is limited to certain topics, so it can’t let these topics search your library or read its documents. Nothing was changed. Change this in the topic’s settings."
         )
         raise Problem(403, text)
     with transaction.atomic():
         topic = topic_editing.edit_topic(
-            topic, by=by, wanted=wanted, expected_version=expected_version
+            topic, by=by, wanted=data, expected_version=expected_version
         )
         lowest = lowest_trust([topic.trust, trust or topic.trust])
         if lowest != topic.trust and not by.is_person and topic.version != expected_version:
             # This is part of the change, which has its own revision and version.
             Topic.objects.filter(pk=topic.pk).update(trust=lowest)
-        if "paused" in (asked.get("schedule") or {}):
-            _pause(topic, bool(asked["schedule"]["paused"]), by)
-        if "archived" in asked:
-            _archive(topic, bool(asked["archived"]), by)
+        if "paused" in (values.get("schedule") or {}):
+            _pause(topic, bool(values["schedule"]["paused"]), by)
+        if "archived" in values:
+            _archive(topic, bool(values["archived"]), by)
     return topic
 
 
@@ -529,16 +529,18 @@ def _archive(topic: Topic, archived: bool, by: Actor) -> None:
         topic_editing.unarchive_topic(topic, by=by)
 
 
-def _checked(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> tuple[TopicForm, State]:
+def _checked(
+    owner: User, values: Mapping[str, Any], topic: Topic | None
+) -> tuple[TopicForm, State]:
     """Return the valid form and its state. Raises InvalidValue."""
-    filled = _filled(owner, asked, topic)
+    filled = _filled(owner, values, topic)
     form = TopicForm(filled, owner=owner, topic=topic)
     if not form.is_valid():
         raise _refused(form)
     return form, form.state()
 
 
-def _filled(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> QueryDict:
+def _filled(owner: User, values: Mapping[str, Any], topic: Topic | None) -> QueryDict:
     """Return what a browser would send: the current values, overridden by the given ones."""
     blank = TopicForm(owner=owner, topic=topic)
     if topic is not None:
@@ -548,21 +550,21 @@ def _filled(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> Query
         stands["services"] = [name for name in stands["services"] if name in offered]
     else:
         stands = {"preset": Schedule.Preset.NONE, "time_zone": owner.time_zone}
-    schedule = asked.get("schedule", {})
+    schedule = values.get("schedule", {})
     if schedule is None:
         schedule = {"preset": Schedule.Preset.NONE}
     if schedule:
         stands |= _schedule(schedule, stands)
-    stands |= {name: value for name, value in asked.items() if name != "schedule"}
+    stands |= {name: value for name, value in values.items() if name != "schedule"}
     data = QueryDict(mutable=True)
     for name, field in blank.fields.items():
         data.setlist(name, _as_sent(field.prepare_value(stands.get(name))))
     return data
 
 
-def _schedule(asked: Mapping[str, Any], stands: Mapping[str, Any]) -> dict[str, Any]:
+def _schedule(values: Mapping[str, Any], stands: Mapping[str, Any]) -> dict[str, Any]:
     """Return the form's schedule fields. A cron expression by itself selects that preset."""
-    chosen = {name: asked[name] for name in SCHEDULE_PARTS if asked.get(name) is not None}
+    chosen = {name: values[name] for name in SCHEDULE_PARTS if values.get(name) is not None}
     if chosen.get("cron") and "preset" not in chosen:
         chosen["preset"] = Schedule.Preset.CRON
     if chosen.get("preset", stands.get("preset")) != Schedule.Preset.CRON:
@@ -582,7 +584,7 @@ def _refused(form: TopicForm) -> InvalidValue:
     """Convert the form's errors to InvalidValue, with the caller's field names."""
     errors: dict[str, list[str]] = {}
     for name, problems in form.errors.items():
-        told = f"schedule.{name}" if name in SCHEDULE_PARTS else name
-        errors[told.replace("__all__", "topic")] = [str(problem) for problem in problems]
+        text = f"schedule.{name}" if name in SCHEDULE_PARTS else name
+        errors[text.replace("__all__", "topic")] = [str(problem) for problem in problems]
     first = next(iter(errors.values()))[0]
     return InvalidValue(_("The topic wasn’t saved. %(why)s") % {"why": first}, errors=errors)

@@ -215,13 +215,13 @@ class _Reader:
         return tuple(text for _level, text in self.levels)
 
     def head(self, level: int, text: str) -> None:
-        said = one_line(text)
+        message = one_line(text)
         if self.levels and self.levels[-1][0] >= level:
             self.close()
         while self.levels and self.levels[-1][0] >= level:
             self.levels.pop()
         text = plain_text(text)[:200]
-        self.heading, self.filled = said, len(self.entries)
+        self.heading, self.filled = message, len(self.entries)
         if text:
             self.levels.append((level, text))
         self.items.clear()
@@ -357,9 +357,11 @@ def code_of(text: str) -> list[Entry]:
         if fence := _FENCE.match(lines[place]):
             begins, place = place + 1, _behind_fence(lines, place, fence.group(1))
             for number, line in enumerate(lines[begins : place - 1], begins):
-                if said := one_line(line)[:MAX_CELL_LENGTH]:
+                if message := one_line(line)[:MAX_CELL_LENGTH]:
                     order = MAX_ENTRIES + number  # after the statements of the page
-                    results.append(Entry(PAIR, reader.headings, "", (("", said),), said, order))
+                    results.append(
+                        Entry(PAIR, reader.headings, "", (("", message),), message, order)
+                    )
         else:
             place = _read_heading(reader, lines, place) or place + 1
     return results
@@ -505,15 +507,15 @@ def _read_header_block(reader: _Reader, lines: list[str]) -> int:
         end += 1
     if end - place < 3 or not _HEADER_BLOCK.match(lines[place]):
         return place
-    name, said, quote = "", "", ""
+    name, text, quote = "", "", ""
     for line in [*lines[place:end], "End: "]:
         if _HEADER_BLOCK.match(line):
-            if name and said:
-                reader.add(PAIR, name, [("", plain_text(said))], quote)
-            name, _colon, said = line.partition(":")
+            if name and text:
+                reader.add(PAIR, name, [("", plain_text(text))], quote)
+            name, _colon, text = line.partition(":")
             quote = line
         else:
-            said, quote = f"{said} {line.strip()}", f"{quote} {line.strip()}"
+            text, quote = f"{text} {line.strip()}", f"{quote} {line.strip()}"
     return end
 
 
@@ -569,16 +571,16 @@ def _add_item(reader: _Reader, text: str, quote: str, under: Sequence[str]) -> N
     done = ""
     if box := _CHECKBOX.match(text):
         done, text = ("done" if box.group(1) in "xX" else "open"), text[box.end() :]
-    subject, said = key_and_value(text)
+    subject, message = key_and_value(text)
     if not subject and len(plain_text(text).split()) > 30:
         _add_sentences(reader, text, under)
         return
-    fields = [("", said)] if said else []
+    fields = [("", message)] if message else []
     if done:
-        subject, fields = subject or said, [("", done)] if not subject else [*fields, ("", done)]
+        subject, fields = subject or message, [("", done)] if not subject else [*fields, ("", done)]
     if not subject:
         # A short item without a colon is its own subject, so a move can be detected.
-        subject, fields = said, []
+        subject, fields = message, []
     reader.add(ITEM, subject, fields, quote, under)
 
 
@@ -622,8 +624,8 @@ def _read_paragraph(reader: _Reader, lines: list[str], place: int) -> int:
         return place
     if all(_is_pair_line(line) for line in block):
         for line in block:
-            name, said = key_and_value(line.strip())
-            reader.add(PAIR, name, [("", said)], line)
+            name, text = key_and_value(line.strip())
+            reader.add(PAIR, name, [("", text)], line)
         return place
     _add_sentences(reader, " ".join(line.strip() for line in block))
     return place
@@ -900,9 +902,9 @@ def _read_asciidoc_table(reader: _Reader, lines: list[str], place: int) -> int:
 
 
 def _wiki_cell(cell: str) -> tables.Cell:
-    style, bar, said = cell.partition("|")
+    style, bar, message = cell.partition("|")
     is_styled = bool(bar) and _WIKI_STYLE.match(style.strip()) is not None
-    text = _WIKI_LINK.sub(r"\1", said if is_styled else cell)
+    text = _WIKI_LINK.sub(r"\1", message if is_styled else cell)
     return tables.cell(text.replace("'''", "").replace("''", ""), style if is_styled else "")
 
 
@@ -988,8 +990,8 @@ def _add_records(reader: _Reader, root: structured.Node, lines: Sequence[str]) -
             return
         quote = " ".join(line.strip() for line in lines[record.first : record.last + 1])
         if record.first < 0:
-            said = "; ".join(f"{name}: {value}" if name else value for name, value in record.fields)
-            quote = f"{record.subject}: {said}" if said else record.subject
+            text = "; ".join(f"{name}: {value}" if name else value for name, value in record.fields)
+            quote = f"{record.subject}: {text}" if text else record.subject
         kind = ITEM if record.is_item else ROW if record.is_member else PAIR
         value = record.fields[0][1] if len(record.fields) == 1 else ""
         if kind == PAIR and lines and len(value.split()) >= LONG_VALUE:

@@ -79,11 +79,11 @@ _ACCENTS = {
 
 def as_markdown(text: str) -> str:
     """Return LaTeX as Markdown."""
-    said = _Reader(_COMMENT.sub("", text)).read()
+    message = _Reader(_COMMENT.sub("", text)).read()
     for written, sign in _QUOTES:
-        said = said.replace(written, sign)
-    said = re.sub(f"[{_ROW}{_CELL}{_RULE}]", " ", said)
-    return _GAP_IN_LIST.sub("\n", _GAP.sub("\n\n", said))
+        message = message.replace(written, sign)
+    message = re.sub(f"[{_ROW}{_CELL}{_RULE}]", " ", message)
+    return _GAP_IN_LIST.sub("\n", _GAP.sub("\n\n", message))
 
 
 @dataclass
@@ -110,7 +110,7 @@ class _Reader:
 
     def read(self, end: str = "") -> str:
         """Read up to `}`, or up to the `\\end` of an environment, or the whole text."""
-        said: list[str] = []
+        parts: list[str] = []
         self.depth += 1
         while self.place < len(self.text):
             token = _TOKEN.match(self.text, self.place)
@@ -124,24 +124,24 @@ class _Reader:
             if name == "end":
                 if (ended := self._group()) not in self.environments and end == name:
                     break
-                said.append(self._end_of(ended))
+                parts.append(self._end_of(ended))
             elif name == "begin" and (begun := self._group()) == "document":
-                said = [f"# {self.title}\n\n" if self.title else ""]
+                parts = [f"# {self.title}\n\n" if self.title else ""]
             elif name == "begin":
-                said.append(self._environment(begun))
+                parts.append(self._environment(begun))
             elif name:
-                is_first = not said or said[-1].rstrip(" \t").endswith("\n")
-                said.append(self._command(name, is_first=is_first))
+                is_first = not parts or parts[-1].rstrip(" \t").endswith("\n")
+                parts.append(self._command(name, is_first=is_first))
             elif words:
-                said.append(words)
+                parts.append(words)
             elif mark == "{":
-                said.append(self._deeper("}"))
+                parts.append(self._deeper("}"))
             elif mark:
-                said.append({"&": _CELL if self.tables else "&", "~": " "}.get(mark, ""))
+                parts.append({"&": _CELL if self.tables else "&", "~": " "}.get(mark, ""))
             else:
-                said.append(self._sign(sign))
+                parts.append(self._sign(sign))
         self.depth -= 1
-        return "".join(said)
+        return "".join(parts)
 
     def _deeper(self, end: str) -> str:
         return self.read(end) if self.depth < DEEPEST else ""
@@ -208,36 +208,36 @@ class _Reader:
             self.place = space.end() if space else self.place
             named = f"**{label}** " if label else ""
             return f"\n{'  ' * max(self.lists - 1, 0)}- {named}"
-        said = self._arguments()
+        parts = self._arguments()
         if name in _LEVELS:
-            return f"\n\n{'#' * _LEVELS[name]} {one_line(' '.join(said))}\n\n"
+            return f"\n\n{'#' * _LEVELS[name]} {one_line(' '.join(parts))}\n\n"
         if name in _WITHOUT_TEXT:
             return ""
         if name == "title":
-            self.title = one_line(" ".join(said))
+            self.title = one_line(" ".join(parts))
             return ""
-        if not any(said):
+        if not any(parts):
             return _CAMEL.sub(" ", name)
         if _REFERENCE.fullmatch(name):  # the last part of a label often has the name of its section
-            return _CAMEL.sub(" ", said[0].rsplit(":", 1)[-1])
-        text = self._worded(name, said)
+            return _CAMEL.sub(" ", parts[0].rsplit(":", 1)[-1])
+        text = self._worded(name, parts)
         # A command with several arguments on a line of its own is an entry of a list.
         is_line = is_first and _LINE_END.match(self.text, self.place) is not None
-        is_entry = is_line and len(said) > 1 and name not in _BEFORE_TEXT and name != "href"
+        is_entry = is_line and len(parts) > 1 and name not in _BEFORE_TEXT and name != "href"
         return f"\n- {text}" if is_entry else text
 
-    def _worded(self, name: str, said: list[str]) -> str:
+    def _worded(self, name: str, parts: list[str]) -> str:
         """Return the arguments of a command as text."""
-        text = " ".join(filter(None, said[_BEFORE_TEXT.get(name, 0) :]))
+        text = " ".join(filter(None, parts[_BEFORE_TEXT.get(name, 0) :]))
         if name in ("textbf", "textsc") and any(map(str.isalpha, text)) and "**" not in text:
             return f"**{text.strip()}**" + " " * text[-1:].isspace()
         if name == "footnote":
             return f" ({one_line(text)})"
         if name == "caption":
             return f"\n\n{one_line(text)}\n\n"
-        if name == "href" and len(said) > 1:
-            return f"[{one_line(said[1])}]({said[0].strip()})"
-        if name == "multicolumn" and (columns := _COLUMNS.fullmatch(said[0])):
+        if name == "href" and len(parts) > 1:
+            return f"[{one_line(parts[1])}]({parts[0].strip()})"
+        if name == "multicolumn" and (columns := _COLUMNS.fullmatch(parts[0])):
             return text + _CELL * (min(int(columns[1]), 20) - 1)
         return text
 
@@ -256,19 +256,19 @@ class _Reader:
         return ""
 
     def _expanded(self, macro: _Macro) -> str:
-        said: list[str] = []
+        texts: list[str] = []
         if macro.default is not None:
             option = self._option()
-            said.append(macro.default if option is None else option)
-        while len(said) < macro.arguments and self.text.startswith("{", self.place):
-            said.append(self._group())
+            texts.append(macro.default if option is None else option)
+        while len(texts) < macro.arguments and self.text.startswith("{", self.place):
+            texts.append(self._group())
         if not macro.arguments and self.text.startswith("{}", self.place):
             self.place += 2
-        return self._filled(macro.before, said)
+        return self._filled(macro.before, texts)
 
-    def _filled(self, text: str, said: Sequence[str]) -> str:
+    def _filled(self, text: str, texts: Sequence[str]) -> str:
         """Return the text of a macro with its arguments, or nothing if that is too long."""
-        values = {f"{n}": value for n, value in enumerate(said, start=1)}
+        values = {f"{n}": value for n, value in enumerate(texts, start=1)}
         size = len(text) + sum(len(values.get(n, "")) for n in _PLACEHOLDER.findall(text))
         if self.expanded + size > MAX_LENGTH:
             return ""
@@ -284,9 +284,9 @@ class _Reader:
         if name in self.environments:
             return f"\n\n{self._expanded(self.environments[name])}\n\n"
         is_table = _TABLE.fullmatch(bare) is not None
-        said = self._arguments()
+        parts = self._arguments()
         if is_table or bare in _SIZED:
-            said = []
+            parts = []
         depths = self.lists, self.tables
         self.lists += bool(_LIST.search(bare))
         self.tables += is_table
@@ -294,7 +294,7 @@ class _Reader:
         self.lists, self.tables = depths
         if is_table:
             return self._table(inner)
-        return "\n\n".join(["", *filter(None, [" ".join(said)]), inner, ""])
+        return "\n\n".join(["", *filter(None, [" ".join(parts)]), inner, ""])
 
     def _end_of(self, name: str) -> str:
         known = self.environments.get(name)

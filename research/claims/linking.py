@@ -286,8 +286,12 @@ class Comparison:
 
     def _features(self, place: int, other: int) -> Features:
         new, old = self._read[place], self._read[other]
-        told = self._told[place]
-        around = new.words | frozenset(terms(told.before)) | frozenset(terms(told.title))
+        dated_sentence = self._told[place]
+        around = (
+            new.words
+            | frozenset(terms(dated_sentence.before))
+            | frozenset(terms(dated_sentence.title))
+        )
         held = self._share(new.words, old.words)
         rarest = sorted(old.words, key=lambda word: (-self._weight(word), word))[:3]
         alien = {name for name in new.stated.names if name[:5] not in old.folded}

@@ -304,10 +304,10 @@ class _Unmatched:
         return pairs
 
 
-def _split(entries: Iterable[Entry], language: str, said: Set[int]) -> list[Entry]:
+def _split(entries: Iterable[Entry], language: str, numbers: Set[int]) -> list[Entry]:
     results: list[Entry] = []
     for entry in entries:
-        if id(entry) in said:
+        if id(entry) in numbers:
             *above, name = entry.headings
             text = entry.fields[0][1]
             results.append(
@@ -761,10 +761,10 @@ def _leave_out_spread_rows(left: _Unmatched) -> None:
 def _holds(row: Entry, other: Entry) -> bool:
     """Return True if a row has all cells of another."""
     cells = [(set(match_key(name).split()), _cell_key(value)) for name, value in row.fields]
-    wanted = [(set(match_key(name).split()), _cell_key(v)) for name, v in other.fields if v]
-    return bool(wanted) and all(
+    pairs = [(set(match_key(name).split()), _cell_key(v)) for name, v in other.fields if v]
+    return bool(pairs) and all(
         any(value == said and (name <= column or column <= name) for column, value in cells)
-        for name, said in wanted
+        for name, said in pairs
     )
 
 
@@ -925,8 +925,8 @@ def _is_one_value(cells: Sequence[tuple[str, str, str]]) -> bool:
     gone = [before for name, before, after in cells if name and before and not after]
     come = [after for name, before, after in cells if name and after and not before]
     is_all = len(gone) + len(come) == len(cells) and min(len(gone), len(come)) == 1 < len(cells) - 1
-    said = {match_key(value) for value in (*gone, *come)}
-    return is_all and len(said) == 1 and said != {""}
+    texts = {match_key(value) for value in (*gone, *come)}
+    return is_all and len(texts) == 1 and texts != {""}
 
 
 def _is_same_name(a: Entry, b: Entry) -> bool:
@@ -1026,10 +1026,10 @@ def _take_moved(
 
 def _add_edited(result: PageDiff, a: Entry, b: Entry) -> None:
     result.pairs.append((a, b))
-    said = a.text, b.text
+    pair = a.text, b.text
     if result.has_numbered_clauses:
-        said = unnumbered(a.text), unnumbered(b.text)
-    if is_reworded(*said):
+        pair = unnumbered(a.text), unnumbered(b.text)
+    if is_reworded(*pair):
         result.unchanged.append(b)
     else:
         result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))

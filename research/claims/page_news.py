@@ -338,8 +338,8 @@ def _entries_now(diff: PageDiff) -> list[Entry]:
 
 def words_of(entry: Entry, title: str) -> str:
     """Return an entry as a plain statement that says what it is about."""
-    said = _in_context(entry) if entry.kind == SENTENCE else _named(entry, title, _fields(entry))
-    return shorten(said, MAX_LENGTH)
+    text = _in_context(entry) if entry.kind == SENTENCE else _named(entry, title, _fields(entry))
+    return shorten(text, MAX_LENGTH)
 
 
 def is_stated(heading: str) -> bool:
@@ -404,15 +404,15 @@ def _fields(entry: Entry, changed: Sequence[tuple[str, str, str]] = ()) -> list[
     """Return the fields of an entry as text: those that changed, and others if there is room."""
     names = {name for name, _before, _after in changed if name}
     bare = {value for name, *both in changed if not name for value in both}
-    said: list[tuple[bool, str]] = []
+    pairs: list[tuple[bool, str]] = []
     for name, value in entry.fields:
         is_changed = name in names if name else value in bare
         if not value or not (is_changed or _is_worth_saying(entry, name, value)):
             continue
-        said.append((is_changed, f"{attribute(name)} {value}" if name else value))
-    room = MAX_FIELDS - sum(is_changed for is_changed, _text in said)
+        pairs.append((is_changed, f"{attribute(name)} {value}" if name else value))
+    room = MAX_FIELDS - sum(is_changed for is_changed, _text in pairs)
     kept = []
-    for is_changed, text in said:
+    for is_changed, text in pairs:
         if is_changed or room > 0:
             kept.append(text)
             room -= not is_changed
@@ -455,20 +455,20 @@ def _added(diff: PageDiff) -> list[str]:
 
 
 def _change(
-    difference: Difference, title: str, come: Sequence[str], said: _Statements
+    difference: Difference, title: str, come: Sequence[str], statements: _Statements
 ) -> PageChange:
     old, new = difference.old, difference.new
     entry = new or old
     assert entry is not None  # noqa: S101 (a difference has a side)  # nosec B101
     if difference.kind == ADDED:
-        made = _came(entry, title)
+        change = _came(entry, title)
     elif difference.kind == REMOVED or old is None or new is None:
-        made = _went(entry, title, come, said)
+        change = _went(entry, title, come, statements)
     elif difference.kind == MOVED:
-        made = _moved(old, new, difference.cells, title, said)
+        change = _moved(old, new, difference.cells, title, statements)
     else:
-        made = _changed(old, new, difference.cells, title, said)
-    return _placed(made, entry)
+        change = _changed(old, new, difference.cells, title, statements)
+    return _placed(change, entry)
 
 
 def _placed(change: PageChange, entry: Entry) -> PageChange:
@@ -493,7 +493,7 @@ def _came(entry: Entry, title: str) -> PageChange:
     )  # fmt: skip
 
 
-def _went(entry: Entry, title: str, come: Sequence[str], said: _Statements) -> PageChange:
+def _went(entry: Entry, title: str, come: Sequence[str], statements: _Statements) -> PageChange:
     sentence = words_of(entry, title)
     weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.55}[entry.kind]
     is_pair = entry.kind == PAIR and bool(entry.headings)
@@ -503,7 +503,7 @@ def _went(entry: Entry, title: str, come: Sequence[str], said: _Statements) -> P
     is_rewritten = is_prose and (_is_slight(entry) or _is_rewritten(entry, come))
     is_listed_again = entry.kind == ITEM and _is_named_again(entry, come)
     is_lead = is_prose and (_announces(entry) or _is_lead(entry.text))
-    if said.are_reworded and entry.kind in (SENTENCE, ITEM):
+    if statements.are_reworded and entry.kind in (SENTENCE, ITEM):
         is_rewritten = is_rewritten or not values.typed_values(entry.text)
     if is_rewritten or is_listed_again or is_lead or _is_aid(entry):
         weight = 0.2
@@ -597,19 +597,19 @@ def _moved(
     new: Entry,
     cells: Sequence[tuple[str, str, str]],
     title: str,
-    said: _Statements,
+    statements: _Statements,
 ) -> PageChange:
     was, now = (entry.headings[-1] if entry.headings else title for entry in (old, new))
-    typed = [cell for cell in cells if _weight_of(cell, said) >= 0.8]
+    typed = [cell for cell in cells if _weight_of(cell, statements) >= 0.8]
     name = new.subject or shorten(new.text, 120)
     under = _("under “%(heading)s”")
     after = [under % {"heading": now}, *_values_now(typed)]
     before = [under % {"heading": was}, *_values_before(typed)]
-    told = [_("now under “%(now)s” (was “%(was)s”)") % {"now": now, "was": was}, *_cells(typed)]
+    texts = [_("now under “%(now)s” (was “%(was)s”)") % {"now": now, "was": was}, *_cells(typed)]
     weight = 0.95 if typed or not _is_regrouped(old, new) else 0.3
     return PageChange(
         CHANGED, _line(name, after), new.quote, _line(old.subject or name, before), old.quote,
-        weight * share_of(new) * share_of(old), new.match, new.order, True, told=_line(name, told),
+        weight * share_of(new) * share_of(old), new.match, new.order, True, told=_line(name, texts),
     )  # fmt: skip
 
 
@@ -627,23 +627,23 @@ def _changed(
     new: Entry,
     cells: Sequence[tuple[str, str, str]],
     title: str,
-    said: _Statements,
+    statements: _Statements,
 ) -> PageChange:
     if new.kind == SENTENCE or (not new.subject and new.kind == ITEM):
-        return _edited(old, new, title, said)
-    weights = [_weight_of(cell, said) for cell in cells]
+        return _edited(old, new, title, statements)
+    weights = [_weight_of(cell, statements) for cell in cells]
     loud = [cell for cell, weight in zip(cells, weights, strict=True) if weight >= 0.5] or list(
         cells
     )
     if len(cells) == 1 and not cells[0][0] and LINKS < max(weights) < 0.8:
-        return _edited(old, new, title, said)
-    subject, told = _subject(new, title), "; ".join(_cells(loud, new.subject))
+        return _edited(old, new, title, statements)
+    subject, text = _subject(new, title), "; ".join(_cells(loud, new.subject))
     sentence, before = _row_before_and_after(old, new, loud, title)
     return PageChange(
         CHANGED, sentence, new.quote, before, old.quote,
         max(weights, default=0.0) * share_of(new), new.match, new.order, max(weights) >= 0.8,
-        subject=subject, name=_name_of(new, loud), frame=told if new.kind == ROW else "",
-        told=_line(subject, [told]),
+        subject=subject, name=_name_of(new, loud), frame=text if new.kind == ROW else "",
+        told=_line(subject, [text]),
     )  # fmt: skip
 
 
@@ -651,9 +651,9 @@ def _name_of(row: Entry, cells: Sequence[tuple[str, str, str]]) -> str:
     """Return the text of a row that names it better than its number, if that didn't change."""
     if any(map(str.isalpha, row.subject)) or not row.fields:
         return ""
-    name, said = row.fields[0]
-    is_text = values.kind_of(said) in (values.STATUS, values.TEXT) and len(said.split()) > 1
-    return shorten(said, MAX_CHOICE_LENGTH) if is_text and name not in {c[0] for c in cells} else ""
+    name, text = row.fields[0]
+    is_text = values.kind_of(text) in (values.STATUS, values.TEXT) and len(text.split()) > 1
+    return shorten(text, MAX_CHOICE_LENGTH) if is_text and name not in {c[0] for c in cells} else ""
 
 
 def _row_before_and_after(
@@ -673,8 +673,8 @@ def _row_before_and_after(
     )
 
 
-def _line(subject: str, said: Sequence[str]) -> str:
-    return shorten(f"{subject}: {'; '.join(said)}" if said else subject, MAX_LENGTH)
+def _line(subject: str, texts: Sequence[str]) -> str:
+    return shorten(f"{subject}: {'; '.join(texts)}" if texts else subject, MAX_LENGTH)
 
 
 def _values_now(cells: Sequence[tuple[str, str, str]]) -> list[str]:
@@ -692,10 +692,10 @@ def _values_before(cells: Sequence[tuple[str, str, str]]) -> list[str]:
 
 def _cells(cells: Sequence[tuple[str, str, str]], subject: str = "") -> list[str]:
     """Return the new values, each followed by the old one."""
-    said = []
+    texts = []
     for name, before, after in cells[:MAX_FIELDS]:
         if before and after and after == subject:
-            said.append(_("was %(was)s") % {"was": before})
+            texts.append(_("was %(was)s") % {"was": before})
             continue
         params = {"name": attribute(name), "now": after, "was": before}
         if not after:
@@ -704,11 +704,11 @@ def _cells(cells: Sequence[tuple[str, str, str]], subject: str = "") -> list[str
             words = "%(name)s %(now)s" if name else "%(now)s"
         else:
             words = _("%(name)s %(now)s (was %(was)s)") if name else _("%(now)s (was %(was)s)")
-        said.append((words % params).strip())
-    return said
+        texts.append((words % params).strip())
+    return texts
 
 
-def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange:
+def _edited(old: Entry, new: Entry, title: str, statements: _Statements) -> PageChange:
     """Return the news of a sentence that was edited.
 
     Another value or a negation is news, and so are words that the page didn't have before. An edit
@@ -716,15 +716,15 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
     was replaced throughout the page is new once.
     """
     before, after = old.text, new.text
-    if said.are_numbered and _CLAUSE.match(before) and _CLAUSE.match(after):
+    if statements.are_numbered and _CLAUSE.match(before) and _CLAUSE.match(after):
         before, after = (f"1. {unnumbered(text)}" for text in (before, after))
     kinds = values.changed_kinds(before, after)
     come = values.typed_values(after) - values.typed_values(before)
     gone = values.typed_values(before) - values.typed_values(after)
     are_counts = {kind for kind, _v in come + gone} <= {values.NUMBER}
-    is_touched = are_counts and _is_slight_edit(before, after) and not said.lost(before)
+    is_touched = are_counts and _is_slight_edit(before, after) and not statements.lost(before)
     denied = bool(_NOT.search(before)) != bool(_NOT.search(after))
-    if _is_renumbered(before, after) or said.are_only_renamed(before, after):
+    if _is_renumbered(before, after) or statements.are_only_renamed(before, after):
         weight = 0.3
     elif kinds or denied:
         weight = 0.85
@@ -742,21 +742,21 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         weight = 0.6
     elif _is_new_beside(_left_out(after, before), before):
         weight = 0.55
-    elif said.are_reworded:
+    elif statements.are_reworded:
         weight = 0.35
-    elif said.replaced_once(before, after) or _is_another_character(before, after):
+    elif statements.replaced_once(before, after) or _is_another_character(before, after):
         weight = 0.55
     elif is_touched and not _is_another_rule(before, after):
         weight = 0.3
     else:
-        is_news = said.lack(after) or said.lost(_left_out(before, after))
-        is_more = _is_another_rule(before, after) or _has_new_clause(before, after, said)
+        is_news = statements.lack(after) or statements.lost(_left_out(before, after))
+        is_more = _is_another_rule(before, after) or _has_new_clause(before, after, statements)
         least = ENOUGH if is_more else 0.35
         weight = 0.55 if is_news else least
     weight *= 0.5 if _announces(new) and not (kinds or _are_other_amounts(before, after)) else 1.0
     weight += 0.15 * bool(set(_LOUD.findall(after)) - set(_LOUD.findall(before)))
     if weight * share_of(new) >= ENOUGH:
-        said.add(after)
+        statements.add(after)
     return PageChange(
         CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
         weight * share_of(new), new.match, new.order, bool(kinds),
@@ -829,7 +829,7 @@ def _is_another_rule(before: str, after: str) -> bool:
     return any(len(word) >= LONG_CLAUSE_WORD and word not in old for word in new)
 
 
-def _has_new_clause(before: str, after: str, said: _Statements) -> bool:
+def _has_new_clause(before: str, after: str, statements: _Statements) -> bool:
     """Whether a sentence gained several words in a row that the last version didn't have together."""
     old, new = _words_that_count(before), _words_that_count(after)
     if max(len(old), len(new)) > MAX_WORDS_COMPARED:  # comparing them takes quadratic time
@@ -840,7 +840,7 @@ def _has_new_clause(before: str, after: str, said: _Statements) -> bool:
         if tag == "equal" or end - start < least:
             continue
         come = [w for w in new[start:end] if not any(_is_form(w, other) for other in old)]
-        if len(come) >= least and not said.have_together(come):
+        if len(come) >= least and not statements.have_together(come):
             return True
     return False
 
@@ -912,7 +912,7 @@ def _are_other_bounds(before: str, after: str) -> bool:
 # --- weight ---
 
 
-def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
+def _weight_of(cell: tuple[str, str, str], statements: _Statements) -> float:
     """Return the weight of a changed field.
 
     A text is news if it has other values, or words that the page didn't have. A name that was
@@ -921,7 +921,7 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     name, before, after = cell
     if name and _is_aside_column(name):
         return 0.2
-    if said.are_only_renamed(before, after):
+    if statements.are_only_renamed(before, after):
         return 0.3
     kinds = {values.kind_of(before), values.kind_of(after)} - {values.NONE}
     if values.LINK in kinds and kinds <= {values.LINK, values.STATUS, values.TEXT}:
@@ -929,17 +929,17 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     is_value = kinds & VALUES or values.are_other_measures(before, after)
     if is_value and not _is_told_otherwise(before, after):
         return 1.0
-    if said.have_replaced(before, after):
+    if statements.have_replaced(before, after):
         return 0.3
     is_short = len(before) + len(after) <= 2 * MAX_CHOICE_LENGTH
     if is_short and values.states(before) != values.states(after):
         return 0.9
-    if kinds <= {values.STATUS} or name in said.choices:
+    if kinds <= {values.STATUS} or name in statements.choices:
         return 0.9
     old, new = before.split("; "), after.split("; ")
     parts = [pair for pair in zip(old, new, strict=False) if pair[0] != pair[1]]
     if len(old) == len(new) > 1 == len(parts):  # one part of a list has another value
-        return _weight_of((name, *parts[0]), said)
+        return _weight_of((name, *parts[0]), statements)
     if values.LIST in kinds:  # a date with a time is also a date
         if _are_other_dates(before, after) or _are_other_numbers(before, after):
             return 1.0
@@ -947,7 +947,7 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     if values.changed_kinds(before, after) or _are_other_periods(before, after):
         return 0.8
     is_other = bool(name) and (_is_another_choice(before, after) or _has_grown(before, after))
-    is_news = is_other or said.lack(after) or said.replaced_once(before, after)
+    is_news = is_other or statements.lack(after) or statements.replaced_once(before, after)
     return 0.5 if is_news or not (before and after) else 0.35
 
 
@@ -1389,11 +1389,11 @@ def _in_short(entries: Sequence[Entry], heading: str) -> list[PageChange]:
         for some in _chunked(rows):
             first = some[0][0]
             sentence = f"{above}: {'; '.join(said for _one, said in some)}"
-            made = PageChange(
+            change = PageChange(
                 NEW, sentence, _joint_quote([one for one, _said in some]), weight=WEIGHT_OF_REST,
                 key=match_key(sentence), order=first.order,
             )  # fmt: skip
-            results.append(_placed(made, first))
+            results.append(_placed(change, first))
     return results[:MAX_LISTS]
 
 
@@ -1438,11 +1438,11 @@ def _gained_columns(diff: PageDiff, title: str) -> list[PageChange]:
             if len(having) >= MIN_CELLS and not _is_aside_column(name):
                 cells = [f"{row.subject} {dict(row.fields)[name]}" for row in having]
                 subject = f"{shorten(_context(having[0], title), 80)}, {name}"
-                made = PageChange(
+                change = PageChange(
                     NEW, _line(subject, cells), having[0].quote, weight=0.7, key=match_key(subject),
                     order=having[0].order, subject=subject,
                 )  # fmt: skip
-                results.append(_placed(made, having[0]))
+                results.append(_placed(change, having[0]))
     return results
 
 
@@ -1543,9 +1543,9 @@ def _without_translations(found: Sequence[PageChange], diff: PageDiff) -> list[P
         if languages[depth] and language_of(prose) not in languages[depth]:
             lead = members[0]
             heading = lead.headings[len(root) - 1]
-            told = lead.sentence.removeprefix(f"{heading}, ").removeprefix(f"{heading}: ")
+            text = lead.sentence.removeprefix(f"{heading}, ").removeprefix(f"{heading}: ")
             dropped |= {id(one) for one in members[1:]}
-            lead_now = replace(lead, sentence=shorten(f"{heading}: {told}", MAX_LENGTH), weight=0.8)
+            lead_now = replace(lead, sentence=shorten(f"{heading}: {text}", MAX_LENGTH), weight=0.8)
             first[id(lead)] = _with_more(lead_now, len(members) - 1)
     return [first.get(id(one), one) for one in found if id(one) not in dropped]
 
@@ -1618,9 +1618,9 @@ def _has_values_of(new: Entry, old: Entry) -> bool:
 
     Text in another language is other text, but its numbers are the same.
     """
-    wanted, found = _numbers_in(old), _numbers_in(new)
+    counts, found = _numbers_in(old), _numbers_in(new)
     ours, theirs = ({v for _n, v in entry.fields if v} for entry in (new, old))
-    return wanted <= found if wanted else 2 * len(ours & theirs) >= max(1, len(theirs))
+    return counts <= found if counts else 2 * len(ours & theirs) >= max(1, len(theirs))
 
 
 def _numbers_in(row: Entry) -> Counter[str]:
@@ -1669,7 +1669,7 @@ def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageCh
     """Return the content below one heading of a new section, as the heading and its first entry."""
     first = entries[0]
     heading = first.headings[len(path) - 1]
-    made = _came(first, title)
+    change = _came(first, title)
     lead = _begun_paragraph(entries)
     space = "" if is_wide_text(first.text) else " "
     text = space.join(one.text for one in lead)
@@ -1685,7 +1685,7 @@ def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageCh
     sentence = heading if match_key(text) in match_key(heading) else f"{named}: {text}"
     weight = 0.8 * (0.5 if _is_aside(heading, entries) else 1.0)
     return replace(
-        made, sentence=shorten(sentence, MAX_LENGTH), quote=space.join(one.quote for one in lead),
+        change, sentence=shorten(sentence, MAX_LENGTH), quote=space.join(one.quote for one in lead),
         weight=weight, path=path,
         headings=first.headings[: len(path)], kind=ROW,
     )  # fmt: skip
@@ -1827,11 +1827,11 @@ def _as_one(members: Sequence[PageChange]) -> PageChange:
         return first
     row = [one for n, one in enumerate(members) if one.part == first.part + n]
     space = "" if is_wide_text(first.quote) else " "
-    said = space.join(member.sentence for member in members)
+    text = space.join(member.sentence for member in members)
     return replace(
         first,
         # The beginning of a removed paragraph tells what it was about.
-        sentence=shorten(said, MAX_LENGTH) if first.status == GONE else said,
+        sentence=shorten(text, MAX_LENGTH) if first.status == GONE else text,
         quote=space.join(one.quote for one in row),
         before=space.join(member.before for member in members),
         before_quote=space.join(one.before_quote for one in row),
@@ -1893,13 +1893,13 @@ def _capped(changes: Sequence[PageChange]) -> list[PageChange]:
 
 def _without_candidates(changes: Sequence[PageChange]) -> list[PageChange]:
     """Leave out a release candidate, and what it says, if its release says the same."""
-    told: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for change in changes:
         if change.status == NEW:
-            told |= {
+            pairs |= {
                 (change.key, name.removeprefix("v")) for name in map(_first_word, change.headings)
             }
-    return [one for one in changes if one.status != NEW or not (_candidate_of(one) & told)]
+    return [one for one in changes if one.status != NEW or not (_candidate_of(one) & pairs)]
 
 
 def _candidate_of(change: PageChange) -> set[tuple[str, str]]:

@@ -73,20 +73,20 @@ class NormalizedText:
 
         Words and numbers must be whole: “costs 1” isn't found in “costs 1.5” or “costs 12”.
         """
-        wanted = fold(quote)
-        if len(one_line(quote)) < MIN_QUOTE and width(wanted) < MIN_QUOTE:
+        value = fold(quote)
+        if len(one_line(quote)) < MIN_QUOTE and width(value) < MIN_QUOTE:
             return None
-        return self.find_folded(wanted)
+        return self.find_folded(value)
 
-    def find_folded(self, wanted: str) -> slice | None:
+    def find_folded(self, value: str) -> slice | None:
         """Like `find`, for words that are already folded and long enough."""
         text, places = self._made
-        at = text.find(wanted)
+        at = text.find(value)
         while at >= 0:
-            if _is_whole(text, at, at + len(wanted)):
-                last = places[at + len(wanted) - 1]
+            if _is_whole(text, at, at + len(value)):
+                last = places[at + len(value) - 1]
                 return slice(places[at], self._end_of(last))
-            at = text.find(wanted, at + 1)
+            at = text.find(value, at + 1)
         return None
 
     def _end_of(self, place: int) -> int:

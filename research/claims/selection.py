@@ -354,9 +354,9 @@ def _score_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | N
     meaning = _page_meaning(pages, topic, embed) if embed else [0.0] * len(pages)
     about = _ASKS.sub(" ", topic)
     for page in pages:
-        wanted = dict.fromkeys(terms(more, page.language), FOCUS_WEIGHT)
-        asked = terms(about, page.language) or terms(topic, page.language)
-        page.query = wanted | dict.fromkeys(asked, 1.0)
+        data = dict.fromkeys(terms(more, page.language), FOCUS_WEIGHT)
+        names = terms(about, page.language) or terms(topic, page.language)
+        page.query = data | dict.fromkeys(names, 1.0)
     holding: Counter[str] = Counter()
     bodies = [one_line(page.reading.body[:200_000]).casefold() for page in pages]
     for page, body in zip(pages, bodies, strict=True):
@@ -531,9 +531,9 @@ def _worded(entry: Entry, title: str) -> str:
     """Return a statement in plain words, without a colon that its page doesn't have."""
     text = page_news.words_of(entry, title)
     if entry.kind == ITEM and entry.subject and len(entry.fields) == 1:
-        said = blocks.plain_text(entry.quote)
+        message = blocks.plain_text(entry.quote)
         for space in (" ", ""):
-            if f"{entry.subject}{space}{entry.fields[0][1]}" in said:
+            if f"{entry.subject}{space}{entry.fields[0][1]}" in message:
                 text = text.replace(f"{entry.subject}: ", f"{entry.subject}{space}", 1)
     return _DOUBLE_MARK.sub(r"\1 ", text)
 
@@ -548,10 +548,10 @@ def _stated_path(entry: Entry) -> tuple[str, ...]:
 
 def _headed(heading: str, candidate: _Candidate) -> str:
     """Return a statement after its heading, unless it has nearly all of the heading's words."""
-    wanted = set(terms(heading, candidate.page.language))
-    shared = len(wanted & set(candidate.terms))
+    names = set(terms(heading, candidate.page.language))
+    shared = len(names & set(candidate.terms))
     text = candidate.entry.text
-    if candidate.entry.kind != SENTENCE or (shared >= len(wanted) and not text[:1].islower()):
+    if candidate.entry.kind != SENTENCE or (shared >= len(names) and not text[:1].islower()):
         return candidate.text
     mark = "" if heading.endswith(("?", "？", "!", "！")) else ":"
     return shorten(f"{heading.rstrip(':.')}{mark} {text}", page_news.MAX_LENGTH)
@@ -697,12 +697,12 @@ def _add_meaning(candidates: list[_Candidate], about: str, embed: Embed) -> None
     if not best:
         return
     # What a sentence is about is often said only above it.
-    told = [
+    texts = [
         f"{one.page.reading.title}. {' – '.join(one.entry.headings[-2:])}"[:300]
         + f". {one.entry.text[:300]}"
         for one in best
     ]
-    wanted, *others = embed([about[:400], *told])
+    wanted, *others = embed([about[:400], *texts])
     for candidate, vector in zip(best, others, strict=True):
         candidate.score += MEANING * (max(0.0, _cosine(wanted, vector)) - 0.35)
 
@@ -725,8 +725,8 @@ class _Before:
         return [fold(page.previous) for page in self._pages]
 
     def said(self, quote: str) -> bool:
-        wanted = fold(quote) if self._pages else ""
-        return any(wanted in text for text in self._texts)
+        value = fold(quote) if self._pages else ""
+        return any(value in text for text in self._texts)
 
 
 def _select(
@@ -751,7 +751,7 @@ def _select(
     owed = _owed(candidates, max(5, round(MIN_PAGES * limit)))
     sizes = Counter(one.page.place for one in candidates)
     prose = Counter(one.page.place for one in candidates if one.entry.kind == SENTENCE)
-    told: Counter[int] = Counter()  # sentences taken from each page
+    counts: Counter[int] = Counter()  # sentences taken from each page
     keys = set(map(match_key, excluded))
     orders: dict[tuple[int, int], bool] = {}
     while left and len(taken) < limit + more_news:
@@ -779,7 +779,7 @@ def _select(
             is_far = is_far and len(taken) >= ALWAYS
             least = MIN_OF_PAGE if is_owed else MIN_OF_BEST
             is_weak = bool(taken) and candidate.score < least * top
-            if is_far or is_weak or (is_sentence and told[page.place] >= most_prose):
+            if is_far or is_weak or (is_sentence and counts[page.place] >= most_prose):
                 continue
         is_known = candidate.key in keys or before.said(candidate.entry.quote)
         if is_known or not _is_wanted(candidate, taken, excluded):
@@ -791,7 +791,7 @@ def _select(
             continue
         taken.append(candidate)
         per_page[page.place] += 1
-        told[page.place] += is_sentence
+        counts[page.place] += is_sentence
         per_group[group] += 1
         for n in left:
             alike[n] = max(alike[n], cosine(vectors[best], vectors[n]))

@@ -237,13 +237,13 @@ class _Lines:
 
     def _scalar(self, text: str, indent: int, number: int) -> Node:
         """Read a value, with the lines below that continue it."""
-        said = [] if _BLOCK.match(_COMMENT.sub("", text)) else [text]
+        parts = [] if _BLOCK.match(_COMMENT.sub("", text)) else [text]
         last = number
         while self.place < len(self.kept) and self.kept[self.place][0] > indent:
-            said.append(self.kept[self.place][2])
+            parts.append(self.kept[self.place][2])
             last = self.kept[self.place][1]
             self.place += 1
-        value = " ".join(said).strip()
+        value = " ".join(parts).strip()
         if value[:1] in "[{" and value[-1:] in "]}":
             return self._flow(value, number, last)
         return Node(_unquoted(value), number, last)
@@ -396,11 +396,11 @@ def _said(node: Node) -> str:
     if not isinstance(node.value, dict):
         return str(node.value)
     own = _own_name(node.value)
-    said = [str(node.value[own].value)] if own else []
+    parts = [str(node.value[own].value)] if own else []
     for key, each in node.value.items():
         if key != own and each.value not in ("", "no") and not _is_display(key, each):
-            said.append(key if each.value == "yes" else str(each.value))
-    return " ".join(said)
+            parts.append(key if each.value == "yes" else str(each.value))
+    return " ".join(parts)
 
 
 def _children(node: Node) -> list[Node]:

@@ -157,9 +157,9 @@ def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> type
     try:
         with caller.entered() as (context, scopes):
             tool = tools.REGISTRY.get(name)
-            wanted = "write" if tool is not None and tool.writes else "read"
-            if not scopes & {wanted, "admin"}:
-                return answered(_not_allowed(name, wanted))
+            value = "write" if tool is not None and tool.writes else "read"
+            if not scopes & {value, "admin"}:
+                return answered(_not_allowed(name, value))
             result = tools.call_tool(context, name, arguments or {})
             if not scopes & {"read", "admin"}:
                 result = _without_stored_text(result, arguments or {})
@@ -189,11 +189,11 @@ def _without_stored_text(result: ToolResult, arguments: Mapping[str, Any]) -> To
     return replace(result, text=_("Done. %(named)s") % {"named": named}, data=kept)
 
 
-def _not_allowed(name: str, wanted: str) -> ToolResult:
+def _not_allowed(name: str, value: str) -> ToolResult:
     text = _(
         "“%(tool)s” wasn’t called because this token lacks the %(scope)s scope. The user can create a token with that scope in Agents → API tokens."
     )
-    return refused("forbidden", text % {"tool": name, "scope": wanted})
+    return refused("forbidden", text % {"tool": name, "scope": value})
 
 
 def no_database(exc: BaseException) -> str:
@@ -607,10 +607,10 @@ def _rejected(text: str, sent: Headers) -> Response | None:
         "sign in instead."
     )
     where = _here(sent).removesuffix(MCP_PATH) + METADATA_PATH + MCP_PATH
-    told = f'Bearer realm="Beacon", resource_metadata="{where}", scope="read write"'
+    message = f'Bearer realm="Beacon", resource_metadata="{where}", scope="read write"'
     if text:
-        told += ', error="invalid_token"'
-    return problem(HTTPStatus.UNAUTHORIZED, words, {"WWW-Authenticate": told})
+        message += ', error="invalid_token"'
+    return problem(HTTPStatus.UNAUTHORIZED, words, {"WWW-Authenticate": message})
 
 
 def _here(headers: Headers) -> str:

@@ -143,17 +143,17 @@ class DeliveryQuerySet(OwnedJobQuerySet):
 
         Call it in the transaction that saves the report.
         """
-        told = []
+        channels = []
         for channel, reports, _failures in _choices_of(topic):
             if reports == Reports.EACH or (reports == Reports.CHANGED and not is_quiet):
-                told.append(channel)
-        told += _channels_of_members(topic, run, is_quiet=is_quiet)
-        return self._make(told, Delivery.Kind.REPORT, **_of_run(topic, run))
+                channels.append(channel)
+        channels += _channels_of_members(topic, run, is_quiet=is_quiet)
+        return self._make(channels, Delivery.Kind.REPORT, **_of_run(topic, run))
 
     def create_for_failure(self, topic: Topic, run: models.Model) -> int:
         """Create a row for each channel that is notified about the run's failure."""
-        told = channels_for_failure(topic)
-        return self._make(told, Delivery.Kind.FAILURE, **_of_run(topic, run))
+        channels = channels_for_failure(topic)
+        return self._make(channels, Delivery.Kind.FAILURE, **_of_run(topic, run))
 
     def create_for_digest(self, owner: User, digest: models.Model) -> int:
         rows = Channel.objects.for_user(owner).working().filter(digest=True)
@@ -173,24 +173,24 @@ class DeliveryQuerySet(OwnedJobQuerySet):
         people = {*members.values_list("user", flat=True)}
         people = (people | {topic.owner_id}) - {comment.author_id}
         left_out = TopicNotices.objects.filter(topic=topic, left_out__isnull=False)
-        told = Channel.objects.working().filter(owner__in=people, comments=True)
-        told = told.exclude(pk__in=left_out.values("left_out"))
+        rows = Channel.objects.working().filter(owner__in=people, comments=True)
+        rows = rows.exclude(pk__in=left_out.values("left_out"))
         fields = _of_run(topic, run) | {"about": f"comment:{comment.pk}"}
-        return self._make(told, Delivery.Kind.COMMENT, **fields)
+        return self._make(rows, Delivery.Kind.COMMENT, **fields)
 
     def create_for_message(
-        self, told: Iterable[Channel], about: str, *, subject: str, message: str, **fields: Any
+        self, channels: Iterable[Channel], about: str, *, subject: str, message: str, **fields: Any
     ) -> int:
         """Create rows with `message` as their text. `about` identifies the subject permanently."""
         return self._make(
-            told, Delivery.Kind.NOTICE, about, subject=subject, message=message, **fields
+            channels, Delivery.Kind.NOTICE, about, subject=subject, message=message, **fields
         )
 
-    def _make(self, told: Iterable[Channel], kind: str, about: str, **fields: Any) -> int:
+    def _make(self, channels: Iterable[Channel], kind: str, about: str, **fields: Any) -> int:
         fields["subject"] = fields.get("subject", "")[:300]
         rows = [
             Delivery(owner_id=channel.owner_id, channel=channel, kind=kind, about=about, **fields)
-            for channel in told
+            for channel in channels
         ]
         # If the run is saved again, the rows already exist and are left alone.
         return len(self.bulk_create(rows, ignore_conflicts=True)) if rows else 0

@@ -501,8 +501,8 @@ class Run(LeasedJob):
         """Cancel a queued run now, a running one at its next check. Return False if it has ended."""
         queued = Run.objects.filter(pk=self.pk, status=Run.Status.QUEUED)
         fields: dict[str, Any] = {"cancel_requested_at": Now(), "waited_seconds": waited_by_now()}
-        asked = queued.update(**fields, **end_in(Run.Status.CANCELLED))
-        asked = asked or Run.objects.filter(pk=self.pk).unfinished().update(
+        count = queued.update(**fields, **end_in(Run.Status.CANCELLED))
+        count = count or Run.objects.filter(pk=self.pk).unfinished().update(
             # If the run was queued again in between, it is cancelled when a worker claims it. Make
             # that possible now, without waiting for a review or the next attempt.
             **fields,
@@ -510,9 +510,9 @@ class Run(LeasedJob):
             not_before=Now(),
             progress=F("progress") + 1,
         )
-        if asked:
+        if count:
             Activity.log(self.topic.owner, by, "run-cancel-requested", subject=self)
-        return bool(asked)
+        return bool(count)
 
     def request_stop(self, *, by: Actor) -> bool:
         """Ask the run to write a report from what it has so far. Return False if it has ended.
@@ -520,8 +520,8 @@ class Run(LeasedJob):
         Also returns False if it waits for a plan review, because there is nothing to write about
         yet.
         """
-        asked = Run.objects.filter(pk=self.pk, waiting_since=None).unfinished()
-        done = bool(asked.update(stop_requested_at=Now(), progress=F("progress") + 1))
+        rows = Run.objects.filter(pk=self.pk, waiting_since=None).unfinished()
+        done = bool(rows.update(stop_requested_at=Now(), progress=F("progress") + 1))
         if done:
             Activity.log(self.topic.owner, by, "run-stop-requested", subject=self)
         return done

@@ -437,13 +437,13 @@ def _done(rows: Sequence[StreamRow]) -> list[tuple[str, str]]:
             kinds = records.setdefault(activity_words.of_change(one.row), {})
             kinds.setdefault(one.row.record_type, set()).add(one.row.record_id)
     done = []
-    for said, kinds in sorted(records.items(), key=lambda item: -sum(map(len, item[1].values()))):
+    for text, kinds in sorted(records.items(), key=lambda item: -sum(map(len, item[1].values()))):
         numbers = sorted(((len(some), kind) for kind, some in kinds.items()), reverse=True)
-        done.append((said, ", ".join(count_label(kind, n) for n, kind in numbers)))
+        done.append((text, ", ".join(count_label(kind, n) for n, kind in numbers)))
     calls = sum(row.name == CALL for row in rows)
     logs = [row for row in rows if row.name == "log"]
     tools = sum(one.row.kind == activity_words.TOOL_CALLED for one in logs)
-    made = [
+    parts = [
         *([ngettext("%(n)d tool call", "%(n)d tool calls", tools) % {"n": tools}] if tools else []),
         *(
             [ngettext("%(n)d model call", "%(n)d model calls", calls) % {"n": calls}]
@@ -451,15 +451,15 @@ def _done(rows: Sequence[StreamRow]) -> list[tuple[str, str]]:
             else []
         ),
     ]
-    if made:
-        done.append((_("made"), ", ".join(made)))
+    if parts:
+        done.append((_("made"), ", ".join(parts)))
     saved = [one for one in logs if one.row.kind == "run-saved"]
     found = [words for one in saved for words in activity_words.of_detail(one.row.detail)]
     if found:
         done.insert(0, ("", ", ".join(found)))
     if others := len(logs) - tools - len(saved):
-        said = ngettext("%(n)d other action", "%(n)d other actions", others)
-        done.append(("", said % {"n": others}))
+        text = ngettext("%(n)d other action", "%(n)d other actions", others)
+        done.append(("", text % {"n": others}))
     return done
 
 
@@ -658,19 +658,19 @@ def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, tuple[int, str
 
 
 def _change_line(row: Any, user: User) -> Line:
-    said = activity_words.of_change(row)
+    text = activity_words.of_change(row)
     is_question = (
-        said == _("created") and row.record_type == "session" and row.actor.startswith("human")
+        text == _("created") and row.record_type == "session" and row.actor.startswith("human")
     )
     if is_question:
-        said = _("asked")
+        text = _("asked")
     label = origins.describe_label(plain(row.label))
     if row.record_type == "note":  # a heading says enough
         label = label.partition(" · ")[0]
     return Line(
         "change", row.pk, row.created, activity_words.who(row.actor, user.username), row.actor,
-        said, activity_words.subject(row.record_type), label, why=row.reason,
-        details=activity_words.field_labels(row.record_type, row.names) if said == _("changed") else [],
+        text, activity_words.subject(row.record_type), label, why=row.reason,
+        details=activity_words.field_labels(row.record_type, row.names) if text == _("changed") else [],
         change_url=reverse("research:activity-change", args=[row.pk]), is_sentence=is_question,
         mark=_mark_of_change(row), sentence=activity_words.sentence_of_change(row),
     )  # fmt: skip
@@ -695,8 +695,8 @@ def _log(row: Any, user: User) -> Line:
         line.mark = "not-useful"
     line.sentence = activity_words.sentence_of(row)
     if line.sentence:
-        said = {name: value for name, value in row.detail.items() if name not in _SAID}
-        line.details = activity_words.of_detail(said, row.actor)
+        values = {name: value for name, value in row.detail.items() if name not in _SAID}
+        line.details = activity_words.of_detail(values, row.actor)
         line.label = line.label.removeprefix("import:")
     if row.kind == "agent-folder-failed":
         problems = dict(MountedFolder.Problem.choices)
@@ -721,15 +721,15 @@ _SAID = ("member", "role", "value")
 
 def _details_of_call(row: Any, run: Run | None) -> list[str]:
     """Return the details of a tool call that its line doesn't say already."""
-    said = {"source"} if run else set()
+    texts = {"source"} if run else set()
     if row.detail.get("outcome", "") in ("", "held"):
-        said |= {"path", "query", "outcome"}  # what was done says them
+        texts |= {"path", "query", "outcome"}  # what was done says them
     elif row.detail["outcome"] == "invalid":
-        said |= {"path", "outcome"}  # it says only that the call failed
+        texts |= {"path", "outcome"}  # it says only that the call failed
     elif "read" in row.label:
-        said.add("path")
-    told = {name: value for name, value in row.detail.items() if name not in said}
-    return activity_words.of_detail(told, row.actor)
+        texts.add("path")
+    values = {name: value for name, value in row.detail.items() if name not in texts}
+    return activity_words.of_detail(values, row.actor)
 
 
 def _call(row: Any, user: User) -> Line:

@@ -677,19 +677,19 @@ def field_labels(record_type: str, names: Iterable[str]) -> list[str]:
 
     A record's content is its text.
     """
-    told = sorted({name for name in names if name not in QUIET})
+    texts = sorted({name for name in names if name not in QUIET})
     model = record_models().get(record_type)
-    named = field_words(model, told) if model else told
-    return [_("text") if name in _SAYS else said for name, said in zip(told, named, strict=True)]
+    named = field_words(model, texts) if model else texts
+    return [_("text") if name in _SAYS else said for name, said in zip(texts, named, strict=True)]
 
 
 def of_log(line: Activity) -> str:
     """Return the text of a log line, even for a kind without a label."""
     if line.kind == TOOL_CALLED:
-        told = line.detail if isinstance(line.detail, dict) else {}
-        outcome = told.get("outcome", "")
+        values = line.detail if isinstance(line.detail, dict) else {}
+        outcome = values.get("outcome", "")
         is_error = outcome not in ("", "held")
-        call = {"tool": line.label, "arguments": told, "is_error": is_error}
+        call = {"tool": line.label, "arguments": values, "is_error": is_error}
         return describe_call(call, held=outcome == "held")
     if line.kind == "conflict-gone" and (why := _GONE.get(line.detail.get("because", ""))):
         return str(why)
@@ -698,15 +698,15 @@ def of_log(line: Activity) -> str:
 
 def sentence_of(line: Activity) -> tuple[str, str] | None:
     """Return what a sentence says before and after what the line is about, if its kind has one."""
-    told = line.detail if isinstance(line.detail, dict) else {}
-    said = SENTENCES.get(line.kind) or (
-        _RATED.get(str(told.get("value"))) if line.kind == "rated" else None
+    values = line.detail if isinstance(line.detail, dict) else {}
+    str_promise = SENTENCES.get(line.kind) or (
+        _RATED.get(str(values.get("value"))) if line.kind == "rated" else None
     )
-    if said is None:
+    if str_promise is None:
         return None
-    words = {name: str(told.get(name, "")) for name in ("member", "role")}
+    words = {name: str(values.get(name, "")) for name in ("member", "role")}
     words["role"] = str(dict(Membership.Role.choices).get(words["role"], words["role"]))
-    return _around(str(said) % {**words, "it": _IT})
+    return _around(str(str_promise) % {**words, "it": _IT})
 
 
 def sentence_of_change(revision: Revision) -> tuple[str, str] | None:
@@ -728,29 +728,29 @@ def _around(text: str) -> tuple[str, str]:
 def of_call(call: ModelCall) -> list[str]:
     """Return a model call's tokens, time and cost, and why it failed."""
     tokens = call.prompt_tokens + call.completion_tokens
-    said = [format_tokens(tokens)]
+    texts = [format_tokens(tokens)]
     if call.milliseconds >= 100:
-        said.append(_("%(seconds).1f s") % {"seconds": call.milliseconds / 1000})
+        texts.append(_("%(seconds).1f s") % {"seconds": call.milliseconds / 1000})
     if call.money is None:
-        said.append(_("price unknown"))
+        texts.append(_("price unknown"))
     elif call.money:
-        said.append(dollars(call.money))
+        texts.append(dollars(call.money))
     if call.failure:
-        said.append(call.get_failure_display())
-    return said
+        texts.append(call.get_failure_display())
+    return texts
 
 
 def of_calls(calls: Sequence[ModelCall]) -> list[str]:
     """Return the tokens and the cost of several calls."""
     tokens = sum(call.prompt_tokens + call.completion_tokens for call in calls)
-    said = [format_tokens(tokens)]
+    texts = [format_tokens(tokens)]
     if money := sum((call.money or Decimal() for call in calls), Decimal()):
-        said.append(dollars(money))
+        texts.append(dollars(money))
     if unknown := sum(call.money is None for call in calls):
-        said.append(
+        texts.append(
             ngettext("%(n)d price unknown", "%(n)d prices unknown", unknown) % {"n": unknown}
         )
-    return said
+    return texts
 
 
 def of_detail(detail: Any, actor: str = "") -> list[str]:
@@ -760,7 +760,7 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
     """
     if not isinstance(detail, dict):
         return []
-    said = [str(detail["why"])] if detail.get("why") else []
+    texts = [str(detail["why"])] if detail.get("why") else []
     for name, value in detail.items():
         if (
             name in ("why", "because", "key", "number")
@@ -769,19 +769,19 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
         ):
             continue
         if name in _COUNTED and isinstance(value, int):
-            said.append(count_label(_COUNTED[name], value))
+            texts.append(count_label(_COUNTED[name], value))
             continue
         if isinstance(value, int) and (number := _number(name, value)):
-            said.append(number)
+            texts.append(number)
             continue
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         if name == "outcome":
-            said.append(str(OUTCOMES.get(shown, shown.replace("_", " "))))
+            texts.append(str(OUTCOMES.get(shown, shown.replace("_", " "))))
             continue
         if name in ("act", "before"):
             shown = str(_VALUES.get(shown, shown))
-        said.append(f"{_DETAILS.get(name) or name.replace('_', ' ')}: {shown[:200]}")
-    return said[:8]
+        texts.append(f"{_DETAILS.get(name) or name.replace('_', ' ')}: {shown[:200]}")
+    return texts[:8]
 
 
 def _number(name: str, n: int) -> str:

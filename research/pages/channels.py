@@ -564,9 +564,9 @@ def _digest(owner: User, _target: str) -> State:
 
 
 def _put_digest(owner: User, target: str, values: State, by: Actor) -> None:
-    wanted: dict[str, Any] = {**settings_now(owner, "digest", target), **values}
-    left_out = Topic.objects.for_user(owner).filter(pk__in=wanted.pop("left_out"))
-    digests.save_settings(owner, by=by, left_out=left_out, **wanted)
+    fields: dict[str, Any] = {**settings_now(owner, "digest", target), **values}
+    left_out = Topic.objects.for_user(owner).filter(pk__in=fields.pop("left_out"))
+    digests.save_settings(owner, by=by, left_out=left_out, **fields)
 
 
 def _notices(owner: User, target: str) -> State | None:
@@ -581,10 +581,10 @@ def _notices(owner: User, target: str) -> State | None:
 
 
 def _put_notices(owner: User, target: str, values: State, by: Actor) -> None:
-    wanted: dict[str, Any] = {**settings_now(owner, "notices", target), **values}
+    fields: dict[str, Any] = {**settings_now(owner, "notices", target), **values}
     topic = Topic.objects.for_user(owner).live().select_related("owner").get(pk=target)
-    left_out = Channel.objects.for_user(owner).filter(pk__in=wanted.pop("left_out"))
-    notifications_channels.choose(topic, by=by, left_out=left_out, **wanted)
+    left_out = Channel.objects.for_user(owner).filter(pk__in=fields.pop("left_out"))
+    notifications_channels.choose(topic, by=by, left_out=left_out, **fields)
 
 
 register_settings("digest", _digest, _put_digest)

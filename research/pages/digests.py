@@ -112,11 +112,11 @@ def found_by(token: str) -> tuple[Feed, list[Run], str, datetime] | None:
     runs = _runs(feed)
     state = [(str(run.report.pk), run.report.updated.isoformat(), run.topic.title) for run in runs]
     unread = _unread_in(runs)
-    told = repr(
+    text = repr(
         (str(feed.pk), feed.include_private, site.BEACON_URL, site.BEACON_VERSION, state, unread)
     )
     modified = max((run.report.updated for run in runs), default=feed.created)
-    return feed, runs, f'"{hashlib.sha256(told.encode()).hexdigest()[:32]}"', modified
+    return feed, runs, f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"', modified
 
 
 def _runs(feed: Feed) -> list[Run]:
@@ -161,7 +161,7 @@ def as_atom(feed: Feed, runs: list[Run], modified: datetime) -> str:
     title = (
         _("What changed: %(topic)s") % {"topic": feed.topic} if feed.topic else _("What changed")
     )
-    made = Atom1Feed(
+    atom1_feed = Atom1Feed(
         title=_clean(title),
         link=site.BEACON_URL + "/",
         description="",
@@ -177,7 +177,7 @@ def as_atom(feed: Feed, runs: list[Run], modified: datetime) -> str:
         context: dict[str, Any] = {"items": listed, "report": report, "since": since.get(run.pk)}
         if not report.delta:
             context["summary"] = without_citations(plain(report.summary))
-        made.add_item(
+        atom1_feed.add_item(
             title=_clean(notice_text.headline(report, run, len(listed))),
             link=digests.run_url(run),
             description=_clean(render_to_string("research/_feed_entry.html", context)),
@@ -185,9 +185,9 @@ def as_atom(feed: Feed, runs: list[Run], modified: datetime) -> str:
             pubdate=report.created,
             updateddate=max(report.updated, report.created),
         )
-    made.feed["updated"] = modified
-    made.latest_post_date = lambda: modified.astimezone(UTC)  # type: ignore[method-assign]
-    return str(made.writeString("utf-8"))
+    atom1_feed.feed["updated"] = modified
+    atom1_feed.latest_post_date = lambda: modified.astimezone(UTC)  # type: ignore[method-assign]
+    return str(atom1_feed.writeString("utf-8"))
 
 
 def _clean(text: str) -> str:

@@ -49,8 +49,8 @@ def problem(
 def _not_now(request: BeaconRequest, exc: RunNotAllowed) -> HttpResponse:
     """Explain why no run starts: 429 with Retry-After if waiting helps, otherwise 409."""
     status = 429 if exc.retry_after else 409
-    told = {"why": str(exc), "heading": _("The run wasn’t started")}
-    response = render(request, f"{status}.html", told, status=status)
+    values = {"why": str(exc), "heading": _("The run wasn’t started")}
+    response = render(request, f"{status}.html", values, status=status)
     if exc.retry_after:
         response["Retry-After"] = str(exc.retry_after)
     return in_notice(request, response)

@@ -126,11 +126,11 @@ class CorrectionForm(FactForm):
 
     def clean(self) -> dict[str, Any]:
         """Check that the dates are in order."""
-        told: dict[str, Any] = super().clean() or self.cleaned_data
-        first, last = told.get("true_from"), told.get("true_until")
+        values: dict[str, Any] = super().clean() or self.cleaned_data
+        first, last = values.get("true_from"), values.get("true_until")
         if first and last and last < first:
             self.add_error("true_until", _("This date is before “True from”."))
-        return told
+        return values
 
 
 class StrikeForm(forms.Form):
@@ -175,11 +175,11 @@ def _shown(request: BeaconRequest, topic: Any) -> HttpResponse:
     runs = choices_of(topic)
     if "slot" in request.GET:
         slot = number_of(request.GET["slot"])
-        asked = [(name, value) for name, value in date.others if name != "slot"]
+        pairs = [(name, value) for name, value in date.others if name != "slot"]
         slot = len(runs) if slot is None else slot
         if typed := facts_over_time.date_of_slot(runs, slot):
-            asked.append(("as_of", typed))
-        return redirect_to(request, f"{request.path}?{urlencode(asked)}")
+            pairs.append(("as_of", typed))
+        return redirect_to(request, f"{request.path}?{urlencode(pairs)}")
     if len(runs) > 1 and request.GET.get("view") != "list":
         return _over_time(request, topic, runs)
     with at(request.user, date.when):

@@ -199,9 +199,11 @@ def unread_of(user: User) -> list[Unread]:
     rows = since_read.topics_with_news(user, MAX_UNREAD)
     if not rows:
         return []
-    told = since_read.summary_for_lists(rows, newest=MAX_UNREAD)
+    topic_summaries = since_read.summary_for_lists(rows, newest=MAX_UNREAD)
     unread = heapq.nlargest(
-        MAX_UNREAD, (one for one in told.values() if one.unread), key=lambda one: one.newest_unread
+        MAX_UNREAD,
+        (one for one in topic_summaries.values() if one.unread),
+        key=lambda one: one.newest_unread,
     )
     newest = {one.newest: one for one in unread}
     if not newest:
@@ -210,7 +212,7 @@ def unread_of(user: User) -> list[Unread]:
         Report.objects.for_user(user).unread().filter(run__in=newest).select_related("run__topic")
     )
     found = {one.run_id: one for one in reports.defer("body", "delta", "sources", "run__manifest")}
-    read = {one.read_at for one in told.values()}
+    read = {one.read_at for one in topic_summaries.values()}
     read.add(parse_datetime(rows[0].last_read or ""))  # type: ignore[attr-defined]
     read_at = max((at for at in read if at), default=None)
     met = affected.of_unread(user)

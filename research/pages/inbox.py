@@ -131,11 +131,11 @@ class Wanted:
 
     def address(self, at: str = "") -> str:
         """Return the URL of this list with its filters, with an item selected."""
-        told = {
+        values = {
             "q": self.q, "show": self.show, "state": self.state, "type": self.type, "by": self.by,
             "kind": self.kind, "topic": self.topic, "cursor": self.page or "", "at": at,
         }  # fmt: skip
-        query = urlencode({name: value for name, value in told.items() if value})
+        query = urlencode({name: value for name, value in values.items() if value})
         return f"{reverse('research:inbox')}{'?' if query else ''}{query}"
 
     @property
@@ -239,8 +239,8 @@ def failed_runs(user: User) -> QuerySet[Any]:
     return runs.filter(~Exists(later))
 
 
-def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
-    state = Proposal.State.WAITING.value if wanted.is_waiting else wanted.state
+def _proposals(user: User, filters: Wanted) -> list[QuerySet[Any]]:
+    state = Proposal.State.WAITING.value if filters.is_waiting else filters.state
     rows: Any = Proposal.objects.for_user(user)
     if state == "decided":
         rows = rows.exclude(state=Proposal.State.WAITING, expires_at__gt=timezone.now())
@@ -248,11 +248,11 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
         rows = proposal_pages.rows_of(user, state)
     else:
         return []
-    rows = rows.filter(actor=wanted.by) if wanted.by else rows
-    rows = rows.filter(record_type=wanted.type) if wanted.type else rows
+    rows = rows.filter(actor=filters.by) if filters.by else rows
+    rows = rows.filter(record_type=filters.type) if filters.type else rows
     texts = ("after__content", "after__path", "after__lines")
-    rows = wanted.having(rows, *texts, "reason", "hold_reasons", "actor")
-    if wanted.is_waiting:
+    rows = filters.having(rows, *texts, "reason", "hold_reasons", "actor")
+    if filters.is_waiting:
         is_late = {"danger__gt": Danger.IDENTITY, "expires_at__lte": timezone.now() + SOON}
         place = Case(
             When(**is_late, then=_EXPIRING), default=F("danger") * 10, output_field=Number()
@@ -261,19 +261,19 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     return [_named(rows, "proposal", 0, Coalesce("decided_at", "expires_at"))]
 
 
-def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
+def _conflicts(user: User, filters: Wanted) -> list[QuerySet[Any]]:
     rows: Any = Conflict.objects.for_user(user)
-    if wanted.kind:
-        rows = rows.filter(kind=wanted.kind)
-    if wanted.topic:
-        rows = rows.filter(topic_ids__contains=[wanted.topic])
-    for word in wanted.q.split():
+    if filters.kind:
+        rows = rows.filter(kind=filters.kind)
+    if filters.topic:
+        rows = rows.filter(topic_ids__contains=[filters.topic])
+    for word in filters.q.split():
         rows = rows.filter(_side_containing(user, word))
-    if wanted.is_waiting:
+    if filters.is_waiting:
         near = When(kind=Conflict.Kind.NEAR_DUPLICATE, then=_DUPLICATES)
         place = Case(near, default=_CONFLICTS, output_field=Number())
         return [_named(rows.standing().one_per_record(), "conflict", place, "created")]
-    if wanted.state not in ("decided", "resolved"):
+    if filters.state not in ("decided", "resolved"):
         return []
     return [_named(rows.filter(state=Conflict.State.RESOLVED), "conflict", 0, "resolved_at")]
 
@@ -286,26 +286,26 @@ def _side_containing(user: User, word: str) -> Q:
     return found
 
 
-def _runs(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
+def _runs(user: User, filters: Wanted) -> list[QuerySet[Any]]:
     plans = Run.objects.for_user(user).waiting_for_a_person().filter(topic__trashed_at=None)
     return [
-        _named(wanted.having(rows, "topic__title", "error"), "run", place, "created")
+        _named(filters.having(rows, "topic__title", "error"), "run", place, "created")
         for rows, place in ((plans, _PLANS), (failed_runs(user), _FAILED))
     ]
 
 
-def _deliveries(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
+def _deliveries(user: User, filters: Wanted) -> list[QuerySet[Any]]:
     rows = Delivery.objects.for_user(user).filter(state__in=UNDELIVERED)
     rows = rows.exclude(kind=Delivery.Kind.TEST)
-    found = wanted.having(rows, "subject", "error", "channel__name")
+    found = filters.having(rows, "subject", "error", "channel__name")
     return [_named(found, "delivery", _DELIVERIES, "created")]
 
 
-def _quarantine(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
+def _quarantine(user: User, filters: Wanted) -> list[QuerySet[Any]]:
     parts = []
     for name, rows in quarantine.parts(user).items():
         has = {field.name for field in rows.model._meta.concrete_fields}
-        rows = wanted.having(rows, *(field for field in _TEXTS if field in has))
+        rows = filters.having(rows, *(field for field in _TEXTS if field in has))
         parts.append(_named(rows, name, _QUARANTINE, "created"))
     return parts
 
@@ -319,16 +319,16 @@ _SOURCES: dict[str, Callable[[User, Wanted], list[QuerySet[Any]]]] = {
 }
 
 
-def _parts(user: User, wanted: Wanted) -> dict[str, list[QuerySet[Any]]]:
+def _parts(user: User, filters: Wanted) -> dict[str, list[QuerySet[Any]]]:
     """Return what the filters ask for, by kind. A filter of one kind leaves out the others."""
-    shows = [wanted.show] if wanted.show else list(SHOWS)
-    if wanted.type or wanted.by:
+    shows = [filters.show] if filters.show else list(SHOWS)
+    if filters.type or filters.by:
         shows = [one for one in shows if one == "proposal"]
-    if wanted.kind or wanted.topic:
+    if filters.kind or filters.topic:
         shows = [one for one in shows if one == "conflict"]
-    if not wanted.is_waiting:
+    if not filters.is_waiting:
         shows = [one for one in shows if one in ("proposal", "conflict")]
-    return {show: _SOURCES[show](user, wanted) for show in shows}
+    return {show: _SOURCES[show](user, filters) for show in shows}
 
 
 def waiting(user: Any) -> list[tuple[str, QuerySet[Any]]]:
@@ -359,15 +359,15 @@ def _union(parts: Iterable[Sequence[QuerySet[Any]]]) -> QuerySet[Any] | None:
     return flat[0].union(*flat[1:], all=True) if len(flat) > 1 else flat[0]
 
 
-def items_of(user: User, wanted: Wanted) -> tuple[list[Item], bool]:
+def items_of(user: User, filters: Wanted) -> tuple[list[Item], bool]:
     """Return a page of items, and whether there are more."""
-    rows = _union(_parts(user, wanted).values())
+    rows = _union(_parts(user, filters).values())
     if rows is None:
         return [], False
     order = ("item_place", "item_at", "item_key")
-    if not wanted.is_waiting:
+    if not filters.is_waiting:
         order = ("-item_at", "item_key")  # type: ignore[assignment]
-    begin = wanted.page * PAGE
+    begin = filters.page * PAGE
     found = list(rows.order_by(*order)[begin : begin + PAGE + 1])
     items = []
     for place, at, key, name in found[:PAGE]:
@@ -375,12 +375,12 @@ def items_of(user: User, wanted: Wanted) -> tuple[list[Item], bool]:
         items.append(Item(show, key, place, at, row=name))
     _load(user, items)
     items = [one for one in items if one.row is not None]  # decided since the query
-    items = _folded(items) if wanted.is_waiting else items
+    items = _folded(items) if filters.is_waiting else items
     for n, item in enumerate(items):
         near = items[n + 1 : n + 2] or items[max(0, n - 1) : n]
         for one in (item, *item.similar):
-            one.url = wanted.address(one.key)
-            one.next = wanted.address(near[0].key if near else "")
+            one.url = filters.address(one.key)
+            one.next = filters.address(near[0].key if near else "")
     return items, len(found) > PAGE
 
 
@@ -610,10 +610,10 @@ def _detail(user: User, item: Item) -> dict[str, Any]:
     return {"row": item.row, "run": item.row, "delivery": item.row}
 
 
-def _facets(user: User, wanted: Wanted, counts: Mapping[str, int]) -> list[Facet]:
+def _facets(user: User, filters: Wanted, counts: Mapping[str, int]) -> list[Facet]:
     """Return the filters with the numbers of pending items, and the outcomes of decided ones."""
     facets = []
-    if wanted.is_waiting:
+    if filters.is_waiting:
         choices = [Choice(name, words, counts[name]) for name, words in SHOWS.items()]
         total = sum(counts.values())
         facets = [Facet("show", _("Show"), choices, any_label=_("Everything"), any_count=total)]
@@ -621,7 +621,7 @@ def _facets(user: User, wanted: Wanted, counts: Mapping[str, int]) -> list[Facet
         choices = [Choice(name, words) for name, words in DECIDED.items() if name != "decided"]
         facets = [Facet("outcome", _("Outcome"), choices)]
     mine = Proposal.objects.for_user(user)
-    rows = mine.waiting() if wanted.is_waiting else mine.exclude(state=Proposal.State.WAITING)
+    rows = mine.waiting() if filters.is_waiting else mine.exclude(state=Proposal.State.WAITING)
     types, writers, kinds = Counter[str](), Counter[str](), Counter[str]()
     pairs = rows.order_by().values_list("record_type", "actor").annotate(n=Count("pk"))
     for name, writer, number in pairs:
@@ -630,11 +630,11 @@ def _facets(user: User, wanted: Wanted, counts: Mapping[str, int]) -> list[Facet
     conflicts = Conflict.objects.for_user(user)
     conflicts = (
         conflicts.standing().one_per_record()
-        if wanted.is_waiting
+        if filters.is_waiting
         else conflicts.filter(state=Conflict.State.RESOLVED)
     )
     kinds.update(dict(conflicts.order_by().values_list("kind").annotate(n=Count("pk"))))
-    writers.setdefault(wanted.by, 0)
+    writers.setdefault(filters.by, 0)
     who = origins.of(user, writers)
     choices = [Choice(one, who[one].words, n) for one, n in writers.most_common() if one]
     facets += [
@@ -643,12 +643,14 @@ def _facets(user: User, wanted: Wanted, counts: Mapping[str, int]) -> list[Facet
         Facet("kind", _("Conflicts"), _counted(conflict_pages.KINDS, kinds)),
     ]
     if (
-        topic := Topic.objects.for_user(user).filter(pk=wanted.topic).first()
-        if wanted.topic
+        topic := Topic.objects.for_user(user).filter(pk=filters.topic).first()
+        if filters.topic
         else None
     ):
-        facets.append(Facet("topic", _("Topic"), [Choice(wanted.topic, topic.title)]))
-    return [one for one in facets if any(c.count != 0 or c.value == wanted.by for c in one.choices)]
+        facets.append(Facet("topic", _("Topic"), [Choice(filters.topic, topic.title)]))
+    return [
+        one for one in facets if any(c.count != 0 or c.value == filters.by for c in one.choices)
+    ]
 
 
 def _counted(words: Mapping[str, Any], numbers: Mapping[str, int]) -> list[Choice]:
@@ -679,21 +681,21 @@ def context(user: User, query: QueryDict, *, has_bar: bool = True) -> dict[str, 
     asked = (bar.query if bar else query).copy()
     for name in {"at", "cursor"} & {*query}:
         asked[name] = str(query[name])
-    wanted = Wanted.of(asked)
-    items, has_more = items_of(user, wanted)
-    if wanted.page and not items:  # its last item was decided, so show the last page that has some
-        rows = _union(_parts(user, wanted).values())
+    filters = Wanted.of(asked)
+    items, has_more = items_of(user, filters)
+    if filters.page and not items:  # its last item was decided, so show the last page that has some
+        rows = _union(_parts(user, filters).values())
         number = rows.count() if rows is not None else 0
-        wanted = replace(wanted, page=max(0, number - 1) // PAGE)
-        items, has_more = items_of(user, wanted)
+        filters = replace(filters, page=max(0, number - 1) // PAGE)
+        items, has_more = items_of(user, filters)
     chosen, row = next(
-        ((one, row) for row in items for one in (row, *row.similar) if one.key == wanted.at),
+        ((one, row) for row in items for one in (row, *row.similar) if one.key == filters.at),
         (None, None),
     )
     shown, row = chosen or (items[0] if items else None), row or (items[0] if items else None)
     before = items[: items.index(row)] if row else []
     found: dict[str, Any] = {
-        "wanted": wanted,
+        "wanted": filters,
         "groups": _groups(items),
         "counts": counts,
         "total": sum(counts.values()),
@@ -701,9 +703,9 @@ def context(user: User, query: QueryDict, *, has_bar: bool = True) -> dict[str, 
         "item": shown,
         "item_row": row,  # another one, if a similar item is shown
         "is_asked": chosen is not None,
-        "position": sum(1 + len(one.similar) for one in before) + 1 + wanted.page * PAGE,
-        "next_cursor": wanted.page + 1 if has_more else None,
-        "here": wanted.address(),
+        "position": sum(1 + len(one.similar) for one in before) + 1 + filters.page * PAGE,
+        "next_cursor": filters.page + 1 if has_more else None,
+        "here": filters.address(),
         "is_in_inbox": True,
     }
     if shown:

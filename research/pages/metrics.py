@@ -112,10 +112,10 @@ FIGURES: dict[str, tuple[str, ...]] = {
 
 def _gauge(name: str, values: Values) -> GaugeMetricFamily:
     about, *labels = FIGURES[name]
-    made = GaugeMetricFamily(f"beacon_{name}", about, labels=labels)
+    gauge_metric_family = GaugeMetricFamily(f"beacon_{name}", about, labels=labels)
     for key, value in values.items():
-        made.add_metric(list(key), float(value))
-    return made
+        gauge_metric_family.add_metric(list(key), float(value))
+    return gauge_metric_family
 
 
 def _one(name: str, value: float) -> GaugeMetricFamily:
@@ -238,30 +238,30 @@ def _models() -> Iterator[GaugeMetricFamily]:
         cost=Sum("money", filter=Q(created__gte=month), default=0),
         unpriced=Count("pk", filter=Q(created__gte=month, money=None)),
     )
-    made: dict[str, Values] = {
+    values: dict[str, Values] = {
         name: {} for name in ("calls", "tokens", "seconds", "money", "unpriced")
     }
     for row in rows:
         model = row["model"]
-        made["calls"][model, row["failure"] or "answered"] = row["calls"]
-        _add(made["tokens"], (model, "prompt"), row["prompt"])
-        _add(made["tokens"], (model, "answer"), row["answer"])
-        _add(made["seconds"], (model,), row["ms"] / 1000)
-        _add(made["money"], (model,), float(row["cost"]))
-        _add(made["unpriced"], (model,), row["unpriced"])
-    yield from _of_models(made)
+        values["calls"][model, row["failure"] or "answered"] = row["calls"]
+        _add(values["tokens"], (model, "prompt"), row["prompt"])
+        _add(values["tokens"], (model, "answer"), row["answer"])
+        _add(values["seconds"], (model,), row["ms"] / 1000)
+        _add(values["money"], (model,), float(row["cost"]))
+        _add(values["unpriced"], (model,), row["unpriced"])
+    yield from _of_models(values)
 
 
 def _add(values: Values, key: tuple[str, ...], more: float) -> None:
     values[key] = values.get(key, 0.0) + more
 
 
-def _of_models(made: Mapping[str, Values]) -> Iterator[GaugeMetricFamily]:
-    yield _gauge("model_calls_last_hour", made["calls"])
-    yield _gauge("model_tokens_last_hour", made["tokens"])
-    yield _gauge("model_seconds_last_hour", made["seconds"])
-    yield _gauge("model_money_month", made["money"])
-    yield _gauge("model_calls_unpriced_month", made["unpriced"])
+def _of_models(values: Mapping[str, Values]) -> Iterator[GaugeMetricFamily]:
+    yield _gauge("model_calls_last_hour", values["calls"])
+    yield _gauge("model_tokens_last_hour", values["tokens"])
+    yield _gauge("model_seconds_last_hour", values["seconds"])
+    yield _gauge("model_money_month", values["money"])
+    yield _gauge("model_calls_unpriced_month", values["unpriced"])
 
 
 def _searches() -> Iterator[GaugeMetricFamily]:

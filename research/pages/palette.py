@@ -89,13 +89,13 @@ def offered(
 
 def _holding(words: str, rows: Sequence[Row]) -> list[Row]:
     """Keep the rows that contain all of these words. Those that start with them come first."""
-    wanted = words.casefold()
+    value = words.casefold()
     found = [
         row
         for row in rows
-        if all(word in f"{row.label} {row.about}".casefold() for word in wanted.split())
+        if all(word in f"{row.label} {row.about}".casefold() for word in value.split())
     ]
-    return sorted(found, key=lambda row: not row.label.casefold().startswith(wanted))[:MAX]
+    return sorted(found, key=lambda row: not row.label.casefold().startswith(value))[:MAX]
 
 
 def _topics(user: User, words: str) -> list[Row]:

@@ -399,15 +399,15 @@ def _frame(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return {"nav": [], "health_banner": "", "waiting_in_all": "", **dict.fromkeys(WAITING, 0)}
-    told = _told(user)
-    waiting = {name: int(told.get(name, 0)) for name in WAITING}
+    values = _told(user)
+    waiting = {name: int(values.get(name, 0)) for name in WAITING}
     unread = _at_most(waiting["unread_reports"], waiting["unread_reports"])
     return {
         **navigation(request, {INBOX: str(waiting["to_decide"] or ""), TOPICS: unread}),
         "nav_pinned": pinned(user, request.get_full_path()),
         "settings_pages": partial(settings_pages, user),  # only Settings pages need it
         "health_banner": health.disk_warning()
-        or _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
+        or _banner(health.silent({kind: values.get(kind) for kind in health.OLDEST})),
         "waiting_in_all": _at_most(sum(waiting.values()), waiting["unread_reports"]),
         "unread_shown": unread,
         "is_rail_swap": False,  # so that no item searches all variables for it

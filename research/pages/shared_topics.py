@@ -76,8 +76,8 @@ def shared_topic(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 
 def _read_by(member: Membership, reader: User, report: Report) -> dict[str, Any]:
     """Return the context of a report and its comments for a member."""
-    told = sharing.discussion_of(report, member.topic, reader, member.role)
-    return report_page.article_for_others(report.run) | told
+    values = sharing.discussion_of(report, member.topic, reader, member.role)
+    return report_page.article_for_others(report.run) | values
 
 
 @never_cache

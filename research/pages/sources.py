@@ -233,7 +233,7 @@ def _say(request: BeaconRequest, place: str, acts: tuple[str, str], scope: str, 
     if act == before:
         messages.info(request, _("%(place)s already has this rule.") % shown)
         return
-    said = {
+    text = {
         Act.BLOCK: _("From the next run, %(place)s won’t be read or cited."),
         Act.BOOST: _("From the next run, results from %(place)s are ranked first."),
         Act.MUTE: _(
@@ -242,10 +242,10 @@ def _say(request: BeaconRequest, place: str, acts: tuple[str, str], scope: str, 
         NONE: _("Rule for %(place)s removed. This applies from the next run."),
     }[act]
     if scope == ALL:
-        said += " " + _("The rule applies to all topics.")
+        text += " " + _("The rule applies to all topics.")
     back = f"{before} {scope} {place}"
     undo = offer(request, "source-rule", slug=slug, do=back, expected=act)
-    messages.success(request, said % shown, extra_tags=undo)
+    messages.success(request, text % shown, extra_tags=undo)
 
 
 @act("url-forget")
@@ -423,12 +423,12 @@ def _add(request: BeaconRequest, topic: Topic, kind: Kind, text: str) -> None:
     if not is_new:
         messages.info(request, _("“%(rule)s” is already one of the topic’s rules.") % values)
         return
-    said = {
+    data = {
         CHECK: _("From the next run, “%(rule)s” is always included."),
         STOP: _("Starting with the next run, Beacon won’t read “%(rule)s”."),
     }
     undo = offer(request, "rule-remove", slug=topic.slug, kind=kind, rule=rule)
-    messages.success(request, said[kind] % values, extra_tags=undo)
+    messages.success(request, data[kind] % values, extra_tags=undo)
 
 
 def _after(request: BeaconRequest, topic: Any) -> HttpResponse:

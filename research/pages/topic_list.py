@@ -325,9 +325,11 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
             row.new_counts.append(run.new_facts)
     if is_past:  # what is unread is so today
         return list(rows.values())
-    told = since_read.summary_for_lists(topic.news for topic in topics if hasattr(topic, "news"))
+    topic_summaries = since_read.summary_for_lists(
+        topic.news for topic in topics if hasattr(topic, "news")
+    )
     for key, row in rows.items():
-        row.news = told.get(key, TopicSummary())
+        row.news = topic_summaries.get(key, TopicSummary())
     return list(rows.values())
 
 
@@ -343,20 +345,20 @@ def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
     unfinished = runs.filter(status__in=Run.UNFINISHED).order_by("-id")
     saved = runs.exclude(number=None).order_by("-number")
     last: set[int] = set()
-    wanted: set[int] = set()
+    numbers: set[int] = set()
     for of_topic in Topic.objects.filter(pk__in=list(topic_ids)).values_list(
         ArraySubquery(ended.values("pk")[:1]),
         ArraySubquery(unfinished.values("pk")[:1]),
         ArraySubquery(saved.values("pk")[:SPARK_RUNS]),
     ):
         last.update(of_topic[0])
-        wanted.update(*of_topic)
+        numbers.update(*of_topic)
     told = DeltaItem.objects.filter(
         run=OuterRef("pk"), status=DeltaItem.Status.NEW, hidden_reason=""
     )
     found = TopicFact.objects.live().filter(topic=OuterRef("topic"), first_run=OuterRef("number"))
     new = Case(When(is_baseline=True, then=_number_of(found)), default=_number_of(told))
-    rows: QuerySet[Any] = Run.objects.filter(pk__in=wanted)
+    rows: QuerySet[Any] = Run.objects.filter(pk__in=numbers)
     rows = rows.annotate(new_facts=new, is_quiet=F("report__is_quiet"))
     # A run has more than forty columns, and eight runs per topic are only needed for their numbers.
     columns = ("topic", "status", "number", "finished_at", "waiting_since", "is_baseline")
@@ -536,13 +538,13 @@ def known_of(user: User, title: str, *, most: int = 4) -> dict[str, Any]:
 
     Without a title, nothing is queried.
     """
-    wanted = normal_title(title)
-    if not wanted:
+    value = normal_title(title)
+    if not value:
         return {}
     titles = Topic.objects.for_user(user).live().order_by("-created")[:_MAX_COMPARED]
     choices = {pk: normal_title(name) for pk, name in titles.values_list("pk", "title")}
     ranked = process.extract(
-        wanted, choices, scorer=_likeness, processor=None, limit=most + 1, score_cutoff=62
+        value, choices, scorer=_likeness, processor=None, limit=most + 1, score_cutoff=62
     )
     same = Topic.objects.titled(user, title)
     keys = [key for _name, _score, key in ranked if same is None or key != same.pk]
@@ -555,12 +557,12 @@ def known_of(user: User, title: str, *, most: int = 4) -> dict[str, Any]:
     return {"same": topics[0], "similar": topics[1 : most + 1]}
 
 
-def _likeness(wanted: str, title: str, **_options: Any) -> float:
+def _likeness(value: str, title: str, **_options: Any) -> float:
     """Return a similarity from 0 to 100.
 
     Shared words count, and so does a prefix that is still being typed.
     """
-    shared: float = fuzz.token_set_ratio(wanted, title)
-    if len(wanted) >= 4 and title.startswith(wanted):
+    shared: float = fuzz.token_set_ratio(value, title)
+    if len(value) >= 4 and title.startswith(value):
         return max(shared, 95.0)
     return shared

@@ -121,9 +121,9 @@ def week(request: BeaconRequest) -> HttpResponse:
     return render(request, "research/week.html", context)
 
 
-def _summary(told: digests.Content, corrected: int, forgotten: int) -> list[tuple[str, str]]:
+def _summary(content: digests.Content, corrected: int, forgotten: int) -> list[tuple[str, str]]:
     """Return “3 changes in 2 topics”, “4 corrections” and “2 forgotten”, each with the ID of its section."""
-    parts = [] if told.is_empty else [(told.line, "learned")]
+    parts = [] if content.is_empty else [(content.line, "learned")]
     if corrected:
         words = ngettext("%(n)d correction", "%(n)d corrections", corrected)
         parts.append((words % {"n": corrected}, "corrected"))

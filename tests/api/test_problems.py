@@ -125,7 +125,7 @@ def test_another_method_is_told_which_there_are(agent: Program) -> None:
     assert set(answer["Allow"].split(", ")) == {"GET", "POST"}
 
 
-def test_characters_that_cannot_be_stored_are_taken_out_and_that_is_explained(
+def test_characters_that_cannot_be_stored_are_removed_and_that_is_explained(
     agent: Program,
 ) -> None:
     answer = agent.post("/notes", r'{"content": "a\u0000b\ud800c", "tags": ["t\u0007"]}')

@@ -116,12 +116,12 @@ class MiniLmEmbedder:
             raise ProviderRejected(text % BY_HAND)
         # Texts of about the same length together, because the longest decides how long a batch takes.
         order = sorted(range(len(texts)), key=lambda n: len(texts[n]))
-        made: dict[int, list[float]] = {}
+        groups: dict[int, list[float]] = {}
         for start in range(0, len(order), MINILM_BATCH):
             some = order[start : start + MINILM_BATCH]
             rows = _means([texts[n][:CHARACTERS] for n in some])
-            made.update(zip(some, rows, strict=True))
-        rows = [made[n] for n in range(len(texts))]
+            groups.update(zip(some, rows, strict=True))
+        rows = [groups[n] for n in range(len(texts))]
         return unit_vectors(rows, count=len(rows), dimensions=DIMENSIONS, who=MODEL)
 
 
@@ -211,12 +211,12 @@ class OpenAIEmbedder:
         if reply.status == 200 and not (isinstance(body, dict) and body.get("error")):
             text = _("%(host)s didn’t return a list of vectors.")
             return ProviderNonsense(text % {"host": host})
-        said, code, status = error_of(body, otherwise=400)
+        message, code, status = error_of(body, otherwise=400)
         if reply.status != 200:
             status = reply.status
-        said = one_line(http.scrubbed(said), 300).rstrip(".") or plain_text(http, reply)
+        message = one_line(http.scrubbed(message), 300).rstrip(".") or plain_text(http, reply)
         kind = kind_of(self.profile.as_endpoint())
-        return failure_for(self.model, host, kind, status, code, said, reply.headers)
+        return failure_for(self.model, host, kind, status, code, message, reply.headers)
 
 
 def _data_of(reply: Reply) -> list[Any] | None:

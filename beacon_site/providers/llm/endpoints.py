@@ -228,7 +228,7 @@ def list_models(profile: LlmProfile, *, timeout: float = PATIENCE) -> list[str]:
 
 
 def missing_model(
-    profile: LlmProfile, said: str, *, timeout: float = PATIENCE
+    profile: LlmProfile, message: str, *, timeout: float = PATIENCE
 ) -> ProviderRejected | None:
     """Return the failure for a model that doesn't exist, which names those that do.
 
@@ -240,10 +240,10 @@ def missing_model(
         return None
     if not names or profile.model in names or f"{profile.model}:latest" in names:
         return None
-    told = {"host": address_of(profile).host, "model": profile.model, "why": said.rstrip(".")}
+    fields = {"host": address_of(profile).host, "model": profile.model, "why": message.rstrip(".")}
     if kind_of(profile).name == "azure":
         text = _("%(host)s has no deployment “%(model)s” (%(why)s). %(hint)s")
-        return ProviderRejected(text % {**told, "hint": kind_of(profile).hint})
+        return ProviderRejected(text % {**fields, "hint": kind_of(profile).hint})
     shown = ", ".join(f"“{name}”" for name in names[:MAX_NAMED])
     if len(names) > MAX_NAMED:
         shown = _("%(names)s and %(count)d more") % {
@@ -253,7 +253,7 @@ def missing_model(
     text = _(
         "%(host)s has no model “%(model)s” (%(why)s). It has %(names)s. Select one of them, or add the model there."
     )
-    return ProviderRejected(text % {**told, "names": shown})
+    return ProviderRejected(text % {**fields, "names": shown})
 
 
 def context_tokens(profile: LlmProfile, *, timeout: float = PATIENCE) -> int | None:

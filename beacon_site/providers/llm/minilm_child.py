@@ -77,10 +77,10 @@ def _prepare() -> Answer:
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         texts = request["texts"]
-        made = means(session, tokenizer, texts)
+        data = means(session, tokenizer, texts)
         if len("".join(texts)) > QUESTION:
             give_back_memory()
-        return {"vectors": base64.b64encode(made).decode("ascii")}
+        return {"vectors": base64.b64encode(data).decode("ascii")}
 
     return answer
 

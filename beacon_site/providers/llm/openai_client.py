@@ -385,8 +385,8 @@ class ChatWire:
 
     def error_in(self, event: Mapping[str, Any]) -> CallFailed:
         """Return the failure that a stream reports in one of its events."""
-        said, code, status = error_of(event, otherwise=500)
-        return self._judged(status, code, said, {})
+        text, code, status = error_of(event, otherwise=500)
+        return self._judged(status, code, text, {})
 
     def _read(self, reading: StreamReading, broken: CallFailed | None) -> Completion | CallFailed:
         if broken is not None and broken.too_large:
@@ -419,8 +419,8 @@ class ChatWire:
         if not isinstance(body, dict):
             return self._no_completion(content[:2000].decode("utf-8", "replace"))
         if body.get("error") and not body.get("choices"):  # gateways report failures with 200
-            said, code, status = error_of(body)
-            return self._judged(status, code, said, {})
+            text, code, status = error_of(body)
+            return self._judged(status, code, text, {})
         return Completion(body)
 
     # --- failures -------------------------------------------------------------------------------
@@ -488,13 +488,13 @@ class ChatWire:
             body = response.json()
         except (ValueError, RecursionError):
             body = {"error": response.text[:2000]}
-        said, code, _status = error_of(body)
-        return self._judged(response.status_code, code, said, response.headers)
+        text, code, _status = error_of(body)
+        return self._judged(response.status_code, code, text, response.headers)
 
-    def _judged(self, status: int, code: str, said: str, headers: Mapping[str, str]) -> CallFailed:
-        said = self._clean(said)
-        failure = failure_for(self._model, self._host, self._kind, status, code, said, headers)
-        return CallFailed(failure, status=status, code=code, said=said)
+    def _judged(self, status: int, code: str, text: str, headers: Mapping[str, str]) -> CallFailed:
+        text = self._clean(text)
+        failure = failure_for(self._model, self._host, self._kind, status, code, text, headers)
+        return CallFailed(failure, status=status, code=code, said=text)
 
     def _clean(self, text: str) -> str:
         return text_of_html(scrub(text, self._key), 300)

@@ -61,8 +61,8 @@ def error_of(body: Any, *, otherwise: int = 400) -> tuple[str, str, int]:
 
 def is_too_long(code: str, text: str) -> bool:
     """Return whether the endpoint says that the question doesn't fit its window."""
-    told = f"{code} {text}".lower()
-    return any(words in told for words in TOO_LONG)
+    message = f"{code} {text}".lower()
+    return any(words in message for words in TOO_LONG)
 
 
 def is_missing_model(status: int, code: str, text: str) -> bool:
@@ -74,11 +74,11 @@ def is_missing_model(status: int, code: str, text: str) -> bool:
 
 def is_final(status: int, code: str, text: str) -> bool:
     """Return whether asking the same in another form can't help."""
-    told = f"{code} {text}".lower()
+    message = f"{code} {text}".lower()
     return (
         is_too_long(code, text)
-        or "content_filter" in told
-        or bool(_NO_MODEL.search(told[:2000]))
+        or "content_filter" in message
+        or bool(_NO_MODEL.search(message[:2000]))
         or status not in (400, 415, 422, 500, 501)
     )
 
@@ -89,12 +89,17 @@ def failure_for(
     kind: Kind,
     status: int,
     code: str,
-    said: str,
+    message: str,
     headers: Mapping[str, str],
 ) -> ProviderError:
     """Return the failure for an error's status and text, with a message for people."""
-    params = {"host": host, "model": model, "status": status, "why": said or _("no reason given")}
-    if status == 402 or (status == 429 and _is_out_of_money(code, said)):
+    params = {
+        "host": host,
+        "model": model,
+        "status": status,
+        "why": message or _("no reason given"),
+    }
+    if status == 402 or (status == 429 and _is_out_of_money(code, message)):
         return ProviderRejected(_("The account at %(host)s has no credit left (%(why)s).") % params)
     if status in (401, 403):
         text = _("%(host)s rejected the key (HTTP %(status)d: %(why)s). Check it in Settings.")
@@ -102,20 +107,20 @@ def failure_for(
             return ProviderRejected(text % params)
         text = _("%(host)s rejected the request (HTTP %(status)d: %(why)s).")
         return ProviderRejected(text % params)
-    if _takes_no_tools(status, code, said):
+    if _takes_no_tools(status, code, message):
         text = _("“%(model)s” at %(host)s doesn’t support tools (%(why)s).")
         text = f"{text} {_percent(kind.hint)}".rstrip() if kind.name == "vllm" else text
         return ToolsRefused(text % params)
-    if status in GATEWAY_STATUSES or (status >= 500 and not is_too_long(code, said)):
+    if status in GATEWAY_STATUSES or (status >= 500 and not is_too_long(code, message)):
         text = _("The model at %(host)s isn’t available right now (HTTP %(status)d: %(why)s).")
         return ProviderUnavailable(text % params, retry_after=retry_after(headers))
-    return ProviderRejected(_rejection(kind, status, code, said) % params)
+    return ProviderRejected(_rejection(kind, status, code, message) % params)
 
 
-def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
+def _rejection(kind: Kind, status: int, code: str, message: str) -> str:
     """Return the message, without its values, for an error that a retry won't fix."""
-    lowered = f"{code} {said}".lower()
-    if is_too_long(code, said):
+    lowered = f"{code} {message}".lower()
+    if is_too_long(code, message):
         text = _("The prompt is too long for “%(model)s” at %(host)s (%(why)s).")
         return f"{text} {_percent(kind.context)}".rstrip()
     if "content_filter" in lowered or "content management policy" in lowered:
@@ -136,10 +141,10 @@ def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
 
 def _takes_no_tools(status: int, code: str, text: str) -> bool:
     """Return whether the endpoint says so; llama-server without --jinja does with a 500."""
-    told = f"{code} {text}".lower()
-    if "tool" not in told or is_final(status, code, text):
+    message = f"{code} {text}".lower()
+    if "tool" not in message or is_final(status, code, text):
         return False
-    return "jinja" in told or (status < 500 and ("auto" in told or "support" in told))
+    return "jinja" in message or (status < 500 and ("auto" in message or "support" in message))
 
 
 def _percent(text: object) -> str:

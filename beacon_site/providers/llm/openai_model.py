@@ -99,23 +99,23 @@ def learned_about(profile: LlmProfile) -> EndpointCapabilities:
 
 def in_form(params: Mapping[str, Any], form: Form, max_tokens: int) -> dict[str, Any]:
     """Return the parameters of a request in the given form."""
-    made = {**params, form.limit_field: max_tokens}
+    values = {**params, form.limit_field: max_tokens}
     if form.stream and form.counts:
-        made["stream_options"] = {"include_usage": True}
-    return made
+        values["stream_options"] = {"include_usage": True}
+    return values
 
 
 def another_form(form: Form, failed: CallFailed) -> Form | None:
     """Return another form to try if the endpoint complained about this one, else None."""
-    said, field = failed.said, form.limit_field
+    text, field = failed.said, form.limit_field
     refused = failed.status in REFUSED_FORMAT
-    if form.stream and refused and ("stream_options" in said or "include_usage" in said):
+    if form.stream and refused and ("stream_options" in text or "include_usage" in text):
         return replace(form, counts=False)
     other = "max_completion_tokens" if field == "max_tokens" else "max_tokens"
-    named = f"'{field}'" in said or bool(_UNKNOWN_FIELD.search(said) and field in said)
-    if (refused and named) or (failed.status == 400 and other in said):
+    named = f"'{field}'" in text or bool(_UNKNOWN_FIELD.search(text) and field in text)
+    if (refused and named) or (failed.status == 400 and other in text):
         return replace(form, limit_field=other)
-    if form.stream and (refused or failed.status == 501) and "stream" in said.lower():
+    if form.stream and (refused or failed.status == 501) and "stream" in text.lower():
         return replace(form, stream=False)
     return None
 
@@ -461,8 +461,8 @@ def _format(schema: type[BaseModel], rung: int) -> dict[str, Any] | None:
     if JSON_MODES[rung] == "object":
         return {"type": "json_object"}
     shape = strict_schema(schema)
-    asked = {"name": schema.__name__[:64], "schema": shape, "strict": is_strict(shape)}
-    return {"type": "json_schema", "json_schema": asked}
+    values = {"name": schema.__name__[:64], "schema": shape, "strict": is_strict(shape)}
+    return {"type": "json_schema", "json_schema": values}
 
 
 def _is_about_format(failed: CallFailed) -> bool:

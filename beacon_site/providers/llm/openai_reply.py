@@ -92,9 +92,9 @@ def read_reply(body: Mapping[str, Any]) -> ChatReply | None:
 
 def estimate(messages: Sequence[Message], text: str) -> Usage:
     """Estimate the usage at four characters per token."""
-    asked = sum(len(message.content) for message in messages)
+    count = sum(len(message.content) for message in messages)
     return Usage(
-        -(-asked // CHARACTERS_PER_TOKEN), -(-len(text) // CHARACTERS_PER_TOKEN), estimated=True
+        -(-count // CHARACTERS_PER_TOKEN), -(-len(text) // CHARACTERS_PER_TOKEN), estimated=True
     )
 
 
@@ -107,8 +107,8 @@ def wasted(failed: CallFailed, messages: Sequence[Message], max_tokens: int) -> 
     for text in failed.lost:
         spent += estimate(messages, text)
     if failed.too_large:
-        asked = estimate(messages, "").prompt_tokens
-        spent += Usage(asked, max_tokens, estimated=True)
+        count = estimate(messages, "").prompt_tokens
+        spent += Usage(count, max_tokens, estimated=True)
     return spent
 
 

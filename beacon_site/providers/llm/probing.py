@@ -107,7 +107,7 @@ class _Probing:
 
     def result(self) -> ProbeResult:
         try:
-            said = self._ask("Reply with the one word: ready", listens=True)
+            answer = self._ask("Reply with the one word: ready", listens=True)
         except ProviderError as exc:
             refused = isinstance(exc, ProviderRejected)
             return ProbeResult(False, str(exc), self._ms(), usage=self.usage, refused=refused)
@@ -115,15 +115,15 @@ class _Probing:
         tools = self._tools()
         embedding_model, dimensions = self._embedding()
         context = self._context()
-        shown = {"model": said.model, "text": said.text[:80]}
+        shown = {"model": answer.model, "text": answer.text[:80]}
         message = _("%(model)s answered “%(text)s”.") % shown
         return ProbeResult(
             ok=True,
             message=" ".join([message, *self.notes]),
             ms=self._ms(),
             usage=self.usage,
-            answer=said.text[:300],
-            model=said.model,
+            answer=answer.text[:300],
+            model=answer.model,
             json_mode=json_mode,
             max_tokens_field=self.learned.limit_field,
             tools=tools,

@@ -41,8 +41,8 @@ def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
     Every property is required and no others are allowed.  Limits on text lengths are left to
     pydantic, which checks the answer anyway.
     """
-    made: dict[str, Any] = _strict(schema.model_json_schema())
-    return made
+    values: dict[str, Any] = _strict(schema.model_json_schema())
+    return values
 
 
 def is_strict(node: Any) -> bool:
@@ -60,15 +60,15 @@ def _strict(node: Any, *, names: bool = False) -> Any:
         return [_strict(item) for item in node]
     if not isinstance(node, dict):
         return node
-    made = {
+    values = {
         key: _strict(value, names=not names and key in ("properties", "$defs"))
         for key, value in node.items()
         if names or key not in NOT_STRICT
     }
-    if not names and isinstance(made.get("properties"), dict):
-        made["required"] = list(made["properties"])
-        made.setdefault("additionalProperties", False)
-    return made
+    if not names and isinstance(values.get("properties"), dict):
+        values["required"] = list(values["properties"])
+        values.setdefault("additionalProperties", False)
+    return values
 
 
 def instruction(schema: type[BaseModel]) -> str:
@@ -139,8 +139,8 @@ def _decodable(text: str) -> Iterator[str]:
 
 
 def _complaints(exc: ValidationError) -> str:
-    told = exc.errors(include_url=False, include_context=False, include_input=False)
-    lines = [f"{'.'.join(map(str, one['loc'])) or 'answer'}: {one['msg']}" for one in told]
+    errors = exc.errors(include_url=False, include_context=False, include_input=False)
+    lines = [f"{'.'.join(map(str, one['loc'])) or 'answer'}: {one['msg']}" for one in errors]
     return "; ".join(lines[:MAX_ERRORS])
 
 

@@ -136,8 +136,8 @@ def without_calls(messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         content = message.content
         if message.role == "tool":
-            said = _("%(tool)s returned:") % {"tool": names.get(message.tool_call_id, "tool")}
-            message = Message("user", f"{said}\n{content}")
+            text = _("%(tool)s returned:") % {"tool": names.get(message.tool_call_id, "tool")}
+            message = Message("user", f"{text}\n{content}")
         elif message.tool_calls:
             if not content:
                 continue

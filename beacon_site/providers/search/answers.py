@@ -271,16 +271,16 @@ class AnswerCache:
 
     def hits(
         self,
-        asked: Mapping[str, str],
+        values: Mapping[str, str],
         options: SearchOptions,
         pages: Callable[[], Iterable[Iterable[SearchHit | None]]],
     ) -> list[SearchHit]:
-        """Return the hits of `pages`, or the earlier ones for the same `asked`; failures aren't kept.
+        """Return the hits of `pages`, or the earlier ones for the same `values`; failures aren't kept.
 
         A second thread with the same question waits for the answer to the first.
         """
         order = (options.limit, options.since, options.newest_first)
-        key = repr((sorted(asked.items()), order)).casefold()
+        key = repr((sorted(values.items()), order)).casefold()
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:

@@ -176,10 +176,10 @@ class FeedSearch:
         got = self._get_bytes(url, headers=headers)
         if got.status == HTTPStatus.NOT_MODIFIED:
             return known_hits
-        told = {name.lower(): value for name, value in got.headers.items()}
+        values = {name.lower(): value for name, value in got.headers.items()}
         hits = parse_feed(got.content, url=url, final_url=got.final_url)
         known = (("If-None-Match", "etag"), ("If-Modified-Since", "last-modified"))
-        self.validators[url] = {asked: told[name] for asked, name in known if told.get(name)}
+        self.validators[url] = {asked: values[name] for asked, name in known if values.get(name)}
         return hits
 
 
@@ -239,10 +239,10 @@ def _recent(hits: Iterable[SearchHit], since: date | None) -> list[SearchHit]:
 
 def _rank(query: str, hits: list[SearchHit]) -> list[SearchHit]:
     """Sort by words of the query (double in a title), then newest, then in the feed's order."""
-    asked = _words(query)
+    names = _words(query)
 
     def weight(hit: SearchHit) -> tuple[int, int]:
-        in_title, in_text = asked & _words(hit.title), asked & _words(hit.snippet)
+        in_title, in_text = names & _words(hit.title), names & _words(hit.snippet)
         day = hit.published_at.toordinal() if hit.published_at else 0
         return (-(len(in_title) * 2 + len(in_text - in_title)), -day)
 

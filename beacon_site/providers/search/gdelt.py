@@ -136,8 +136,8 @@ class GdeltSearch:
             "sort": "datedesc" if options.newest_first else "hybridrel",
             **_time_frame(options.since),
         }
-        asked = {"query": worded}  # without the time frame, whose end changes every second
-        return self._once.hits(asked, options, lambda: [self._page(url, params)])
+        values = {"query": worded}  # without the time frame, whose end changes every second
+        return self._once.hits(values, options, lambda: [self._page(url, params)])
 
     def _page(self, url: str, params: Mapping[str, str]) -> list[SearchHit]:
         with PACE.turn(url):

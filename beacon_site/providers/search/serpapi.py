@@ -86,18 +86,18 @@ class SerpApiSearch:
     def _page(self, url: str, params: Mapping[str, str]) -> dict[str, Any]:
         """Return one page's JSON object, an empty page included; raise for every failure."""
         reply = self._http.get(url, params)
-        said = answers.said(self._http, answers.parsed(reply))
-        if reply.status == 429 and _is_out_of_searches(said):
-            raise answers.used_up(self._http, said)
+        text = answers.said(self._http, answers.parsed(reply))
+        if reply.status == 429 and _is_out_of_searches(text):
+            raise answers.used_up(self._http, text)
         body = answers.json_object(self._http, reply)
         if any(not isinstance(body.get(name, []), list) for name in RESULT_LISTS):
             raise answers.odd_shape(self._http)
-        if said and not _results(body):
-            if _is_about_account(said):
-                raise ServiceRefused(_("SerpAPI rejected the search: %(why)s") % {"why": said})
+        if text and not _results(body):
+            if _is_about_account(text):
+                raise ServiceRefused(_("SerpAPI rejected the search: %(why)s") % {"why": text})
             if _status(body) == "error":
-                raise ProviderUnavailable(_("SerpAPI failed: %(why)s") % {"why": said})
-            logger.debug("search found nothing", service=self.service, said=said)
+                raise ProviderUnavailable(_("SerpAPI failed: %(why)s") % {"why": text})
+            logger.debug("search found nothing", service=self.service, said=text)
         elif not any(name in body for name in OWN):
             raise answers.odd_shape(self._http)
         return body
@@ -211,8 +211,8 @@ def _next_page(
     pagination = body.get("serpapi_pagination")
     link = pagination.get("next") if isinstance(pagination, dict) else None
     if isinstance(link, str):
-        asked = parse_qs(link.partition("?")[2].partition("#")[0])
-        paging = {name: asked[name][0] for name in _PAGING if name in asked}
+        groups = parse_qs(link.partition("?")[2].partition("#")[0])
+        paging = {name: groups[name][0] for name in _PAGING if name in groups}
         return {**params, **paging} if paging else None
     if engine not in _OFFSET or pagination is not None or count < PAGE:
         return None

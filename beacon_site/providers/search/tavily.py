@@ -59,7 +59,7 @@ class TavilySearch:
 
 def _asked(query: str, options: SearchOptions) -> dict[str, object]:
     """Return the body of a search.  Tavily doesn't support languages, so they are left out."""
-    asked: dict[str, object] = {
+    values: dict[str, object] = {
         "query": answers.shortened(query, characters=MAX_QUERY_LENGTH),
         "search_depth": "basic",  # one credit; "advanced" costs two
         # The engine Google News means Tavily's news topic, whose results have dates.
@@ -67,5 +67,5 @@ def _asked(query: str, options: SearchOptions) -> dict[str, object]:
         "max_results": max(1, min(options.limit, MAX)),
     }
     if options.since:
-        asked["start_date"] = options.since.isoformat()
-    return asked
+        values["start_date"] = options.since.isoformat()
+    return values

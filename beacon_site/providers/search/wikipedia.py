@@ -73,8 +73,8 @@ class WikipediaSearch:
         }
         if not params["srsearch"]:
             return []
-        asked = {**params, "api": api}
-        return self._once.hits(asked, options, lambda: self._pages(api, params, options))
+        values = {**params, "api": api}
+        return self._once.hits(values, options, lambda: self._pages(api, params, options))
 
     def _api(self, options: SearchOptions) -> str:
         base = self._base_url or VENDOR_URL

@@ -331,13 +331,13 @@ def _said(who: str, text: str, at: datetime | None) -> str:
 
 
 def _conversation(
-    where: str, title: Any, said: list[str], place: str, key: Any, at: datetime | None
+    where: str, title: Any, parts: list[str], place: str, key: Any, at: datetime | None
 ) -> Item:
     """Return the document of a conversation. Without a key, its text is its identity."""
     named = one_line(str(title or "")) or _("Untitled conversation")
-    text = f"# {named}\n\n" + "\n".join(said)
+    text = f"# {named}\n\n" + "\n".join(parts)
     url = f"{place}{key or sha256(text.encode()).hexdigest()[:16]}"
-    if not said:
+    if not parts:
         return Problem(where, _("the conversation “%(title)s” is empty") % {"title": named[:80]})
     return Document(where, named, text, url, at)
 
@@ -358,22 +358,22 @@ def _chatgpt(name: str, open_file: Opener) -> Iterator[Item]:
         discarded += sum(
             1 for node in mapping.values() if id(node) not in kept and _is_said(_message(node))
         )
-        said = []
+        texts = []
         for message in filter(None, map(_message, branch)):
             at = _when(message.get("create_time"))
             text = _chatgpt_text(message)
-            for told in _instructions(message):
-                if told not in instructions:
-                    instructions.add(told)
-                    yield Memory(where, told, at, ("custom-instructions",))
+            for line in _instructions(message):
+                if line not in instructions:
+                    instructions.add(line)
+                    yield Memory(where, line, at, ("custom-instructions",))
             if message.get("recipient") == "bio" and text:
                 yield Memory(where, text, at)
             elif _is_said(message) and text:
                 role = _field(message, "author").get("role")
-                said.append(_said(_("You") if role == "user" else "ChatGPT", text, at))
+                texts.append(_said(_("You") if role == "user" else "ChatGPT", text, at))
         key = one.get("conversation_id") or one.get("id")
         at = _when(one.get("update_time")) or _when(one.get("create_time"))
-        yield _conversation(where, one.get("title"), said, "https://chatgpt.com/c/", key, at)
+        yield _conversation(where, one.get("title"), texts, "https://chatgpt.com/c/", key, at)
     if discarded:
         words = ngettext(
             "%(n)d message in a discarded branch isn’t imported",
@@ -448,14 +448,14 @@ def _chatgpt_text(message: dict[str, Any]) -> str:
     if content.get("content_type") == "code":
         return f"```\n{content.get('text') or ''}\n```"
     parts = content.get("parts")
-    said = []
+    lines = []
     for part in parts if isinstance(parts, list) else []:
         if isinstance(part, str):
-            said.append(part)
+            lines.append(part)
         elif isinstance(part, dict):
             is_speech = "text" in part and isinstance(part["text"], str)
-            said.append(part["text"] if is_speech else _("[picture or file]"))
-    return "\n\n".join(filter(str.strip, said))
+            lines.append(part["text"] if is_speech else _("[picture or file]"))
+    return "\n\n".join(filter(str.strip, lines))
 
 
 # --- Claude ---------------------------------------------------------------------------------------
@@ -481,7 +481,7 @@ def _claude(name: str, open_file: Opener) -> Iterator[Item]:
 
 
 def _claude_conversation(where: str, one: dict[str, Any]) -> Item:
-    said = []
+    texts = []
     messages = one["chat_messages"] if isinstance(one["chat_messages"], list) else []
     for message in messages:
         if not isinstance(message, dict):
@@ -496,10 +496,10 @@ def _claude_conversation(where: str, one: dict[str, Any]) -> Item:
                 text += f"\n\n{each['extracted_content']}"
         who = _("You") if message.get("sender") == "human" else "Claude"
         if text.strip():
-            said.append(_said(who, text, _when(message.get("created_at"))))
+            texts.append(_said(who, text, _when(message.get("created_at"))))
     at = _when(one.get("updated_at")) or _when(one.get("created_at"))
     return _conversation(
-        where, one.get("name"), said, "https://claude.ai/chat/", one.get("uuid"), at
+        where, one.get("name"), texts, "https://claude.ai/chat/", one.get("uuid"), at
     )
 
 
@@ -507,9 +507,9 @@ def _claude_project(where: str, one: dict[str, Any]) -> Iterator[Item]:
     name = one_line(str(one.get("name") or "")) or _("Project")
     url = f"https://claude.ai/project/{one.get('uuid') or name}"
     at = _when(one.get("updated_at"))
-    told = [str(one.get(part) or "").strip() for part in ("description", "prompt_template")]
-    if any(told):
-        yield Document(where, name, "\n\n".join(filter(None, [f"# {name}", *told])), url, at)
+    parts = [str(one.get(part) or "").strip() for part in ("description", "prompt_template")]
+    if any(parts):
+        yield Document(where, name, "\n\n".join(filter(None, [f"# {name}", *parts])), url, at)
     for file in dicts_in(one.get("docs")):
         title = one_line(str(file.get("filename") or "?"))
         text = str(file.get("content") or "")
@@ -527,24 +527,24 @@ def _paragraphs(where: str, text: Any) -> Iterator[Item]:
         lines = part.strip().split("\n")
         if match := _SECTION.fullmatch(lines[0].strip()):
             heading, lines = match[1].strip(), lines[1:]
-        told = "\n".join(lines).strip()
-        if told:
-            yield Memory(where, f"{heading}: {told}" if heading else told)
+        message = "\n".join(lines).strip()
+        if message:
+            yield Memory(where, f"{heading}: {message}" if heading else message)
 
 
 def _blocks(content: Any) -> str:
     """Return the text of a message's blocks, with the names of the tools it used."""
     if isinstance(content, str):
         return content
-    said = []
+    parts = []
     for block in dicts_in(content):
         if block.get("type") == "text":
-            said.append(str(block.get("text") or ""))
+            parts.append(str(block.get("text") or ""))
         elif block.get("type") == "voice_note":
-            said.append(str(block.get("transcript") or block.get("text") or ""))
+            parts.append(str(block.get("transcript") or block.get("text") or ""))
         elif block.get("type") == "tool_use":
-            said.append(_("[tool: %(name)s]") % {"name": one_line(str(block.get("name") or "?"))})
-    return "\n\n".join(filter(str.strip, said))
+            parts.append(_("[tool: %(name)s]") % {"name": one_line(str(block.get("name") or "?"))})
+    return "\n\n".join(filter(str.strip, parts))
 
 
 # --- Gemini ---------------------------------------------------------------------------------------
@@ -552,25 +552,25 @@ def _blocks(content: Any) -> str:
 
 def _gemini(name: str, open_file: Opener) -> Iterator[Item]:
     """Yield one document per day: an entry is a question with its answer, the newest first."""
-    said: list[str] = []
+    lines: list[str] = []
     last: datetime | None = None
     read = _gemini_cells if name.endswith(".html") else _gemini_records
     for one in read(name, open_file):
         if isinstance(one, Problem):
             yield one
             continue
-        at, asked, answers = one
-        if _NOT_ASKED.match(asked) and not any(answers):
+        at, value, answers = one
+        if _NOT_ASKED.match(value) and not any(answers):
             continue
-        if said and (at and at.date()) != (last and last.date()):
-            yield _gemini_day(name, said, last)
-            said = []
+        if lines and (at and at.date()) != (last and last.date()):
+            yield _gemini_day(name, lines, last)
+            lines = []
         last = at
-        asked = _ASKED.sub("", asked, count=1).strip()
-        told = [_said(_("You"), asked, at)] if asked else []
-        said = [*told, *(_said("Gemini", text, None) for text in answers if text), *said]
-    if said:
-        yield _gemini_day(name, said, last)
+        value = _ASKED.sub("", value, count=1).strip()
+        texts = [_said(_("You"), value, at)] if value else []
+        lines = [*texts, *(_said("Gemini", text, None) for text in answers if text), *lines]
+    if lines:
+        yield _gemini_day(name, lines, last)
 
 
 def _is_gemini(header: Any) -> bool:
@@ -582,11 +582,11 @@ def _gemini_records(_name: str, open_file: Opener) -> Iterator[_GeminiEntry]:
         for one in _values(file, "item"):
             if isinstance(one, dict) and _is_gemini(one.get("header")):
                 answers = [_plain(each.get("html")) for each in dicts_in(one.get("safeHtmlItem"))]
-                asked, names = str(one.get("title") or ""), one.get("attachedFiles")
+                value, names = str(one.get("title") or ""), one.get("attachedFiles")
                 for file_name in names if isinstance(names, list) else []:
                     params = {"name": one_line(str(file_name))}
-                    asked += "\n\n" + _("[file: %(name)s]") % params
-                yield _when(one.get("time")), asked, answers
+                    value += "\n\n" + _("[file: %(name)s]") % params
+                yield _when(one.get("time")), value, answers
 
 
 def _gemini_cells(name: str, open_file: Opener) -> Iterator[_GeminiEntry | Problem]:
@@ -655,11 +655,11 @@ def _moment(line: str) -> datetime | None:
     return None
 
 
-def _gemini_day(name: str, said: list[str], at: datetime | None) -> Item:
+def _gemini_day(name: str, texts: list[str], at: datetime | None) -> Item:
     day = f"{at:%Y-%m-%d}" if at else ""
     title = _("Gemini on %(day)s") % {"day": day} if day else _("Gemini (no date)")
     return _conversation(
-        name, title, said, "https://myactivity.google.com/product/gemini#", day, at
+        name, title, texts, "https://myactivity.google.com/product/gemini#", day, at
     )
 
 
@@ -712,14 +712,14 @@ def _letta(name: str, open_file: Opener) -> Iterator[Item]:
 
 def _letta_messages(name: str, agent: dict[str, Any], messages: list[dict[str, Any]]) -> Item:
     title = one_line(str(agent.get("name") or "Letta"))
-    said = []
+    texts = []
     for message in messages:
         text = _blocks(message.get("content")) or str(message.get("text") or "")
         if message.get("role") in ("user", "assistant") and text.strip():
             who = _("You") if message["role"] == "user" else title
-            said.append(_said(who, text, _when(message.get("created_at"))))
+            texts.append(_said(who, text, _when(message.get("created_at"))))
     named = _("Messages from %(name)s") % {"name": title}
-    return _conversation(name, named, said, "letta:", agent.get("id"), None)
+    return _conversation(name, named, texts, "letta:", agent.get("id"), None)
 
 
 def _basic_memory(name: str, text: str) -> Iterator[Item]:

@@ -416,7 +416,7 @@ def _note(entry: Entry, import_context: ImportContext) -> Note:
             _("%(kind)s notes can’t be imported, only edited under Agents or Settings")
             % {"kind": kind}
         )
-    wanted = {
+    values = {
         "kind": kind,
         "content": given["content"],
         "tags": _tags(given),
@@ -426,7 +426,7 @@ def _note(entry: Entry, import_context: ImportContext) -> Note:
         "evidence": _listed(given.get("evidence", ())),
     }
     checks = NoteChecks()
-    fields = {name: checks.one(name, value) for name, value in wanted.items()}
+    fields = {name: checks.one(name, value) for name, value in values.items()}
     # A temporary note without an expiry is imported as it is: maintenance merges it.
     has_days = fields["stability"] != Note.Stability.VOLATILE or fields["ttl_days"] is not None
     if has_days or kind == Note.Kind.RULE:

@@ -91,15 +91,15 @@ class Ids:
     def _decide_numbers(self, kind: Kind, lines: Sequence[dict[str, Any]]) -> None:
         """Keep the numbers of runs that are already here, or whose number is free."""
         moved = self.numbers.setdefault(kind.name, {})
-        wanted = {line["id"]: line for line in lines if type(line.get("id")) is int}
-        here = self._here(kind, list(wanted.values()))
+        values = {line["id"]: line for line in lines if type(line.get("id")) is int}
+        here = self._here(kind, list(values.values()))
         last = _last_number(kind)
-        sane = [key for key in wanted if 0 < key <= last + MAX_AHEAD]
+        sane = [key for key in values if 0 < key <= last + MAX_AHEAD]
         if sane and max(sane) > last:
             _reserve(kind, max(sane))
         manager: models.Manager[Any] = kind.model._base_manager
         taken = set(manager.filter(pk__in=sane).values_list("pk", flat=True))
-        for key, line in wanted.items():
+        for key, line in values.items():
             same = here.get(self._marks(line))
             if same is not None:
                 moved[key] = same
@@ -620,7 +620,7 @@ def _why(exc: Exception) -> str:
     """Return a readable reason why the database refused a row."""
     cause = exc.__cause__
     rule = getattr(getattr(cause, "diag", None), "constraint_name", "") or ""
-    told = {
+    values = {
         "topic_name_once": _("you already have a topic with this name"),
         "note_one_active_identity": _(
             "a note of this type already exists, and only one can be current"
@@ -631,7 +631,7 @@ def _why(exc: Exception) -> str:
         "memory_file_once": _("a memory file with this name and different content already exists"),
         "file_draft_once_a_path": _("a draft of this memory file already exists"),
     }
-    for name, words in told.items():
+    for name, words in values.items():
         if rule.startswith(name):
             return words
     return shorten(str(cause or exc), 160)

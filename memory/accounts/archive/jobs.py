@@ -105,8 +105,8 @@ def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
 def _first_options(row: Archive) -> dict[str, Any]:
     """Return an import's default options: its format, and whether it seems to be the person's own."""
     if app := app_exports.app_of(row.file):
-        wanted = {"memories": True, "documents": True, "private": True, "pages": False}
-        return {"shape": Shape.APP.value, "app": app.value, **wanted}
+        fields = {"memories": True, "documents": True, "private": True, "pages": False}
+        return {"shape": Shape.APP.value, "app": app.value, **fields}
     shape = foreign_formats.shape_of(row.file, row.name)
     options: dict[str, Any] = {"shape": shape.value, **asdict(Choice())}
     if shape == Shape.BEACON:
@@ -246,10 +246,10 @@ def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
         return {"kinds": rows, "sums": dict(summed(counts))}
     if shape == Shape.APP:
         app = App(row.options["app"])
-        wanted = {name: bool(row.options[name]) for name in ("memories", "documents", "private")}
+        fields = {name: bool(row.options[name]) for name in ("memories", "documents", "private")}
         items = app_exports.items(row.file, app, row.name)
         return app_exports.import_app_export(
-            items, taking, app, **wanted, only_look=only_look
+            items, taking, app, **fields, only_look=only_look
         ).as_json()
     given = Choice(**{name: row.options[name] for name in ("bullets", "kind", "category")})
     found = foreign_formats.entries(row.file, row.name, shape, given)

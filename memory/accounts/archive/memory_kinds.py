@@ -178,9 +178,9 @@ def _places(owner: User, cites: Iterable[Mapping[str, str]]) -> dict[str, str]:
         # A section is created again with its file, so only its place on the file's page is kept.
         if cite.get("url", "").partition("#")[0] in files:
             places[cite["id"]] = cite["url"]
-    for name, wanted in keys.items():
+    for name, names in keys.items():
         model = KINDS[name].model if name in KINDS else record_models().get(name)
-        for record in model.objects.filter(owner=owner, pk__in=wanted) if model else ():
+        for record in model.objects.filter(owner=owner, pk__in=names) if model else ():
             places[str(record.pk)] = (
                 KINDS[name].url(record) if name in KINDS else record.get_absolute_url()
             )
@@ -201,8 +201,8 @@ def reflection_problem(reflection: Reflection) -> str:
 
 
 def _is_call(one: Any) -> bool:
-    wanted = {"tool": str, "arguments": dict, "result": str, "is_error": bool}
-    return isinstance(one, dict) and all(type(one.get(name)) is of for name, of in wanted.items())
+    values = {"tool": str, "arguments": dict, "result": str, "is_error": bool}
+    return isinstance(one, dict) and all(type(one.get(name)) is of for name, of in values.items())
 
 
 def _is_change(one: Any) -> bool:
@@ -476,10 +476,7 @@ def _too_long(row: Any) -> str:
     size = len((getattr(row, "content", "") or "").encode())
     if size <= MAX_CONTENT:
         return ""
-    return _("it’s %(have)d bytes, but the limit is %(most)d") % {
-        "have": size,
-        "most": MAX_CONTENT,
-    }
+    return _("it’s %(have)d bytes, but the limit is %(most)d") % {"have": size, "most": MAX_CONTENT}
 
 
 def _replace_default_identity(note: Any, import_context: Any) -> None:
@@ -563,10 +560,7 @@ MEMORY_KINDS = [
         key=("topic_id", "url"),
     ),
     Kind(
-        "put-away",
-        gettext_lazy("data from runs in Trash"),
-        memory.TrashedRows,
-        key=("record_id",),
+        "put-away", gettext_lazy("data from runs in Trash"), memory.TrashedRows, key=("record_id",)
     ),
     Kind(
         "sessions",
@@ -631,16 +625,10 @@ MEMORY_KINDS = [
         finish=finish_files,
     ),
     Kind(
-        "file-entries",
-        gettext_lazy("sections in Trash"),
-        memory.FileEntry,
-        problem=entry_problem,
+        "file-entries", gettext_lazy("sections in Trash"), memory.FileEntry, problem=entry_problem
     ),
     Kind(
-        "file-drafts",
-        gettext_lazy("memory file drafts"),
-        memory.FileDraft,
-        problem=draft_problem,
+        "file-drafts", gettext_lazy("memory file drafts"), memory.FileDraft, problem=draft_problem
     ),
     Kind(
         "reflections",

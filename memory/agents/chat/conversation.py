@@ -55,8 +55,8 @@ def check(owner: User, text: str, given: set[str]) -> tuple[str, list[dict[str, 
 
     Also return the cards of those records, and the number of invalid marks.
     """
-    wanted = {mark for found in MARK.finditer(text) for mark in marks_in(found.group(1))}
-    cards = _cards(owner, {full for mark in wanted if (full := _full(mark, given))})
+    names = {mark for found in MARK.finditer(text) for mark in marks_in(found.group(1))}
+    cards = _cards(owner, {full for mark in names if (full := _full(mark, given))})
     shown: dict[str, dict[str, str]] = {}
     false = 0
 
@@ -99,8 +99,8 @@ def _cards(owner: User, marks: set[str]) -> dict[str, dict[str, str]]:
         cards[f"{FILE}:{file.path}"] = _card(file, file.summary)
     for name in keys.keys() & KINDS.keys():
         of_type = KINDS[name]
-        wanted = [key for key in keys[name] if is_uuid(key)]
-        for record in of_type.rows(owner, timezone.now()).filter(pk__in=wanted):
+        names = [key for key in keys[name] if is_uuid(key)]
+        for record in of_type.rows(owner, timezone.now()).filter(pk__in=names):
             cards[f"{name}:{record.pk}"] = _card(record, of_type.content(record))
     return {mark: {**card, "mark": mark} for mark, card in cards.items()}
 
@@ -239,9 +239,9 @@ def ask(
         if index:
             _add(held, place, "user", index, is_index=True)
             place += 1
-        said = _add(held, place, "user", text)
+        message = _add(held, place, "user", text)
         _lower(held, trust)
-        _keep(said, by, trust or (Trust.OWNER if by.is_person else Trust.AGENT))
+        _keep(message, by, trust or (Trust.OWNER if by.is_person else Trust.AGENT))
         answer = _add(held, place + 1, "assistant", "", state=Message.State.WAITING)
         if not held.title:
             held.change(
@@ -289,7 +289,7 @@ def _lower(session: Session, trust: str) -> None:
         session.trust = lowest
 
 
-def _keep(said: Message, by: Actor, trust: str) -> None:
+def _keep(message: Message, by: Actor, trust: str) -> None:
     """Save what is to be remembered as a temporary log, and link it to the message.
 
     It expires after 30 days, or after the day that the message names (“until Friday”).
@@ -297,29 +297,29 @@ def _keep(said: Message, by: Actor, trust: str) -> None:
     A person's words are stored immediately; an app's words go through review, like all agent
     writes.
     """
-    if not is_to_keep(said.content):
+    if not is_to_keep(message.content):
         return
-    owner, source = said.session.owner, source_of(said.session_id)
+    owner, source = message.session.owner, source_of(message.session_id)
     zone = zone_of(owner.time_zone)
-    until = until_of(said.content, timezone.localdate(timezone=zone))
+    until = until_of(message.content, timezone.localdate(timezone=zone))
     days = days_until(until, zone) if until else LOG_DAYS
     if days > MAX_TTL_DAYS:
         until, days = None, LOG_DAYS
     fields: dict[str, Any] = {"stability": Note.Stability.VOLATILE.value, "ttl_days": days}
-    write = Write(owner, "note", by, trust, leaves_topic=True, texts=[said.content])
+    write = Write(owner, "note", by, trust, leaves_topic=True, texts=[message.content])
     why = review_services.hold_reason(write)
     if why:
-        after = {"kind": Note.Kind.LOG.value, "content": said.content, "job": source, **fields}
+        after = {"kind": Note.Kind.LOG.value, "content": message.content, "job": source, **fields}
         review_services.hold(
             owner, "note", by=by, source=source, before={}, after=after, why="", held=why
         )
         return
     note = write_note(
-        owner, Note.Kind.LOG, said.content, by=by, source=source, job=source, trust=trust,
+        owner, Note.Kind.LOG, message.content, by=by, source=source, job=source, trust=trust,
         until=until, **fields,
     )  # fmt: skip
-    said.cites = [named(note) | ({"until": until.isoformat()} if until else {})]
-    said.save(update_fields=["cites"])
+    message.cites = [named(note) | ({"until": until.isoformat()} if until else {})]
+    message.save(update_fields=["cites"])
 
 
 # --- pending answers ------------------------------------------------------------------------------
@@ -327,12 +327,12 @@ def _keep(said: Message, by: Actor, trust: str) -> None:
 
 def stop(message: Message) -> bool:
     """Stop an answer and keep the text so far. False if it was already finished."""
-    said = _("You stopped the answer.")
+    text = _("You stopped the answer.")
     pending = Message.objects.filter(pk=message.pk).unfinished()
     done = pending.exclude(content="").update(
-        state=Message.State.DONE, notice=said, lease_until=None, by="model"
+        state=Message.State.DONE, notice=text, lease_until=None, by="model"
     )
-    return bool(done or pending.update(state=Message.State.FAILED, notice=said, lease_until=None))
+    return bool(done or pending.update(state=Message.State.FAILED, notice=text, lease_until=None))
 
 
 def again(message: Message) -> bool:

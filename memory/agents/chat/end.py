@@ -205,8 +205,8 @@ def _log_requests(session: Session) -> None:
 
     Requests to remember something are already stored.
     """
-    asked = [one.content for one in said_in(session) if one.role == "user"]
-    requests = [shorten(text, MAX_REQUEST_LENGTH) for text in asked if not is_to_keep(text)]
+    names = [one.content for one in said_in(session) if one.role == "user"]
+    requests = [shorten(text, MAX_REQUEST_LENGTH) for text in names if not is_to_keep(text)]
     if not requests or _written(session, Note.Kind.LOG, TAG):
         return
     params = {"title": session.title, "day": _day(session)}
@@ -247,19 +247,23 @@ def _day(session: Session) -> str:
 
 def _summarise(session: Session) -> None:
     """Write the session's result as a note for seven days: by the model, or else by rules."""
-    said = said_in(session)
-    if not said or _written(session, Note.Kind.SUMMARY, TAG):
+    messages = said_in(session)
+    if not messages or _written(session, Note.Kind.SUMMARY, TAG):
         return
-    made = _by_model(session, said)
-    answers = [one.content for one in said if one.role == "assistant" and one.content]
+    session_summary = _by_model(session, messages)
+    answers = [one.content for one in messages if one.role == "assistant" and one.content]
     last = plain(without_marks(answers[-1])) if answers else ""
-    result = plain(made.result) if made else last
-    steps = [shorten(plain(step), MAX_STEP_LENGTH) for step in made.next_steps] if made else []
+    result = plain(session_summary.result) if session_summary else last
+    steps = (
+        [shorten(plain(step), MAX_STEP_LENGTH) for step in session_summary.next_steps]
+        if session_summary
+        else []
+    )
     params = {"title": session.title, "day": _day(session)}
-    goal = next((one.content for one in said if one.role == "user"), session.title)
+    goal = next((one.content for one in messages if one.role == "user"), session.title)
     parts = {
         _("Goal"): f" {shorten(goal, MAX_REQUEST_LENGTH)}",
-        _("Actions"): f" {_actions(said)}",
+        _("Actions"): f" {_actions(messages)}",
         _("Result"): " " + (shorten(result, MAX_RESULT_LENGTH) or _("no answer was given")),
         _("Next steps"): "".join(f"\n- {step}" for step in [s for s in steps if s][:MAX_STEPS]),
     }
@@ -271,9 +275,9 @@ def _summarise(session: Session) -> None:
     _write(session, Note.Kind.SUMMARY, content, SUMMARY_DAYS, trust)
 
 
-def _actions(said: list[Message]) -> str:
-    n = sum(one.role == "user" for one in said)
-    tools = [call["tool"] for one in said for call in one.tool_calls if not call["is_error"]]
+def _actions(messages: list[Message]) -> str:
+    n = sum(one.role == "user" for one in messages)
+    tools = [call["tool"] for one in messages for call in one.tool_calls if not call["is_error"]]
     words = ngettext("%(n)d message from the user", "%(n)d messages from the user", n) % {"n": n}
     if not tools:
         return words
@@ -283,10 +287,10 @@ def _actions(said: list[Message]) -> str:
     }
 
 
-def _by_model(session: Session, said: list[Message]) -> SessionSummary | None:
+def _by_model(session: Session, messages: list[Message]) -> SessionSummary | None:
     """Return the model's summary; None without a model or if it fails (Usage and limits shows why)."""
     roles = {"user": _("Person"), "assistant": _("Agent")}
-    talk = "\n\n".join(f"{roles[one.role]}: {one.content}" for one in said if one.content)
+    talk = "\n\n".join(f"{roles[one.role]}: {one.content}" for one in messages if one.content)
     system = render_to_string("prompts/session_summary_system.txt", {"most": MAX_STEPS})
     user = render_to_string(
         "prompts/session_summary_user.txt", {"talk": for_prompt(talk)[-MAX_TALK_LENGTH:]}
@@ -315,13 +319,13 @@ def _by_model(session: Session, said: list[Message]) -> SessionSummary | None:
 
 def _reflect_if_worthwhile(session: Session, row: Reflection) -> None:
     """Reflect on the session if it was worth it: six messages, two of them the person's."""
-    said = said_in(session)
-    own = [one.content for one in said if one.role == "user"]
+    messages = said_in(session)
+    own = [one.content for one in messages if one.role == "user"]
     source = source_of(session.pk)
-    if why := why_not_talk(len(said), len(own)):
+    if why := why_not_talk(len(messages), len(own)):
         reflection_services.skip(session.owner, source=source, why=why, claimed=row)
         return
-    answers = [one.content for one in said if one.role == "assistant"]
+    answers = [one.content for one in messages if one.role == "assistant"]
     result = without_marks(answers[-1]) if answers else ""
     task = own[0]
     reflection_services.reflect(

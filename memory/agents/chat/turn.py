@@ -337,8 +337,8 @@ def answer(message_id: int) -> bool:
         except SoftTimeLimitExceeded:
             message.end(Message.State.FAILED, notice=_("The answer took too long."))
         except Exception:  # whatever fails, the row must end; the worker logs the traceback
-            said = _("Something went wrong. Try again. The worker’s log has the details.")
-            message.end(Message.State.FAILED, notice=said)
+            text = _("Something went wrong. Try again. The worker’s log has the details.")
+            message.end(Message.State.FAILED, notice=text)
             raise
     return True
 
@@ -521,8 +521,8 @@ def talk_of(answer: Message) -> ConversationContext:
 
 def caller_of(talk: ConversationContext) -> ToolContext:
     """Return the caller of tools, with what earlier answers read and the resulting trust."""
-    told = [*talk.before, talk.answer]  # an answer that continues already has calls
-    calls = [call for message in told for call in message.tool_calls]
+    messages = [*talk.before, talk.answer]  # an answer that continues already has calls
+    calls = [call for message in messages for call in message.tool_calls]
     trusts = [str(call["trust"]) for call in calls if call.get("trust")]
     caller = ToolContext(
         talk.session.owner,
@@ -571,30 +571,30 @@ def messages_of(
     )
     question = talk.question.content
     if hits:
-        told = {"question": question, "hits": hits}
-        question = render_to_string("prompts/_ask_recalled.txt", told)
-    said = [Said("system", system.strip())]
+        data = {"question": question, "hits": hits}
+        question = render_to_string("prompts/_ask_recalled.txt", data)
+    messages = [Said("system", system.strip())]
     for message in talk.before:
-        said += _as_said(message)
-    said += [Said("user", question), *_called(talk.answer)]
-    return trimmed(said, int(window * SHARE))
+        messages += _as_said(message)
+    messages += [Said("user", question), *_called(talk.answer)]
+    return trimmed(messages, int(window * SHARE))
 
 
 def _as_said(message: Message) -> list[Said]:
     if message.role == "user":
         return [Said("user", message.content)]
-    said = _called(message)
+    messages = _called(message)
     answered = message.state == Message.State.DONE and message.content
-    return [*said, Said("assistant", message.content if answered else _("(no answer)"))]
+    return [*messages, Said("assistant", message.content if answered else _("(no answer)"))]
 
 
 def _called(message: Message) -> list[Said]:
     """Return an answer's tool calls with their results, round by round."""
-    said: list[Said] = []
+    messages: list[Said] = []
     rounds = groupby(message.tool_calls, key=lambda call: call.get("round", 1))
     for place, (_number, calls) in enumerate(rounds):
-        said += _round(f"m{message.pk}r{place}", list(calls))
-    return said
+        messages += _round(f"m{message.pk}r{place}", list(calls))
+    return messages
 
 
 def _round(key: str, calls: Sequence[dict[str, Any]]) -> list[Said]:

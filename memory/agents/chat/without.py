@@ -165,7 +165,7 @@ def _calls(owner: User, asked: AskedAnswers) -> list[ModelCall]:
 
 def _messages(context: Context, message: str) -> Sequence[Message]:
     system = render_to_string("prompts/ask_system.txt", {"context": context.system, "tools": False})
-    said = [Message("system", system.strip()), Message("user", f"{context.index}\n\n{message}")]
+    messages = [Message("system", system.strip()), Message("user", f"{context.index}\n\n{message}")]
     profile = connections.llm_profile()
     window = profile.context_tokens if profile else 0
-    return trimmed(said, int(max(window - MAX_ANSWER, 1_000) * SHARE))
+    return trimmed(messages, int(max(window - MAX_ANSWER, 1_000) * SHARE))

@@ -182,7 +182,7 @@ def _query(context: ToolContext, args: QueryArguments) -> ToolResult:
 
 def _metadata(item: ContentItem) -> dict[str, Any]:
     """Return the item's metadata, never its content (R116)."""
-    told = {
+    values = {
         "id": str(item.pk),
         "type": item.type,
         "source": item.source,
@@ -191,7 +191,7 @@ def _metadata(item: ContentItem) -> dict[str, Any]:
         "tags": item.tags,
     }
     more = {"title": shorten(item.title, 200), "url": item.url, "scope": item.scope}
-    return told | {name: value for name, value in more.items() if value}
+    return values | {name: value for name, value in more.items() if value}
 
 
 def _moment(field: str, text: str, *, is_end: bool = False) -> datetime | None:

@@ -132,14 +132,14 @@ def run_loop(
     model = connections.model_for(topic, purpose)
     if model is None:
         return None
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "owner": context.owner, "source": source, "topic": topic, "max_tokens": max_tokens,
         "meter": meter, "on_text": on_text, "wait_for": wait_for,
     }  # fmt: skip
     loop = _Loop(
         context=context,
         tools=tuple(tools),
-        ask=lambda talk, offered: ask_model(purpose, talk, tools=offered, **told),
+        ask=lambda talk, offered: ask_model(purpose, talk, tools=offered, **fields),
         on_call=on_call,
         window=max(model.profile.context_tokens - max_tokens, 1_000),
         without_tools=model.profile.tools is False,
@@ -239,10 +239,10 @@ class _Loop:
 
         Two identical calls in one round are made once.
         """
-        wanted = [_named(call, number, place) for place, call in enumerate(answer.tool_calls, 1)]
-        self.messages.append(Message("assistant", answer.text, tuple(wanted)))
+        calls = [_named(call, number, place) for place, call in enumerate(answer.tool_calls, 1)]
+        self.messages.append(Message("assistant", answer.text, tuple(calls)))
         done: dict[str, CallRecord] = {}
-        for place, call in enumerate(wanted):
+        for place, call in enumerate(calls):
             key = f"{call.name} {call.arguments}"
             record = done.get(key) or self._one(number, place, call)
             if record.kept is not None:

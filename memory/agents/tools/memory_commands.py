@@ -144,7 +144,7 @@ def _view(context: ToolContext, folder: Folder, args: CommandArguments) -> ToolR
 
 
 def _text_of(
-    context: ToolContext, place: Place, file: MemoryFile, wanted: list[int] | None
+    context: ToolContext, place: Place, file: MemoryFile, numbers: list[int] | None
 ) -> ToolResult:
     _check_readable(context, place, [file])
     context.seen[file.path] = file.version
@@ -153,10 +153,10 @@ def _text_of(
     if len(lines) > MAX_LINES:
         words = f"File {place.shown} exceeds maximum line limit of 999,999 lines."
         raise CommandRefused("limit", words)
-    first, last = wanted or (1, -1)
+    first, last = numbers or (1, -1)
     last = len(lines) if last == -1 else last
-    if wanted and not 1 <= first <= last <= len(lines):
-        words = f"Error: Invalid `view_range` parameter: {wanted}. It should be within the range of lines of the file: [1, {len(lines)}]"
+    if numbers and not 1 <= first <= last <= len(lines):
+        words = f"Error: Invalid `view_range` parameter: {numbers}. It should be within the range of lines of the file: [1, {len(lines)}]"
         raise CommandRefused("invalid", words)
     head = f"Here's the content of {place.shown} with line numbers:\n"
     body = _numbered(file, lines[first - 1 : last], first)
@@ -215,8 +215,8 @@ def _str_replace(context: ToolContext, folder: Folder, args: CommandArguments) -
     first = text.count("\n", 0, at)
     lines = lines_of(after)
     begin, end = max(0, first - AROUND), first + new.count("\n") + AROUND + 1
-    said = "The memory file has been edited. Here is the changed part, with line numbers:\n"
-    edited = _as(answer, said + _numbered(file, lines[begin:end], begin + 1))
+    message = "The memory file has been edited. Here is the changed part, with line numbers:\n"
+    edited = _as(answer, message + _numbered(file, lines[begin:end], begin + 1))
     if edited is not answer:
         context.shown(file)
     return edited
@@ -264,11 +264,11 @@ def _saved(context: ToolContext, place: Place, file: MemoryFile | None, text: st
     return written(context, place.stored, replacing(text, seen=seen, join=False))
 
 
-def _as(answer: ToolResult, said: str) -> ToolResult:
+def _as(answer: ToolResult, message: str) -> ToolResult:
     """Return a stored write's answer in the documented words, with Beacon's warnings below."""
     if answer.is_error or "proposal" in answer.data:
         return answer
-    text = "\n".join([said, *answer.data.get("warnings", ())])
+    text = "\n".join([message, *answer.data.get("warnings", ())])
     return ToolResult(text, data=answer.data)
 
 
@@ -378,8 +378,8 @@ def place_at(folder: str, path: str) -> Place:
     stored = "/".join((AGENTS + folder, *names))
     is_valid = f"/{root}" == ROOT and len(names) <= DEEPEST and all(map(is_name, names))
     if not is_valid or len(stored) > MAX_PATH_LENGTH:
-        told = shorten(clean(path[:400])[0], 80)
-        words = f"Error: Invalid path {told}. A path starts with {ROOT}. Names are made of letters, digits, spaces and _ . - + , ( ), and begin with a letter or a digit."
+        text = shorten(clean(path[:400])[0], 80)
+        words = f"Error: Invalid path {text}. A path starts with {ROOT}. Names are made of letters, digits, spaces and _ . - + , ( ), and begin with a letter or a digit."
         raise CommandRefused("invalid", words)
     return Place(shown, stored, tuple(names))
 

@@ -380,8 +380,8 @@ def _session_id(context: ToolContext, turns: Sequence[tuple[str, str]]) -> str:
     kind, _colon, key = context.source.partition(":")
     if kind == "session" and key:
         return key
-    said = "\0".join(f"{role}:{text}" for role, text in turns)
-    return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
+    message = "\0".join(f"{role}:{text}" for role, text in turns)
+    return hashlib.sha256(message.encode(errors="replace")).hexdigest()[:16]
 
 
 TOOLS = (

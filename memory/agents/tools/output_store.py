@@ -85,11 +85,11 @@ class ResultStore:
         self._goal, self._run_step, self._ask = goal, run_step, ask
 
     def keep(
-        self, name: str, result: ToolResult, asked: Mapping[str, Any] | None = None
+        self, name: str, result: ToolResult, values: Mapping[str, Any] | None = None
     ) -> StoredOutput:
         """Store a result in full, and return the forms in which it can be sent.
 
-        If the tool gives it no title, the call's arguments (`asked`) do. A result too large to
+        If the tool gives it no title, the call's arguments (`values`) do. A result too large to
         store is sent in full, with the reason.
         """
         if name in STORE_TOOLS:
@@ -100,7 +100,7 @@ class ResultStore:
             with transaction.atomic():
                 is_first = self._is_first(name) and not result.is_error
                 item = self._stored_already(name, result)
-                item = item or self._stored(name, result, _title_of(asked or {}))
+                item = item or self._stored(name, result, _title_of(values or {}))
         except MemoryRefused as exc:
             why = _("(Not stored: %(why)s)") % {"why": exc}
             return StoredOutput(f"{result.text}\n\n{why}")
@@ -207,9 +207,9 @@ def store_for(
     return ResultStore(context, goal=goal, run_step=run_step, ask=ask)
 
 
-def _title_of(asked: Mapping[str, Any]) -> str:
+def _title_of(values: Mapping[str, Any]) -> str:
     """Return a title for a result from the call's arguments: a query, a path, a name."""
-    given = (asked.get(name) for name in _NAMING)
+    given = (values.get(name) for name in _NAMING)
     return next((value for value in given if isinstance(value, str) and value.strip()), "")
 
 

@@ -179,9 +179,9 @@ def _has_outside_text(hit: RecallHit) -> bool:
 
 
 def _hit_line(hit: RecallHit, question: Question) -> str:
-    told = [hit.type, hit.category, f"{hit.created_at:%Y-%m-%d}"]
+    parts = [hit.type, hit.category, f"{hit.created_at:%Y-%m-%d}"]
     place = hit.record.file.path if hit.type == "section" else ""
-    head = ", ".join(part for part in (*told, place) if part)
+    head = ", ".join(part for part in (*parts, place) if part)
     return f"- [{hit.type}:{hit.id}] {hit.score:.2f} ({head}) {_passage(hit, question)}"
 
 

@@ -100,9 +100,9 @@ register(*tool_files.TOOLS, *memory_commands.TOOLS, *tool_notes.TOOLS, *recall.T
 register(*recall.CONTEXT_TOOLS, *tool_content.TOOLS, *tool_scratchpad.TOOLS)
 
 
-def tools_for(wanted: Iterable[str | MemoryTool] | None = None) -> list[Tool]:
+def tools_for(tools: Iterable[str | MemoryTool] | None = None) -> list[Tool]:
     """Return the tools as a model sees them, in the order named (default: all)."""
-    chosen = _offered(wanted).values()
+    chosen = _offered(tools).values()
     return [Tool(one.name, one.description, schema_of(one.arguments)) for one in chosen]
 
 
@@ -224,7 +224,7 @@ def _as_words(value: Any) -> str:
 def _log(context: ToolContext, name: str, arguments: Mapping[str, Any], result: ToolResult) -> None:
     """Record the call in Activity: who called which tool, about which record, and the outcome."""
     subject_type, subject_id = _subject(result)
-    told = {
+    fields = {
         key: shorten(
             secret_scanner.mask(clean(_as_words(arguments[key]))[0])[0], MAX_ARGUMENT_LENGTH
         )
@@ -240,7 +240,7 @@ def _log(context: ToolContext, name: str, arguments: Mapping[str, Any], result: 
         topic=context.topic,
         subject_type=subject_type,
         subject_id=subject_id,
-        detail={**told, "outcome": outcome, "source": context.source},
+        detail={**fields, "outcome": outcome, "source": context.source},
     )
     logger.info("tool called", tool=str(name)[:80], outcome=outcome or "done")
 
@@ -310,8 +310,8 @@ TECHNICAL_LIMIT = 2**31 - 1  # the database's, which the reference doesn't menti
 
 def as_markdown(names: Iterable[str] | None = None) -> str:
     """Return a reference of all tools, each with its description and a table of its arguments."""
-    wanted = REGISTRY if names is None else names
-    return "\n\n".join(_tool(name) for name in wanted)
+    values = REGISTRY if names is None else names
+    return "\n\n".join(_tool(name) for name in values)
 
 
 def _tool(name: str) -> str:
@@ -354,8 +354,8 @@ def _said(one: Mapping[str, Any]) -> str:
         for key, word in (("minimum", "at least"), ("maximum", "at most"))
         if key in one and not (key == "maximum" and one[key] >= TECHNICAL_LIMIT)
     ]
-    said = str(one.get("description", "")).replace("|", "\\|")
-    return with_limits(said, limits)
+    text = str(one.get("description", "")).replace("|", "\\|")
+    return with_limits(text, limits)
 
 
 def with_limits(text: str, limits: list[str]) -> str:

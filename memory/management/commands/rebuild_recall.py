@@ -30,6 +30,6 @@ class Command(BaseCommand):
             owners = owners.filter(pk=account_named(name).pk)
         for owner in owners:
             read = rebuild_owner(owner)
-            told = ", ".join(f"{kind} {count}" for kind, count in read.items() if count)
-            self.stdout.write(f"{owner.get_username()}: {told or 'nothing stored yet'}")
+            text = ", ".join(f"{kind} {count}" for kind, count in read.items() if count)
+            self.stdout.write(f"{owner.get_username()}: {text or 'nothing stored yet'}")
         analyze_changed()

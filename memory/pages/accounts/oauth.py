@@ -122,25 +122,25 @@ def _asked_by(method: str) -> Callable[[Page], Callable[[BeaconRequest], HttpRes
 @never_cache
 @signed_in("GET", "HEAD")
 @_asked_by("GET")
-def authorize(request: BeaconRequest, asked: Asked) -> HttpResponse:
+def authorize(request: BeaconRequest, query: Asked) -> HttpResponse:
     """Show what an app asks for. The person is signed in, so no stranger makes Beacon fetch."""
-    name = oauth.suggested_name(request.user, asked)
-    return _consent_page(request, asked, ConsentForm(asked, request.user, initial={"name": name}))
+    name = oauth.suggested_name(request.user, query)
+    return _consent_page(request, query, ConsentForm(query, request.user, initial={"name": name}))
 
 
 @never_cache
 @signed_in("POST")
 @_asked_by("POST")
-def consent(request: BeaconRequest, asked: Asked) -> HttpResponse:
+def consent(request: BeaconRequest, query: Asked) -> HttpResponse:
     """Allow what the app asked for, or refuse it; the browser goes back to the app either way."""
     if request.POST.get("answer") != "allow":
-        return _sent(asked.answer(error="access_denied"))
-    form = ConsentForm(asked, request.user, request.POST)
+        return _sent(query.answer(error="access_denied"))
+    form = ConsentForm(query, request.user, request.POST)
     if form.is_valid():
         name, scopes = form.cleaned_data["name"], form.cleaned_data["scopes"].split()
         try:
             code = oauth.allow(
-                asked,
+                query,
                 request.user,
                 name=name,
                 scopes=scopes,
@@ -150,16 +150,16 @@ def consent(request: BeaconRequest, asked: Asked) -> HttpResponse:
         except InvalidValue as exc:
             form.add_error("name", str(exc))
         else:
-            return _sent(asked.answer(code=code))
-    return _consent_page(request, asked, form)
+            return _sent(query.answer(code=code))
+    return _consent_page(request, query, form)
 
 
-def _consent_page(request: BeaconRequest, asked: Asked, form: ConsentForm) -> HttpResponse:
+def _consent_page(request: BeaconRequest, query: Asked, form: ConsentForm) -> HttpResponse:
     again = [(name, value) for name in oauth.PARAMETERS for value in _values(request, name)]
-    context = {"asked": asked, "form": form, "again": again, "days": oauth.REFRESH_LIFETIME.days}
+    context = {"asked": query, "form": form, "again": again, "days": oauth.REFRESH_LIFETIME.days}
     response = render(request, "memory/oauth_consent.html", context)
     # Browsers apply this policy to the redirect after the form, too.
-    response._csp_update = {"form-action": [asked.origin]}  # type: ignore[attr-defined]
+    response._csp_update = {"form-action": [query.origin]}  # type: ignore[attr-defined]
     return opened_by_app(response)
 
 

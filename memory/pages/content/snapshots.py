@@ -178,11 +178,11 @@ class SnapshotForm(forms.Form):
                 "Only %(n)s scopes are listed. To take a snapshot of another scope, open its items and select “Take a snapshot”."
             ) % {"n": grouped(content_list.MAX_SCOPES)}
         words = dict([(OWNER_SCOPE, ""), *scopes]) | {OWNER_SCOPE: _("the shared scope")}
-        asked = str(self["scope"].value() or OWNER_SCOPE)
+        name = str(self["scope"].value() or OWNER_SCOPE)
         if "scope" in self.errors:
             words = {"": _("Select…")} | words  # an invalid scope selects none of the others
-        elif asked not in words:
-            words |= dict(content_list.scope_labels(user, [asked]))
+        elif name not in words:
+            words |= dict(content_list.scope_labels(user, [name]))
         field.widget.choices = [(value, capfirst(said)) for value, said in words.items()]
 
 

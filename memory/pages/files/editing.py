@@ -36,13 +36,7 @@ from memory.pages.records.editing import merge_screen
 from memory.pages.records.record import TRUST_MEANS
 from memory.services.files import agent_folders, section_restore
 from memory.services.files.reading import files_of, read_file
-from memory.services.files.saving import (
-    MAX_NOTE,
-    SaveResult,
-    append_to,
-    facts_size,
-    lock_section,
-)
+from memory.services.files.saving import MAX_NOTE, SaveResult, append_to, facts_size, lock_section
 from memory.services.files.texts import (
     MAX_EPISODES,
     MAX_FACTS,
@@ -425,8 +419,5 @@ class EpisodeForm(SecretConfirmationMixin):
         """Require at least one result."""
         data = super().clean() or self.cleaned_data
         if not any(data.get(name) for name in ("findings", "decision", "lesson")):
-            self.add_error(
-                "findings",
-                gettext_lazy("Enter findings, a decision or a lesson."),
-            )
+            self.add_error("findings", gettext_lazy("Enter findings, a decision or a lesson."))
         return data

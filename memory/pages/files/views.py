@@ -102,16 +102,16 @@ def _page(
     request: BeaconRequest,
     file: MemoryFile,
     shorter: CondenseProposal | None,
-    asked: CondenseRequest | None,
+    condensing: CondenseRequest | None,
     problem: str,
 ) -> HttpResponse:
-    is_waiting = asked is not None and shorter is None
+    is_waiting = condensing is not None and shorter is None
     context = {
         "file": file,
         "tab": "condense",
         "shorter": shorter or file_condensing.by_rule(file, problem=problem),
-        "waiting": _address(file, asked) if is_waiting and asked else "",
-        "since": asked.at if asked else None,
+        "waiting": _address(file, condensing) if is_waiting and condensing else "",
+        "since": condensing.at if condensing else None,
         "is_silent": is_waiting and "upkeep" in health.silent(health.ages()),
         "budget": budget_of(request.user, file),
         "has_model": connections.llm_profile() is not None,
@@ -446,11 +446,11 @@ def _next(request: BeaconRequest) -> str:
 
 def _set(request: BeaconRequest, file: MemoryFile) -> str:
     """Carry out the form's action, and return its message."""
-    for name, said in (("lock-section", _("Locked: %(it)s")), ("unlock", _("Unlocked: %(it)s"))):
+    for name, text in (("lock-section", _("Locked: %(it)s")), ("unlock", _("Unlocked: %(it)s"))):
         if anchor := request.POST.get(name):
             locked = name == "lock-section"
             heading = editing.set_section(file, anchor, by=request.actor, locked=locked)
-            return said % {"it": heading}
+            return text % {"it": heading}
     record_acts.perform("lock", file, by=request.actor, value=request.POST.get("lock", ""))
     return _("Agent access set to “%(lock)s”.") % {"lock": file.get_lock_display()}
 

@@ -123,22 +123,22 @@ Fields = dict[str, Any]
 # --- changes of one record ({} if none) ---
 
 
-def _pin(record: Any, asked: Mapping[str, Any]) -> Fields:
+def _pin(record: Any, values: Mapping[str, Any]) -> Fields:
     return dict(PINNED) if isinstance(record, Note) else {"pinned": True}
 
 
-def _unpin(record: Any, asked: Mapping[str, Any]) -> Fields:
+def _unpin(record: Any, values: Mapping[str, Any]) -> Fields:
     if not isinstance(record, Note) or not record.pinned:
         return {"pinned": False}
     return {"pinned": False, "expires_at": expiry(record.ttl_days)}
 
 
-def _pause(record: Any, asked: Mapping[str, Any]) -> Fields:
+def _pause(record: Any, values: Mapping[str, Any]) -> Fields:
     check_may_be_paused(record)
     return {"paused": True}
 
 
-def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
+def _trash(record: Any, values: Mapping[str, Any]) -> Fields:
     if record.trashed_at is not None:
         return {}
     if isinstance(record, Note) and record.is_current_identity:
@@ -150,7 +150,7 @@ def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
     return {"trashed_at": timezone.now()}
 
 
-def _restore(record: Any, asked: Mapping[str, Any]) -> Fields:
+def _restore(record: Any, values: Mapping[str, Any]) -> Fields:
     if (
         isinstance(record, Note)
         and record.kind in Note.IDENTITY
@@ -162,16 +162,16 @@ def _restore(record: Any, asked: Mapping[str, Any]) -> Fields:
     return {"trashed_at": None}
 
 
-def _tag(record: Any, asked: Mapping[str, Any]) -> Fields:
-    if asked["tag"] in record.tags:
+def _tag(record: Any, values: Mapping[str, Any]) -> Fields:
+    if values["tag"] in record.tags:
         return {}
     if len(record.tags) >= MAX_TAGS:
         raise InvalidValue(_("it already has %(most)d tags") % {"most": MAX_TAGS})
-    return {"tags": [*record.tags, asked["tag"]]}
+    return {"tags": [*record.tags, values["tag"]]}
 
 
-def _untag(record: Any, asked: Mapping[str, Any]) -> Fields:
-    return {"tags": [tag for tag in record.tags if tag != asked["tag"]]}
+def _untag(record: Any, values: Mapping[str, Any]) -> Fields:
+    return {"tags": [tag for tag in record.tags if tag != values["tag"]]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +352,7 @@ def _doings(act: BulkAction) -> tuple[list[tuple[Any, Fields]], str]:
     if last := act.arguments.get("last"):
         rest = rest.filter(pk__gt=last)
     keys = list(rest.order_by("pk").values_list("pk", flat=True)[:BATCH])
-    wanted = []
+    pairs = []
     for record in _held(act, keys):
         try:
             fields = BULK_ACTIONS[act.act].fields(record, act.arguments)
@@ -361,10 +361,10 @@ def _doings(act: BulkAction) -> tuple[list[tuple[Any, Fields]], str]:
             continue
         changed = {name: v for name, v in fields.items() if getattr(record, name) != v}
         if changed:
-            wanted.append((record, changed))
+            pairs.append((record, changed))
         else:
             act.unchanged += 1  # already set
-    return wanted, str(keys[-1]) if len(keys) == BATCH else ""
+    return pairs, str(keys[-1]) if len(keys) == BATCH else ""
 
 
 def _undoings(act: BulkAction) -> tuple[list[tuple[Any, Fields]], str]:
@@ -373,7 +373,7 @@ def _undoings(act: BulkAction) -> tuple[list[tuple[Any, Fields]], str]:
     changes = changes.filter(id__gt=act.arguments.get("last", 0)).order_by("id")[:BATCH]
     found = list(changes)
     held = {record.pk: record for record in _held(act, [one.record_id for one in found])}
-    wanted = []
+    pairs = []
     for change in found:
         record = held.get(change.record_id)
         now = record.as_json(*change.after) if record else None
@@ -386,8 +386,8 @@ def _undoings(act: BulkAction) -> tuple[list[tuple[Any, Fields]], str]:
             continue
         meta = record._meta
         fields = {n: meta.get_field(n).to_python(v) for n, v in change.before.items()}
-        wanted.append((record, fields))
-    return wanted, str(found[-1].pk) if len(found) == BATCH else ""
+        pairs.append((record, fields))
+    return pairs, str(found[-1].pk) if len(found) == BATCH else ""
 
 
 def _held(act: BulkAction, keys: Sequence[Any]) -> list[Any]:
@@ -396,7 +396,7 @@ def _held(act: BulkAction, keys: Sequence[Any]) -> list[Any]:
     return list(records.select_for_update(no_key=True))
 
 
-def _write(act: BulkAction, wanted: Sequence[tuple[Any, Fields]]) -> None:
+def _write(act: BulkAction, pairs: Sequence[tuple[Any, Fields]]) -> None:
     """Change the records together; if the database rejects one, each by itself."""
     model: type[Recalled] = PAGES[act.page].model
     told: dict[str, Any] = {
@@ -406,9 +406,9 @@ def _write(act: BulkAction, wanted: Sequence[tuple[Any, Fields]]) -> None:
     }
     try:
         with transaction.atomic():
-            model.change_many(wanted, **told)
+            model.change_many(pairs, **told)
     except IntegrityError:
-        for record, fields in wanted:
+        for record, fields in pairs:
             record.refresh_from_db()
             try:
                 with transaction.atomic():
@@ -418,7 +418,7 @@ def _write(act: BulkAction, wanted: Sequence[tuple[Any, Fields]]) -> None:
             else:
                 act.done += 1
     else:
-        act.done += len(wanted)
+        act.done += len(pairs)
 
 
 def _leave(act: BulkAction, record: Any, why: str) -> None:

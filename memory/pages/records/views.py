@@ -340,21 +340,21 @@ def _list(request: BeaconRequest, listed: ListedKind) -> HttpResponse:
     cursor = request.GET.get("cursor", "")
     page = record_listing.page_wanted(request.user, wanted, records, cursor=cursor)
     total = record_listing.counted(records)
-    said = words_of(listed, total, record_listing.MAX_COUNTED)
+    values = words_of(listed, total, record_listing.MAX_COUNTED)
     context = {
         "listed": listed,
         "wanted": wanted,
         "rows": page.rows,
         "next_cursor": page.next_cursor,
         "title": title_of(listed),
-        "words": said,
+        "words": values,
         "say": row_words(),
         "list_url": reverse(f"memory:{listed.page}"),
         "here": request.get_full_path(),
         "problems": wanted.question.problems,
         "bar": FilterBar(
             reverse(f"memory:{listed.page}"), "records", query,
-            label=said["search"], placeholder=said["search"], count=said["count"], facets=facets, sorts=_sorts(wanted),
+            label=values["search"], placeholder=values["search"], count=values["count"], facets=facets, sorts=_sorts(wanted),
             views_page=listed.page, has_operators=True, most=MAX_TEXT,
             views=saved_views.views_of(request.user, listed.page, wanted.query),
         ),

@@ -512,9 +512,9 @@ def _ended(text: str) -> str:
 
 def new_lines(proposal: Proposal) -> list[str]:
     """Return the lines of text that are new in the proposal."""
-    wanted = {**proposal.after, **proposal.edited}
+    values = {**proposal.after, **proposal.edited}
     known = set(str(proposal.before.get("content", "")).splitlines())
-    lines = wanted.get("lines") or [wanted]
+    lines = values.get("lines") or [values]
     texts = [line for one in lines for line in str(one.get("content", "")).splitlines()]
     return [line for line in texts if line not in known and line.strip(" #>*-")]
 
@@ -542,16 +542,16 @@ def _details(proposal: Proposal) -> list[tuple[str, str]]:
     """Return the note's fields besides its text, if the writer set them."""
     if proposal.record_type != "note":
         return []
-    said = []
+    pairs = []
     for name, words in _FIELDS.items():
         value, before = proposal.after.get(name), proposal.before.get(name)
         joint = ", " if name == "tags" else "; "
         if name in proposal.before and before != value:
             arrow = f"{_shown(before, joint)} → {_shown(value, joint)}"
-            said.append((str(words), shorten(arrow, 300)))
+            pairs.append((str(words), shorten(arrow, 300)))
         elif value not in (None, "", []) and name not in ("kind", "scope"):
-            said.append((str(words), shorten(_shown(value, joint), 300)))
-    return said
+            pairs.append((str(words), shorten(_shown(value, joint), 300)))
+    return pairs
 
 
 def _shown(value: Any, joint: str = "; ") -> str:
@@ -645,22 +645,22 @@ def _uses(owner: User, proposal: Proposal) -> list[str]:
     if proposal.record_type == "memoryfile":
         return [_("Agents that read %(path)s get this text.") % {"path": path}]
     if after.get("sensitivity") == "sensitive":
-        said = [_("It’s sensitive, so only search finds it. No prompt includes it.")]
+        texts = [_("It’s sensitive, so only search finds it. No prompt includes it.")]
     elif proposal.record_type == "observation":
-        said = [_("Runs and answers about the same subject include it.")]
+        texts = [_("Runs and answers about the same subject include it.")]
     elif kind in Note.IDENTITY:
-        said = [_("Every prompt includes it.")]
+        texts = [_("Every prompt includes it.")]
     elif kind == Note.Kind.RULE:
-        said = [_("Every answer and run follows it.")]
+        texts = [_("Every answer and run follows it.")]
     else:
-        said = [_("Answers to similar questions include it.")]
+        texts = [_("Answers to similar questions include it.")]
     key = uuid_of(after.get("topic_id")) if proposal.record_type == "note" else None
     if topic := Topic.objects.for_user(owner).filter(pk=key).first() if key else None:
         words = _("It’s about “%(topic)s”, so prompts about other topics leave it out.")
-        said.append(words % {"topic": topic.title})
+        texts.append(words % {"topic": topic.title})
     if (scope := str(after.get("scope") or OWNER_SCOPE)) != OWNER_SCOPE:
-        said.append(_("Who can read it: %(who)s.") % {"who": scope_label(owner, scope)})
-    return said
+        texts.append(_("Who can read it: %(who)s.") % {"who": scope_label(owner, scope)})
+    return texts
 
 
 def _rare_words(owner: User, text: str) -> list[str]:
@@ -689,10 +689,10 @@ def _track(owner: User, row: ProposalRow) -> str:
         for name in ("accepted", "edited", "rejected", "wrong")
     }
     name = records[0].name if records else row.who
-    said = [_counted(what, n) for what, n in counts.items() if n]
-    if not said:
+    parts = [_counted(what, n) for what, n in counts.items() if n]
+    if not parts:
         return _("You haven’t decided on any proposal from %(name)s yet.") % {"name": name}
-    return _("%(name)s so far: %(counts)s.") % {"name": name, "counts": ", ".join(said)}
+    return _("%(name)s so far: %(counts)s.") % {"name": name, "counts": ", ".join(parts)}
 
 
 def _counted(what: str, n: int) -> str:

@@ -348,8 +348,8 @@ def _reopen(request: BeaconRequest, at: datetime | None) -> str:
 
 def _on(request: BeaconRequest) -> str:
     """Return the next page: where the form says, else the next pending proposal, else the list."""
-    if asked := next_of(request):
-        return asked
+    if value := next_of(request):
+        return value
     following = review_services.waiting(request.user).first()
     return following.get_absolute_url() if following else reverse("research:inbox")
 
@@ -539,12 +539,12 @@ def writer_level(request: BeaconRequest) -> HttpResponse:
     return _permissions_page(request, LevelsForm(own=review_services.own_levels(request.user)))
 
 
-def _rules_saved(writer: str, wanted: Mapping[str, str]) -> str:
+def _rules_saved(writer: str, values: Mapping[str, str]) -> str:
     """Return what to say about changed rules of a writer."""
     name = writer.partition(":")[2] or writer
-    if len(wanted) > 1:
+    if len(values) > 1:
         return _("Review rules for %(name)s saved.") % {"name": name}
-    [(kind, level)] = wanted.items()
+    [(kind, level)] = values.items()
     params = {"name": name, "kind": LEVEL_NAMES[kind], "level": LABELS.get(level, "")}
     if level:
         return _("%(kind)s by %(name)s now %(level)s.") % params

@@ -69,12 +69,12 @@ class Facet:
 
     def value_of(self, text: str) -> str:
         """Return the value that a typed text means (a value or a label), or ""."""
-        said = text.casefold()
+        message = text.casefold()
         if self.is_day:
             day = day_typed(text, timezone.localdate())
-            return (said if said in _STARTS else day.isoformat()) if day else ""
+            return (message if message in _STARTS else day.isoformat()) if day else ""
         for one in self.choices:
-            if said in (one.value.casefold(), str(one.label).casefold()):
+            if message in (one.value.casefold(), str(one.label).casefold()):
                 return one.value
         return ""
 
@@ -225,9 +225,9 @@ class FilterBar:
             query = self.query.copy()
             query[self.words_param] = " ".join([*(o.text for o in found if o is not one), rest])
             facet = labels.get(one.field)
-            said = {c.value: str(c.label) for c in facet.choices} if facet else {}
+            values = {c.value: str(c.label) for c in facet.choices} if facet else {}
             label = _("not") + f" {one.field}" if one.negated else one.field
-            shown = ", ".join(said.get(value, value) for value in one.values)
+            shown = ", ".join(values.get(value, value) for value in one.values)
             chips.append((label, shown, self._url(query), not parse(one.text).filters))
         return chips
 
@@ -282,9 +282,9 @@ class FilterBar:
             checked = " checked" if one.value in chosen else ""
             count = "" if one.count is None else f'<span class="num">{one.count:d}</span>'
             label = f'<span dir="auto">{escape(str(one.label))}</span>{count}'
-            said = f'name="{name}" value="{escape(one.value)}"{checked}'
+            text = f'name="{name}" value="{escape(one.value)}"{checked}'
             shown.append(
-                f'<label><input type="{kind}" id="{anchor}-{number}" {said}> {label}</label>'
+                f'<label><input type="{kind}" id="{anchor}-{number}" {text}> {label}</label>'
             )
         # All of it is escaped above; Django's own helpers take ten times as long.
         return SafeString("\n".join(shown))  # nosec B703

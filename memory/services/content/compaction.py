@@ -57,12 +57,12 @@ def is_search(item: ContentItem) -> bool:
 def search_results(item: ContentItem) -> Parts:
     """Return the titles of the first results, and the number of results."""
     hits = hits_of(item.content)
-    told = {"shown": grouped(min(len(hits), MAX_HITS)), "of": grouped(len(hits))}
+    values = {"shown": grouped(min(len(hits), MAX_HITS)), "of": grouped(len(hits))}
     return (
         _("search results"),
         "\n".join(shorten(hit, MAX_HIT_LENGTH) for hit in hits[:MAX_HITS]),
         _("%(shown)s of %(of)s results shown, titles only. Total: %(size)s characters.")
-        % (told | {"size": grouped(item.size)}),
+        % (values | {"size": grouped(item.size)}),
     )
 
 
@@ -72,12 +72,12 @@ def hits_of(text: str) -> list[str]:
     if isinstance(rows, dict):
         rows = next((value for value in rows.values() if isinstance(value, list)), None)
     if isinstance(rows, list):
-        told = [
+        texts = [
             " — ".join(str(row[key]) for key in ("title", "url") if row.get(key))
             for row in rows
             if isinstance(row, dict)
         ]
-        return [one_line(hit) for hit in told if hit]
+        return [one_line(hit) for hit in texts if hit]
     return [one_line(line) for line in text.split("\n") if _ENTRY.match(line)]
 
 
@@ -220,7 +220,7 @@ def question(item: ContentItem, goal: str, prompt: str = "") -> list[Message]:
 
     `prompt` replaces Beacon's own instructions about what to keep.
     """
-    told = {
+    values = {
         "goal": for_prompt(goal),
         "action": item.action or item.type,
         "text": for_prompt(item.content[:READ_BY_MODEL]),
@@ -230,8 +230,8 @@ def question(item: ContentItem, goal: str, prompt: str = "") -> list[Message]:
         "prompt": prompt,
     }
     return [
-        Message("system", render_to_string("prompts/compact_system.txt", told)),
-        Message("user", render_to_string("prompts/compact_user.txt", told)),
+        Message("system", render_to_string("prompts/compact_system.txt", values)),
+        Message("user", render_to_string("prompts/compact_user.txt", values)),
     ]
 
 
@@ -289,9 +289,9 @@ def compact_form(
     short = _by_model(item, agent, goal, ask) if by_model else None
     short = short or _by_compactor(item)
     short = short or (None if by_model else _by_model(item, agent, goal, ask))
-    about, text, said = short or _default(item)
+    about, text, message = short or _default(item)
     whole = shown(item, item.content)
-    framed = "\n".join(part for part in (about, shown(item, text), said, hint(item)) if part)
+    framed = "\n".join(part for part in (about, shown(item, text), message, hint(item)) if part)
     return framed if len(framed) < len(whole) else whole
 
 
@@ -389,9 +389,9 @@ def _default(item: ContentItem) -> Parts:
 
 def _web_page(item: ContentItem) -> Parts:
     """Return title, URL, the first 500 characters and the length (R128)."""
-    _name, text, said = _default(item)
+    _name, text, message = _default(item)
     head = "\n".join(part for part in (item.title, item.url) if part)
-    return _("Web page"), f"{head}\n\n{text}" if head else text, said
+    return _("Web page"), f"{head}\n\n{text}" if head else text, message
 
 
 def _is_web_page(item: ContentItem) -> bool:
@@ -402,8 +402,8 @@ def _named(about: Callable[[ContentItem], Parts]) -> Callable[[ContentItem], Par
     """Add the item's name to a form, since the compactor only knows the content."""
 
     def compact(item: ContentItem) -> Parts:
-        kind, text, said = about(item)
-        return f"{_name(item)}: {kind}", text, said
+        kind, text, message = about(item)
+        return f"{_name(item)}: {kind}", text, message
 
     return compact
 

@@ -56,9 +56,9 @@ def change_all(rows: ContentQuerySet, fields: dict[str, Any], *, by: Actor, why:
         for start in range(0, len(keys), _AT_ONCE):
             some = ContentItem.objects.filter(pk__in=keys[start : start + _AT_ONCE])
             held = list(some.defer("content").order_by("pk").select_for_update(of=("self",)))
-            wanted = [(item, dict(fields)) for item in held if _differs(item, fields)]
-            ContentItem.change_many(wanted, by=by, why=why)
-            changed += len(wanted)
+            pairs = [(item, dict(fields)) for item in held if _differs(item, fields)]
+            ContentItem.change_many(pairs, by=by, why=why)
+            changed += len(pairs)
     return changed
 
 
@@ -173,8 +173,8 @@ def matching(
     if source:
         found = found.filter(source=one_line(clean(source)[0]))
     given = listed(tags) if isinstance(tags, str) else tags
-    wanted = [line for line in (shorten(clean(tag)[0], 200) for tag in given) if line]
-    return found.filter(tags__contains=wanted) if wanted else found
+    names = [line for line in (shorten(clean(tag)[0], 200) for tag in given) if line]
+    return found.filter(tags__contains=names) if names else found
 
 
 # --- relations between items ---
@@ -184,27 +184,29 @@ Links = Mapping[Any, Iterable[Any]]
 
 def checked_related(owner: Any, related_to: Iterable[Any]) -> list[ContentItem]:
     """Return the given items without duplicates. Raises InvalidValue if one doesn't exist."""
-    wanted: dict[uuid.UUID, None] = {}
+    nones_by_id: dict[uuid.UUID, None] = {}
     unknown: list[str] = []
     for given in related_to:
         if key := uuid_of(given):
-            wanted[key] = None
+            nones_by_id[key] = None
         else:
             unknown.append(str(given))
-    if len(wanted) > MAX_RELATED:
+    if len(nones_by_id) > MAX_RELATED:
         _refuse(
             _("An item can have at most %(most)d related items, but this one lists %(have)d.")
-            % {"most": MAX_RELATED, "have": len(wanted)}
+            % {"most": MAX_RELATED, "have": len(nones_by_id)}
         )
     rows = ContentItem.objects.for_user(owner).live().defer("content")
-    found: dict[uuid.UUID, ContentItem] = {item.pk: item for item in rows.filter(pk__in=wanted)}
-    unknown += [str(key) for key in wanted if key not in found]
+    found: dict[uuid.UUID, ContentItem] = {
+        item.pk: item for item in rows.filter(pk__in=nones_by_id)
+    }
+    unknown += [str(key) for key in nones_by_id if key not in found]
     if unknown:
         _refuse(
             _("No stored items match these IDs: %(ids)s. Check the IDs and try again.")
             % {"ids": ", ".join(shorten(clean(one)[0], 40) for one in unknown[:5])}
         )
-    return [found[key] for key in wanted]
+    return [found[key] for key in nones_by_id]
 
 
 def relate(item: ContentItem, related_to: Iterable[Any], *, by: Actor, why: str = "") -> None:
@@ -217,14 +219,14 @@ def relate(item: ContentItem, related_to: Iterable[Any], *, by: Actor, why: str 
     with transaction.atomic():
         # Two relations created at the same time could form a cycle.
         lock_until_commit(LockId.CONTENT_RELATIONS, item.owner_id)
-        wanted = checked_related(item.owner_id, related_to)
-        links = _links_from(wanted, item.pk) | {item.pk: [one.pk for one in wanted]}
-        check_no_circle(links, {item.pk: str(item)} | {one.pk: str(one) for one in wanted})
+        items = checked_related(item.owner_id, related_to)
+        links = _links_from(items, item.pk) | {item.pk: [one.pk for one in items]}
+        check_no_circle(links, {item.pk: str(item)} | {one.pk: str(one) for one in items})
         before = sorted(str(key) for key in item.related_to.values_list("pk", flat=True))
-        after = sorted(str(one.pk) for one in wanted)
+        after = sorted(str(one.pk) for one in items)
         if before == after:
             return
-        item.related_to.set(wanted)
+        item.related_to.set(items)
         rows = ContentItem.objects.filter(pk=item.pk)
         rows.update(version=F("version") + 1, updated=timezone.now())
         item.refresh_from_db(fields=["version", "updated"])
@@ -258,10 +260,10 @@ def check_no_circle(links: Links, names: Mapping[Any, str] | None = None) -> Non
     """Raise InvalidValue with the path if these relations form a circle."""
     path = circle_in(links)
     if path:
-        told = " → ".join(str((names or {}).get(key, key)) for key in path)
+        text = " → ".join(str((names or {}).get(key, key)) for key in path)
         _refuse(
             _("Related items can’t form a loop: %(path)s. Leave one out.")
-            % {"path": shorten(told, 600)}
+            % {"path": shorten(text, 600)}
         )
 
 
@@ -326,8 +328,8 @@ def retire(owner: User) -> int:
             rows = due().for_user(owner).order_by("created", "pk").defer("content")
             some = list(rows.select_for_update(of=("self",), skip_locked=True)[:_EXPIRED_AT_ONCE])
             trashed = timezone.now()
-            wanted = [(item, {"trashed_at": trashed}) for item in some]
-            ContentItem.change_many(wanted, by=MAINTENANCE, why=why)
+            pairs = [(item, {"trashed_at": trashed}) for item in some]
+            ContentItem.change_many(pairs, by=MAINTENANCE, why=why)
         moved += len(some)
         if len(some) < _EXPIRED_AT_ONCE:
             break

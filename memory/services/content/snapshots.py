@@ -194,14 +194,14 @@ def _as_it_was(
     held = own.filter(pk__in=keys.values()).select_for_update(of=("self",))
     here: dict[uuid.UUID, ContentItem] = {item.pk: item for item in held}
     gone = [one for one in copies if keys[one.item_id] not in here]
-    made = {item.pk: item for item in _made(snapshot, gone, keys, snapshot.scope, by)}
+    items_by_id = {item.pk: item for item in _made(snapshot, gone, keys, snapshot.scope, by)}
     for one in copies:
         if keys[one.item_id] in here:
             _put_back(here[keys[one.item_id]], _fields(one) | {"scope": snapshot.scope}, by)
     since = own.live().filter(scope=snapshot.scope).exclude(pk__in=keys.values())
     for item in _items(since.defer("content").select_for_update(of=("self",))):
         item.trash(by=by, why=_("stored after the restored snapshot was taken"))
-    return [(here | made)[keys[one.item_id]] for one in copies]
+    return [(here | items_by_id)[keys[one.item_id]] for one in copies]
 
 
 def _put_back(item: ContentItem, fields: dict[str, Any], by: Actor) -> None:

@@ -44,12 +44,12 @@ def patterns_of(q: str) -> Patterns:
 
 
 def _pattern(words: str) -> re.Pattern[str]:
-    said = r"\s+".join(map(re.escape, words.split()))
+    text = r"\s+".join(map(re.escape, words.split()))
     first, last = words.strip()[:1], words.strip()[-1:]
     # In scripts without spaces, a word can begin anywhere.
     begins = r"(?<![^\W_])" if first.isalnum() and not is_unspaced(first) else ""
     ends = r"(?!\d)" if last.isdigit() else ""
-    return re.compile(f"{begins}{said}{ends}", re.IGNORECASE)
+    return re.compile(f"{begins}{text}{ends}", re.IGNORECASE)
 
 
 def place_of(text: str, q: str) -> int:

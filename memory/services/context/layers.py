@@ -90,32 +90,32 @@ def chosen_notes(
     now: datetime,
 ) -> dict[str, ChosenNotes]:
     """Return the notes of each kind: pinned ones, those nearest to the message, then the newest."""
-    asked = [_Asked(owner, str(kind), topic, tuple(scopes), now) for kind in most]
+    askeds = [_Asked(owner, str(kind), topic, tuple(scopes), now) for kind in most]
     nearest = _nearest(owner, list(most), message, now)
     return {
         kind: _chosen(one, hits, most[kind])
-        for kind, one, hits in zip(most, asked, nearest, strict=True)
+        for kind, one, hits in zip(most, askeds, nearest, strict=True)
     }
 
 
-def _chosen(asked: _Asked, nearest: Iterable[RecallHit], most: int) -> ChosenNotes:
+def _chosen(question: _Asked, nearest: Iterable[RecallHit], most: int) -> ChosenNotes:
     notes: dict[Any, tuple[Note, str]] = {
-        note.pk: (note, _("pinned")) for note in asked.allowed().filter(pinned=True)[:most]
+        note.pk: (note, _("pinned")) for note in question.allowed().filter(pinned=True)[:most]
     }
     beyond = {}
     for hit in nearest:
         note = hit.record
-        if note.pk in notes or not asked.may_enter(note):
+        if note.pk in notes or not question.may_enter(note):
             continue
         if len(notes) < most:
             notes[note.pk] = note, _why_near(hit)
         else:
             beyond[note.pk] = hit.score
     if len(notes) < most:
-        for note in asked.allowed()[:most]:
+        for note in question.allowed()[:most]:
             if len(notes) < most and note.pk not in notes:
                 notes[note.pk] = note, _("among the newest")
-    return list(notes.values()), _left_out(asked, notes, most, beyond)
+    return list(notes.values()), _left_out(question, notes, most, beyond)
 
 
 def _nearest(
@@ -126,7 +126,7 @@ def _nearest(
     if not message:
         return [[] for _kind in kinds]
     # A message isn't a query: the -O3 in “C++ -O3” excludes nothing.
-    asked = [
+    questions = [
         Question(
             message,
             message,
@@ -134,7 +134,7 @@ def _nearest(
         )
         for kind in kinds
     ]
-    pages = recall_each(owner, asked, types=[Note.record_type()], limit=NEAREST, now=now)
+    pages = recall_each(owner, questions, types=[Note.record_type()], limit=NEAREST, now=now)
     return [page.hits for page in pages]
 
 
@@ -145,31 +145,31 @@ def _why_near(hit: RecallHit) -> str:
 
 
 def _left_out(
-    asked: _Asked, entered: Iterable[Any], most: int, scores: Mapping[Any, float]
+    question: _Asked, entered: Iterable[Any], most: int, scores: Mapping[Any, float]
 ) -> list[ContextLine]:
     """Return the newest notes that were left out, with reasons, and the number of others.
 
     `scores` are those of notes that are similar to the message, but less than the chosen ones.
     """
-    rows = Note.objects.for_user(asked.owner).live().select_related("topic")
-    rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
+    rows = Note.objects.for_user(question.owner).live().select_related("topic")
+    rows = rows.filter(kind=question.kind).exclude(pk__in=entered)
     found = list(rows.order_by("-created", "-id")[: MAX_LEFT_OUT + 1])
     beyond = _("not among the %(most)d most similar or most recent notes") % {"most": most}
     less = _(
         "similar to the message (%(score)s), but the limit of %(most)d has already been reached"
     )
     newer = _("pinned, but only the %(most)d newest pinned items are included") % {"most": most}
-    told = []
+    context_lines = []
     for note in found[:MAX_LEFT_OUT]:
-        why = asked.why_not(note) or (newer if note.pinned else beyond)
+        why = question.why_not(note) or (newer if note.pinned else beyond)
         if why == beyond and note.pk in scores:
             why = less % {"score": f"{scores[note.pk]:.2f}", "most": most}
-        told.append(ContextLine(str(note), why, note))
+        context_lines.append(ContextLine(str(note), why, note))
     if len(found) > MAX_LEFT_OUT:
         more = rows.count() - MAX_LEFT_OUT
         words = ngettext("%(n)s older note", "%(n)s older notes", more) % {"n": grouped(more)}
-        told.append(ContextLine(words, beyond))
-    return told
+        context_lines.append(ContextLine(words, beyond))
+    return context_lines
 
 
 # --- machine and time -----------------------------------------------------------------------------
@@ -180,15 +180,15 @@ def place_lines(owner: User, now: datetime) -> list[str]:
     zone = ZoneInfo(named(owner.time_zone or "") or "UTC")
     local = now.astimezone(zone)
     offset = f"{local:%z}"
-    told = {
+    fields = {
         "now": f"{local:%A, %Y-%m-%d %H:%M}",
         "offset": f"{offset[:3]}:{offset[3:5]}",
         "zone": zone.key,
         "system": describe_system(),
     }
     return [
-        "- Time: {now} (UTC{offset}), time zone {zone}".format(**told),
-        "- Machine: {system}".format(**told),
+        "- Time: {now} (UTC{offset}), time zone {zone}".format(**fields),
+        "- Machine: {system}".format(**fields),
         "- Software: Beacon, on this person’s own machine. What you remember stays there",
     ]
 

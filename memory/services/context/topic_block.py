@@ -47,10 +47,10 @@ def best_for(
     for hit in sorted(hits, key=lambda one: (-one.score, one.id)):
         if len(chosen) == MAX_OFFERED:
             break
-        said = [*known, *(one.content for one in chosen)]
+        texts = [*known, *(one.content for one in chosen)]
         if hit.later_finding or injection_reason(hit.content):
             continue
-        if any(is_near(hit.content, one) for one in said):
+        if any(is_near(hit.content, one) for one in texts):
             continue
         chosen.append(hit.record)
     return chosen
@@ -62,8 +62,8 @@ def _recalled(owner: Any, task: str, topic: Topic | None, depth: int) -> list[Re
     if topic is not None:
         ways.append((_NOT_QUARANTINED, Filter("topic", (topic.slug,))))
     # A task isn't a query: the -O3 in “C++ -O3” excludes nothing.
-    asked = [Question(task, task, filters=(_NOT_SENSITIVE, *way)) for way in ways]
-    pages = recall_each(owner, asked, types=[Observation.record_type()], limit=depth)
+    questions = [Question(task, task, filters=(_NOT_SENSITIVE, *way)) for way in ways]
+    pages = recall_each(owner, questions, types=[Observation.record_type()], limit=depth)
     return [hit for page in pages for hit in page.hits]
 
 
@@ -96,8 +96,8 @@ def of_topic(topic: Topic) -> list[Observation]:
         .active()
         .filter(topic=topic, tags__contains=[TAG])
     )
-    told = mine.filter(category=Observation.Category.LESSON, trust=Trust.OWNER)
-    return list(told.exclude(sensitivity=Sensitivity.SENSITIVE).order_by("-created", "-id")[:MAX])
+    rows = mine.filter(category=Observation.Category.LESSON, trust=Trust.OWNER)
+    return list(rows.exclude(sensitivity=Sensitivity.SENSITIVE).order_by("-created", "-id")[:MAX])
 
 
 def lessons_as_prompt(lessons: Iterable[Any]) -> list[str]:
@@ -120,8 +120,8 @@ def topic_block(topic: Topic) -> tuple[str, LoadResult, list[Observation]]:
     chosen = observations_for(topic, TASKS[-1](topic), loaded.memory, lessons)
     parts = [loaded.memory.as_prompt()] if loaded.memory else []
     if lessons:
-        told = {"taught": lessons_as_prompt(lessons)}
-        parts.append(render_to_string("prompts/_lessons.txt", told).strip())
+        groups = {"taught": lessons_as_prompt(lessons)}
+        parts.append(render_to_string("prompts/_lessons.txt", groups).strip())
     if chosen:
         lines = {"observations": observations_as_prompt(chosen)}
         parts.append(render_to_string("prompts/_observations.txt", lines).strip())
@@ -144,7 +144,10 @@ def observations_for(
         struck: Sequence[str] = known.struck
     else:  # expired memory isn't loaded, but facts marked as wrong must still be excluded
         struck = [fact.text for fact in TopicFact.objects.filter(topic=topic).struck()]
-    told = of_topic(topic) if lessons is None else lessons
+    observations = of_topic(topic) if lessons is None else lessons
     return best_for(
-        topic.owner, task, topic=topic, known=[*facts, *struck, *(one.content for one in told)]
+        topic.owner,
+        task,
+        topic=topic,
+        known=[*facts, *struck, *(one.content for one in observations)],
     )

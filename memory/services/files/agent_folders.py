@@ -207,9 +207,9 @@ def _add(found: Listing, entry: os.DirEntry[str], path: str) -> None:
         found.skipped.append((path, Skipped.LINK))
     else:
         with suppress(OSError):
-            told = entry.stat(follow_symlinks=False)
-            if stat.S_ISREG(told.st_mode):
-                found.stamps[path] = stamp_of(told)
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode):
+                found.stamps[path] = stamp_of(status)
 
 
 def disk_of(folder: MountedFolder) -> Disk:

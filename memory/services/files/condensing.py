@@ -64,12 +64,12 @@ def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> tuple[str, tup
     counts += [(spaces, "spaces"), (blank, "blank")]
     shorter = "\n".join(line for _place, line in kept)
     shorter += "\n" if shorter and text.endswith("\n") else ""
-    said = tuple(_words(name, count) for count, name in counts if count)
-    return shorter if said else text, said
+    parts = tuple(_words(name, count) for count, name in counts if count)
+    return shorter if parts else text, parts
 
 
 def _words(name: str, n: int) -> str:
-    told = {
+    values = {
         "repeated": ngettext(
             "removed %(n)d repeated bullet",
             "removed %(n)d repeated bullets",
@@ -86,7 +86,7 @@ def _words(name: str, n: int) -> str:
         ),
         "blank": ngettext("removed %(n)d extra blank line", "removed %(n)d extra blank lines", n),
     }
-    return told.get(name, _("shortened")) % {"n": n}
+    return values.get(name, _("shortened")) % {"n": n}
 
 
 def _held(sections: Sequence[SectionText], locked: Sequence[tuple[str, ...]]) -> set[int]:
@@ -106,11 +106,11 @@ def _repeated(
     for one in sections:
         seen: set[tuple[str, ...]] = set()
         for places in _bullets(lines, range(one.first_line - 1, one.last_line), loose):
-            said = tuple(lines[place].rstrip() for place in places)
-            if said in seen:
+            parts = tuple(lines[place].rstrip() for place in places)
+            if parts in seen:
                 gone.update(places)
                 count += 1
-            seen.add(said)
+            seen.add(parts)
     return count
 
 
@@ -254,8 +254,8 @@ class CondenseRequest:
 
 def by_rule(file: MemoryFile, *, problem: str = "") -> CondenseProposal:
     """Return the text condensed by rules."""
-    shorter, said = condensed(file.content, file.section_locks)
-    return _shown(file, shorter, said, problem=problem)
+    shorter, lines = condensed(file.content, file.section_locks)
+    return _shown(file, shorter, lines, problem=problem)
 
 
 def why_no_model(file: MemoryFile) -> str:
@@ -284,14 +284,14 @@ def ask(owner: User, file: MemoryFile) -> CondenseRequest:
     except BudgetReached as exc:
         raise CannotAskModel(_unusable(str(exc))) from exc
     last = _calls(file).order_by("-id").values_list("id", flat=True).first()
-    asked = CondenseRequest(file.version, last or 0, timezone.now())
+    condensing = CondenseRequest(file.version, last or 0, timezone.now())
     if not send("memory.tasks.condense_file", str(file.pk), file.version, queue="reflect"):
         raise CannotAskModel(
             _(
                 "The background worker can’t be reached because Redis isn’t responding. Try again in a minute."
             )
         )
-    return asked
+    return condensing
 
 
 def perform(file_id: str, version: int) -> None:
@@ -327,16 +327,16 @@ def _whole(ask: Callable[[], Answer]) -> Answer:
     return answer
 
 
-def proposed(file: MemoryFile, asked: CondenseRequest) -> CondenseProposal | None:
+def proposed(file: MemoryFile, condensing: CondenseRequest) -> CondenseProposal | None:
     """Return the model's proposal, or the one by rules if it can't be used. None while waiting."""
-    if file.version != asked.version:
+    if file.version != condensing.version:
         why = _(
             "The file has changed since you asked the model, so this version was condensed without the model. Ask it again."
         )
         return by_rule(file, problem=why)
-    call = _calls(file).filter(pk__gt=asked.after).order_by("id").first()
+    call = _calls(file).filter(pk__gt=condensing.after).order_by("id").first()
     if call is None:
-        if timezone.now() - asked.at < PATIENCE:
+        if timezone.now() - condensing.at < PATIENCE:
             return None
         minutes = {"n": PATIENCE // timedelta(minutes=1)}
         why = _(
@@ -374,10 +374,10 @@ def _unusable(why: str) -> str:
 def _messages(file: MemoryFile) -> list[Message]:
     most = max(1, texts.size_of(file.content) * 7 // 10)
     locked = [" › ".join(path) for path in file.section_locks]
-    told = {"most": grouped(most), "locked": locked, "is_fact": file.is_fact}
+    values = {"most": grouped(most), "locked": locked, "is_fact": file.is_fact}
     shown = {"path": file.path, "text": for_prompt(file.content)}
     return [
-        Message("system", render_to_string("prompts/condense_system.txt", told)),
+        Message("system", render_to_string("prompts/condense_system.txt", values)),
         Message("user", render_to_string("prompts/condense_user.txt", shown)),
     ]
 
@@ -410,7 +410,7 @@ def _fit(file: MemoryFile, answer: str) -> str:
 def _shown(
     file: MemoryFile,
     text: str,
-    said: tuple[str, ...],
+    lines: tuple[str, ...],
     *,
     is_by_model: bool = False,
     problem: str = "",
@@ -418,4 +418,4 @@ def _shown(
     rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
     saved = texts.size_of(file.content) - texts.size_of(text)
     left = max(0, len(rows) - MAX_ROWS)
-    return CondenseProposal(text, said, saved, rows[:MAX_ROWS], left, is_by_model, problem)
+    return CondenseProposal(text, lines, saved, rows[:MAX_ROWS], left, is_by_model, problem)

@@ -288,9 +288,9 @@ def commit_due(folder: MirrorFolder) -> int:
 def _commits(folder: MirrorFolder, row: MirroredFile) -> Iterator[_Commit]:
     """Yield a commit for each version that has none."""
     name = "/".join((*disk_of(folder, row.owner).parts, row.path))
-    told = Revision.objects.for_user(row.owner).filter(record_type=MemoryFile.record_type())
+    rows = Revision.objects.for_user(row.owner).filter(record_type=MemoryFile.record_type())
     if not row.version:
-        last = told.filter(label=row.path).order_by("-id").first()
+        last = rows.filter(label=row.path).order_by("-id").first()
         message = _message(name, last) if last else f"{name}: deleted"
         at = last.created if last else timezone.now()
         yield _Commit(last.pk if last else 0, name, None, message, at)
@@ -299,15 +299,15 @@ def _commits(folder: MirrorFolder, row: MirroredFile) -> Iterator[_Commit]:
     if file is None:
         return
     since = row.committed if row.committed < row.version else 0
-    told = told.filter(record_id=file.pk, version__gt=since, version__lte=row.version)
-    for one in told.filter(after__has_key="content").order_by("id").iterator():
+    rows = rows.filter(record_id=file.pk, version__gt=since, version__lte=row.version)
+    for one in rows.filter(after__has_key="content").order_by("id").iterator():
         content = str(one.after["content"])
         yield _Commit(one.pk, name, content, _message(name, one), one.created)
 
 
-def _message(name: str, told: Revision) -> str:
-    why = one_line(told.reason) or ("made" if told.version == 1 else "changed")
-    return f"{name}: {why} ({told.actor}, version {told.version})"
+def _message(name: str, revision: Revision) -> str:
+    why = one_line(revision.reason) or ("made" if revision.version == 1 else "changed")
+    return f"{name}: {why} ({revision.actor}, version {revision.version})"
 
 
 def _store(root: Path, commits: list[_Commit]) -> None:
@@ -348,16 +348,22 @@ def _git(root: Path, *arguments: str, stream: bytes = b"") -> bytes:
         "GIT_DIR": str(root / ".git"), "GIT_WORK_TREE": str(root), "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
     }  # fmt: skip
-    told = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *arguments]
+    texts = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *arguments]
     try:
         ended = subprocess.run(
-            told, cwd=root, env=own, input=stream, capture_output=True, timeout=SECONDS, check=False
+            texts,
+            cwd=root,
+            env=own,
+            input=stream,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
         )
     except FileNotFoundError as exc:
         raise GitFailed("git is not installed") from exc
     if ended.returncode:
-        said = one_line(ended.stderr.decode(errors="replace"))
-        raise GitFailed(f"git {arguments[0]}: {said[:500]}")
+        text = one_line(ended.stderr.decode(errors="replace"))
+        raise GitFailed(f"git {arguments[0]}: {text[:500]}")
     return ended.stdout
 
 

@@ -217,8 +217,8 @@ def digest_of(content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def stamp_of(told: os.stat_result) -> str:
-    return f"{told.st_ino}:{told.st_size}:{told.st_mtime_ns}:{told.st_ctime_ns}"
+def stamp_of(status: os.stat_result) -> str:
+    return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
 
 
 def _stamp_at(folder: int, name: str) -> str:
@@ -299,17 +299,17 @@ def _late(handle: int | None, expected: str) -> bytes | None:
 def _mode_at(folder: int, name: str) -> int | None:
     """Return the mode of the overwritten file, which is kept."""
     try:
-        told = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return stat.S_IMODE(told.st_mode) & 0o666 if stat.S_ISREG(told.st_mode) else None
+    return stat.S_IMODE(status.st_mode) & 0o666 if stat.S_ISREG(status.st_mode) else None
 
 
 def _read(folder: int, name: str) -> tuple[DiskFile | None, float]:
     """Return a file's content (None if it changed while reading), and its age in seconds."""
-    told = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if not stat.S_ISREG(told.st_mode):  # a link, folder or pipe, which isn't opened
-        return DiskFile(stamp_of(told)), 1.0
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISREG(status.st_mode):  # a link, folder or pipe, which isn't opened
+        return DiskFile(stamp_of(status)), 1.0
     handle = os.open(name, _READ, dir_fd=folder)
     try:
         before = os.fstat(handle)
@@ -479,11 +479,11 @@ def name_of(owner: User) -> str:
 def tell(folder: MirrorFolder, text: str) -> None:
     """Store the folder's problem, or "" for none. Activity logs when one begins and ends."""
     was, folder.problem = folder.problem, text
-    told = MirrorFolder.objects.filter(pk=folder.pk).exclude(problem=text).update(problem=text)
-    if told and text:
+    count = MirrorFolder.objects.filter(pk=folder.pk).exclude(problem=text).update(problem=text)
+    if count and text:
         logger.warning("mirror stopped", why=text)
         Activity.log(folder.root, DISK, "mirror-stopped", warning=True, why=text)
-    elif told and was:
+    elif count and was:
         Activity.log(folder.root, DISK, "mirror-resumed", label=was)
 
 
@@ -500,13 +500,13 @@ def _check(folder: MirrorFolder) -> None:
     root = Path(settings.BEACON_MIRROR_DIR)
     mark = root / MARK
     try:
-        told = mark.read_text()[:1_000]
+        text = mark.read_text()[:1_000]
     except FileNotFoundError:
         _make(folder, root)
-        told = mark.read_text()[:1_000]
+        text = mark.read_text()[:1_000]
     except UnicodeDecodeError:
-        told = ""
-    if _identity(told) == str(folder.identity):
+        text = ""
+    if _identity(text) == str(folder.identity):
         if folder.place != str(root):
             MirrorFolder.objects.filter(pk=folder.pk).update(place=root)
         return
@@ -558,13 +558,13 @@ def _make(folder: MirrorFolder, root: Path) -> None:
         why %= {"folder": root}
         Activity.log(folder.root, DISK, "mirror-renewed", warning=True, why=why)
     temp = root / f"{MARK}.{secrets.token_hex(6)}.tmp"
-    told = {
+    values = {
         "beacon": str(folder.identity),
         "about": "This folder contains the memory files of one Beacon instance. Keep this file.",
     }
     try:
         with temp.open("x") as file:
-            file.write(json.dumps(told) + "\n")
+            file.write(json.dumps(values) + "\n")
             file.flush()
             os.fsync(file.fileno())
         _create_marker(temp, root / MARK)
@@ -641,9 +641,9 @@ def _owner_of(users: int, name: str, folder: MirrorFolder) -> int:
             return _number(file.read(1_000), folder)
 
 
-def _number(told: bytes, folder: MirrorFolder) -> int:
+def _number(data: bytes, folder: MirrorFolder) -> int:
     try:
-        found: Any = json.loads(told)
+        found: Any = json.loads(data)
     except ValueError:
         return NOBODY
     if not isinstance(found, dict) or found.get("beacon") != str(folder.identity):
@@ -666,12 +666,12 @@ def _move_here(users: int, name: str, folder: MirrorFolder, owner: User) -> None
 
 def _mark(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
     """Write the account's number to its folder, atomically."""
-    told = {"beacon": str(folder.identity), "account": owner.pk}
+    values = {"beacon": str(folder.identity), "account": owner.pk}
     temp = f".{MARK}.{secrets.token_hex(6)}.tmp"
     with _opened(os.open(name, _FOLDER, dir_fd=users)) as inside:
         try:
             with os.fdopen(os.open(temp, _NEW, 0o600, dir_fd=inside), "w") as file:
-                file.write(json.dumps(told) + "\n")
+                file.write(json.dumps(values) + "\n")
             os.rename(temp, MARK, src_dir_fd=inside, dst_dir_fd=inside)
         finally:
             with suppress(FileNotFoundError):

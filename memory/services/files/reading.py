@@ -33,7 +33,7 @@ def make_first_files(user: User) -> None:
     """Create the account's missing fact files. There is nothing to recall yet."""
     now = timezone.now()
     there = set(MemoryFile.objects.for_user(user).live().values_list("path", flat=True))
-    made = [
+    files = [
         MemoryFile(
             owner=user, source=SOURCE, created=now, updated=now,
             **first_fields(path, now.date().isoformat()),
@@ -41,9 +41,9 @@ def make_first_files(user: User) -> None:
         for path in FACTS
         if path not in there
     ]  # fmt: skip
-    MemoryFile.objects.bulk_create(made)
-    Revision.record_first(made, by=SYSTEM, source=SOURCE)
-    for file in made:
+    MemoryFile.objects.bulk_create(files)
+    Revision.record_first(files, by=SYSTEM, source=SOURCE)
+    for file in files:
         file.tell()
 
 

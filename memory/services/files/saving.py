@@ -364,20 +364,20 @@ def _check_own_folder(
         check_names(path, by)
         hold_folder(owner, folder)
     sizes = dict(MemoryFile.objects.for_user(owner).live().own(folder).values_list("path", "size"))
-    told: dict[str, Any] = {"path": path, "folder": f"{AGENTS}{folder}"}
+    fields: dict[str, Any] = {"path": path, "folder": f"{AGENTS}{folder}"}
     if file is None:
         through = next((one for one in sizes if path.startswith(f"{one}/")), "")
         if through or any(one.startswith(f"{path}/") for one in sizes):
             words = _("%(path)s can’t be created because %(other)s is a file, not a folder.")
             if not through:
                 words = _("%(path)s can’t be created because it’s a folder.")
-            words = words % {**told, "other": through}
+            words = words % {**fields, "other": through}
             raise InvalidValue(words, errors={"path": [words]})
         if len(sizes) >= texts.MAX_FILES:
             words = _(
                 "The folder %(folder)s has reached the limit of %(most)s files. Nothing was saved. Delete files that are no longer needed, or add to an existing one."
             )
-            raise LimitReached(words % {**told, "most": grouped(texts.MAX_FILES)})
+            raise LimitReached(words % {**fields, "most": grouped(texts.MAX_FILES)})
     before = sizes.pop(path, 0)
     have = sum(sizes.values()) + size
     if have > texts.MAX_BYTES and size > before:
@@ -385,7 +385,7 @@ def _check_own_folder(
             "The folder %(folder)s would be %(have)s bytes, but the limit is %(most)s. Nothing was saved. Shorten some files, or delete those that are no longer needed."
         )
         raise LimitReached(
-            words % {**told, "have": grouped(have), "most": grouped(texts.MAX_BYTES)}
+            words % {**fields, "have": grouped(have), "most": grouped(texts.MAX_BYTES)}
         )
 
 
@@ -428,15 +428,15 @@ def _section_locks(
 
 def _new_warnings(path: str, text: str, file: MemoryFile | None) -> list[str]:
     """Return warnings about the new text that didn't apply to the old one."""
-    told = []
+    lines = []
     if len(line := summary_of(text) or "") >= MAX_SUMMARY_LENGTH and line.endswith("…"):
         most = {"most": MAX_SUMMARY_LENGTH}
-        told.append(_("The index shows the first %(most)d characters of the summary line.") % most)
+        lines.append(_("The index shows the first %(most)d characters of the summary line.") % most)
     if month_of(path):
         known = {p for one in readings(file.content if file else "") for p in one.problems}
         found = [problem for one in readings(text) for problem in one.problems]
-        told += [problem for problem in dict.fromkeys(found) if problem not in known]
-    return told
+        lines += [problem for problem in dict.fromkeys(found) if problem not in known]
+    return lines
 
 
 def check_rough_size(owner: User, path: str, text: str) -> None:

@@ -359,7 +359,7 @@ def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
         for number, (old, new) in enumerate(patches, start=1)
     ]
     spots.sort(key=lambda spot: (spot[0], spot[1]))
-    said, at, last = [], 0, 0
+    parts, at, last = [], 0, 0
     for begin, end, new, number in spots:
         if begin < at:
             raise PatchRefused(
@@ -369,9 +369,9 @@ def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
                 % {"first": min(last, number), "second": max(last, number), "path": path},
                 number,
             )
-        said += [text[at:begin], new]
+        parts += [text[at:begin], new]
         at, last = end, number
-    return "".join([*said, text[at:]])
+    return "".join([*parts, text[at:]])
 
 
 def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
@@ -455,14 +455,14 @@ def _is_inside(one: SectionText, last: SectionText, first: SectionText) -> bool:
 
 def _gone(before: str, after: str) -> set[SectionText]:
     """Return the sections whose text is gone, neither kept under their heading nor moved."""
-    told = Counter((one.heading, one.text.strip()) for one in telling(after))
+    counts = Counter((one.heading, one.text.strip()) for one in telling(after))
     headed = Counter(one.heading for one in telling(after))
     left = []
     for one in telling(
         before
     ):  # equal text first, or the wrong one of two with the same name would go
-        if told[(one.heading, one.text.strip())]:
-            told[(one.heading, one.text.strip())] -= 1
+        if counts[(one.heading, one.text.strip())]:
+            counts[(one.heading, one.text.strip())] -= 1
             headed[one.heading] -= 1
         else:
             left.append(one)
@@ -576,8 +576,8 @@ def follow_removed(file: MemoryFile, before: str, *, by: Actor, why: str, source
     entries = [_entry(file, one, now) for one in gone]
     FileEntry.objects.bulk_create(entries)
     changes = [(entry, {"trashed_at": None}, {"trashed_at": now}, 1) for entry in entries]
-    said = why or _("moved to Trash")
-    Revision.record_many(changes, by=by, why=said, source=source)
+    text = why or _("moved to Trash")
+    Revision.record_many(changes, by=by, why=text, source=source)
 
 
 def _entry(file: MemoryFile, one: Removed, now: datetime) -> FileEntry:

@@ -30,12 +30,7 @@ from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.models.library import ADDRESS, FOLDER, OWN, LibraryQuerySet, page_of
 from memory.services.library import folder as library_folder
-from memory.services.library.reading import (
-    MAX_BYTES,
-    MAX_TITLE_LENGTH,
-    DocumentText,
-    read_document,
-)
+from memory.services.library.reading import MAX_BYTES, MAX_TITLE_LENGTH, DocumentText, read_document
 from memory.services.notes.saving import lowest_trust
 from memory.services.search import bm25, bm25_sql
 from memory.services.search.snippets import MAX_SEARCHED_LENGTH, nearness, passage
@@ -221,11 +216,7 @@ def library_search(owner: User) -> SearchProvider:
 
 
 def _found(
-    user: User,
-    query: str,
-    limit: int,
-    among: LibraryQuerySet,
-    options: SearchOptions | None = None,
+    user: User, query: str, limit: int, among: LibraryQuerySet, options: SearchOptions | None = None
 ) -> list[Match]:
     """Return the best of `among` that `user` can read, with their passages."""
     asked = options or SearchOptions()
@@ -234,9 +225,9 @@ def _found(
     # A query names its subject more often than how the question is phrased.
     words = f"{query} {asked.about} {asked.about}".strip()
     limit = 2 * limit if asked.about else limit
-    wanted = 2 * limit if asked.about else limit
+    count = 2 * limit if asked.about else limit
     # The ranking doesn't know about dates and sensitivity, so it returns more when these exclude some.
-    for depth in (wanted + 20, MAX_EXAMINED):
+    for depth in (count + 20, MAX_EXAMINED):
         ranked = _ranked(user, folder, words, depth)
         readable = among.readable_by(user).filter(pk__in=[pk for pk, _score in ranked])
         rows = {row.pk: row for row in readable.only("modified_at", "updated")}
@@ -244,15 +235,15 @@ def _found(
         kept = [
             one for one in ranked if one[0] in rows and (not since or rows[one[0]].day >= since)
         ]
-        if len(ranked) < depth or (len(kept) >= wanted and not asked.last_asked):
+        if len(ranked) < depth or (len(kept) >= count and not asked.last_asked):
             break
     languages = {ENGLISH}  # and those by which the documents were stemmed
     if asked.about:
         owners = [user] if folder is None else [user, folder.owner]
         languages |= set(map(bm25_sql.language_of, owners))
-    best = _rank_passages(kept[:wanted], query, asked.about, limit, languages)
+    best = _rank_passages(kept[:count], query, asked.about, limit, languages)
     if asked.last_asked:
-        came = [one for one in kept if rows[one[0]].updated > asked.last_asked][:wanted]
+        came = [one for one in kept if rows[one[0]].updated > asked.last_asked][:count]
         known = {document.pk for document, _passage, _score in best}
         new = _rank_passages(came, query, asked.about, limit, languages)
         best += [one for one in new if one[0].pk not in known]

@@ -193,11 +193,11 @@ def _as_stored(message: Message) -> dict[str, Any]:
 
 def _said(answer: Answer) -> str:
     """Return the model's text, followed by each tool call that it requests."""
-    wanted = [
+    parts = [
         f"→ {call.name} {json.dumps(call.arguments, ensure_ascii=False)}"
         for call in answer.tool_calls
     ]
-    return "\n".join([answer.text, *wanted] if answer.text else wanted)
+    return "\n".join([answer.text, *parts] if answer.text else parts)
 
 
 def failure_of(exc: ProviderError) -> ModelCall.Failure:
@@ -303,25 +303,25 @@ def kept_booked() -> Iterator[None]:
 
 def note(call: ModelCall) -> None:
     """Remember a call that was just stored."""
-    made = _noted.get()
-    if made is not None:
-        made.append(call)
+    calls = _noted.get()
+    if calls is not None:
+        calls.append(call)
 
 
-def _book(made: list[ModelCall]) -> None:
+def _book(calls: list[ModelCall]) -> None:
     """Store the calls that were rolled back, without hiding the error that caused it."""
     try:
-        topics = {call.topic_id for call in made if call.topic_id is not None}
+        topics = {call.topic_id for call in calls if call.topic_id is not None}
         there = set(Topic.objects.filter(pk__in=topics).values_list("pk", flat=True))
-        for call in made:
+        for call in calls:
             if (
                 call.topic_id not in there
             ):  # the topic may have been created in the same transaction
                 call.topic = None
-        ModelCall.objects.bulk_create(made, ignore_conflicts=True)
+        ModelCall.objects.bulk_create(calls, ignore_conflicts=True)
     except (DatabaseError, InterfaceError):
-        spent = sum(call.prompt_tokens + call.completion_tokens for call in made)
-        logger.exception("model calls not recorded", calls=len(made), tokens=spent)
+        spent = sum(call.prompt_tokens + call.completion_tokens for call in calls)
+        logger.exception("model calls not recorded", calls=len(calls), tokens=spent)
 
 
 # --- meters ---

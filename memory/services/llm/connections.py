@@ -238,10 +238,10 @@ def _profile_for(topic: Topic | None, purpose: str) -> LlmProfile | None:
     others = other_models(row)
     if not others:
         return None
-    wanted = MODEL_OF_TOPIC[-1](topic) if topic is not None else ""
+    value = MODEL_OF_TOPIC[-1](topic) if topic is not None else ""
     task = TASK_OF.get(purpose, "")
     for other in others:
-        if other["model"] == wanted if wanted else task and task in other["tasks"]:
+        if other["model"] == value if value else task and task in other["tasks"]:
             return other_profile(row, other)
     return None
 
@@ -610,8 +610,8 @@ def version_of(row: Connection) -> str:
         for name, value in row.profile.items()
         if name not in FOUND and value not in (None, "")
     }
-    told = json.dumps([row.base_url, row.model, row.secret, profile, row.prices], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    text = json.dumps([row.base_url, row.model, row.secret, profile, row.prices], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def save(

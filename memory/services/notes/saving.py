@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta, tzinfo
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Value
+from django.db.models import QuerySet, Value
 from django.db.models.functions import MD5
 from django.utils import timezone
 
@@ -64,8 +64,8 @@ def chain(note: Note) -> list[Note]:
     Each has as `step` its distance from the first. This is one query. Of more than 60 notes, the 60
     with the fewest steps are returned.
     """
-    asked = {"note": note.pk, "owner": note.owner_id, "most": MAX_LINKS}
-    return list(Note.objects.raw(_CHAIN, asked))
+    values = {"note": note.pk, "owner": note.owner_id, "most": MAX_LINKS}
+    return list(Note.objects.raw(_CHAIN, values))
 
 
 # --- validation ---
@@ -262,13 +262,13 @@ class NoteChecks:
         }[field]
         return check(value)
 
-    def identity(self, note: Note, wanted: Mapping[str, Any]) -> None:
+    def identity(self, note: Note, values: Mapping[str, Any]) -> None:
         """Reject changes that would bypass the limit of one active soul, agent and user note."""
-        kind = wanted.get("kind", note.kind)
+        kind = values.get("kind", note.kind)
         if kind != note.kind and (kind in Note.IDENTITY or note.kind in Note.IDENTITY):
             message = _("You can’t turn a note into the soul, persona or profile, or vice versa.")
             self.refuse("kind", message)
-        elif note.kind in Note.IDENTITY and wanted.get("content", note.content) != note.content:
+        elif note.kind in Note.IDENTITY and values.get("content", note.content) != note.content:
             places = {
                 Note.Kind.SOUL: _("Agents → Identity → Soul"),
                 Note.Kind.AGENT: _("Agents → Identity → Persona"),
@@ -352,13 +352,13 @@ def write_note(
     zone = zone_of(owner.time_zone)
     if until is not None:
         ttl_days = days_until(until, zone)
-    wanted: dict[str, Any] = {
+    values: dict[str, Any] = {
         "kind": kind, "content": content, "scope": scope, "tags": tags, "confidence": confidence,
         "stability": stability or usual_stability(kind), "ttl_days": ttl_days,
         "sensitivity": sensitivity, "evidence": evidence,
     }  # fmt: skip
     checks = NoteChecks()
-    fields = {name: checks.one(name, value) for name, value in wanted.items()}
+    fields = {name: checks.one(name, value) for name, value in values.items()}
     checks.together(fields, by_person=by.is_person)
     if topic is not None and topic.owner_id != owner.pk:
         checks.refuse("topic", _("This topic doesn’t exist."))
@@ -393,7 +393,7 @@ _RENEWED = timedelta(days=1)  # a note saved later again than this is kept longe
 
 def _same_note(note: Note) -> Note | None:
     """Return the active note that this agent's new one would repeat, if there is one."""
-    rows = Note.objects.for_user(note.owner).active().filter(paused=False)
+    rows: QuerySet[Note] = Note.objects.for_user(note.owner).active().filter(paused=False)
     # Both conditions are those of the index: long texts have none of their own.
     rows = rows.alias(digest=MD5("content")).filter(
         digest=MD5(Value(note.content)), content=note.content

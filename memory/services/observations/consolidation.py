@@ -53,8 +53,8 @@ def turns_of(session: Session) -> list[tuple[str, str]]:
 
     The list of memory files and failed answers are left out.
     """
-    said = session.messages.filter(is_index=False, state=Message.State.DONE).order_by("position")
-    return [(one.role, without_marks(one.content)) for one in said]
+    rows = session.messages.filter(is_index=False, state=Message.State.DONE).order_by("position")
+    return [(one.role, without_marks(one.content)) for one in rows]
 
 
 def trust_in_answers(user: str, answers: str = Trust.AGENT) -> Trust:

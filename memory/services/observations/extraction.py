@@ -100,11 +100,11 @@ def extract(
     if width(text) < MIN:
         return Extracted()
     text = cut(text, MAX)
-    told = {"step_name": step_name, "step_type": step_type}
+    values = {"step_name": step_name, "step_type": step_type}
     try:
-        observed = _by_model(owner, text, told, source=source, topic=topic, meter=meter)
+        observed = _by_model(owner, text, values, source=source, topic=topic, meter=meter)
     except BudgetReached as exc:
-        found = _checked(_by_heuristics(text), told, RULES)
+        found = _checked(_by_heuristics(text), values, RULES)
         found.warning = _(
             "the model failed, so observations were extracted without it: %(why)s"
         ) % {"why": exc}
@@ -113,14 +113,14 @@ def extract(
         warning = _("the model failed, so no observations were extracted: %(why)s") % {"why": exc}
         return Extracted(by=MODEL, warning=warning, failure=exc)
     if observed is None:
-        return _checked(_by_heuristics(text), told, RULES)
-    return _checked(_lines_of(observed), told, MODEL)
+        return _checked(_by_heuristics(text), values, RULES)
+    return _checked(_lines_of(observed), values, MODEL)
 
 
 def _by_model(
     owner: Any,
     text: str,
-    told: dict[str, str],
+    values: dict[str, str],
     *,
     source: str,
     topic: Topic | None,
@@ -129,8 +129,8 @@ def _by_model(
     """Return the model's answer, or None if no model is set up."""
     context = {
         "most": MAX_LINES,
-        "step_name": for_prompt(one_line(told["step_name"])) or "-",
-        "step_type": for_prompt(one_line(told["step_type"])),
+        "step_name": for_prompt(one_line(values["step_name"])) or "-",
+        "step_type": for_prompt(one_line(values["step_type"])),
         "text": for_prompt(text),
     }
     answer = ask_model(
@@ -164,18 +164,18 @@ def _lines_of(observed: ExtractedObservations) -> list[tuple[str, str]]:
     return [(category, text) for category, texts in groups for text in texts]
 
 
-def _checked(found: Sequence[tuple[str, str]], told: dict[str, str], by: str) -> Extracted:
+def _checked(found: Sequence[tuple[str, str]], values: dict[str, str], by: str) -> Extracted:
     """Return the lines that can be stored: few, short, unique and without prompt injection."""
     extracted = Extracted(by=by)
     counts: dict[str, int] = {}
     seen: set[str] = set()
-    for category, said in found:
-        text = one_line(without_citations(clean(said)[0]))
+    for category, message in found:
+        text = one_line(without_citations(clean(message)[0]))
         line = Line(
             category,
             cut(text, MAX_LINE_LENGTH),
-            step_name=told["step_name"],
-            step_type=told["step_type"],
+            step_name=values["step_name"],
+            step_type=values["step_type"],
         )
         if not is_visible(text) or line.digest in seen or counts.get(category, 0) >= MAX_LINES:
             continue
@@ -238,12 +238,12 @@ def _by_heuristics(text: str) -> list[tuple[str, str]]:
     """
     results = []
     for sentence in sentences(text):
-        said = one_line(sentence.text)
-        if not _MIN_SENTENCE <= width(said) <= _MAX_SENTENCE or not _is_self_contained(said):
+        message = one_line(sentence.text)
+        if not _MIN_SENTENCE <= width(message) <= _MAX_SENTENCE or not _is_self_contained(message):
             continue
-        category = _category(said)
+        category = _category(message)
         if category:
-            results.append((category, said))
+            results.append((category, message))
     return results
 
 

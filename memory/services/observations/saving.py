@@ -78,8 +78,8 @@ def nearest(owner: Any, contents: Sequence[str], *, but: Any = None) -> list[Obs
         most_terms=TERMS,
     )
     ids = [[pk for pk, _score in hits if pk != but][:CANDIDATES] for hits in found]
-    wanted = {pk for some in ids for pk in some}
-    stored = Observation.objects.for_user(owner).active().in_bulk(wanted)
+    keys = {pk for some in ids for pk in some}
+    stored = Observation.objects.for_user(owner).active().in_bulk(keys)
     compared = {pk: _Compared.of(one.content) for pk, one in stored.items()}
     return [
         _best(_Compared.of(content), [stored[pk] for pk in some if pk in stored], compared)
@@ -126,9 +126,9 @@ def _nearest_before(observations: Sequence[Observation], language: str) -> list[
 
 
 def _best(
-    wanted: _Compared, candidates: Iterable[Observation], compared: Mapping[Any, _Compared]
+    comparison: _Compared, candidates: Iterable[Observation], compared: Mapping[Any, _Compared]
 ) -> Observation | None:
-    rated = [(wanted.nearness(compared[candidate.pk]), candidate) for candidate in candidates]
+    rated = [(comparison.nearness(compared[candidate.pk]), candidate) for candidate in candidates]
     # Of equally similar ones, the oldest is kept, since it was stored first.
     rated.sort(key=lambda pair: (-pair[0], pair[1].created))
     return rated[0][1] if rated and rated[0][0] >= NEAR else None
@@ -175,7 +175,7 @@ def remember_lines(
     lines = checked(lines)
     source = checked_source(source or str(by))
     checks = NoteChecks()
-    told = {
+    data = {
         "owner": owner,
         "source": source,
         "topic": topic,
@@ -193,10 +193,10 @@ def remember_lines(
                 missing.setdefault(key, line)
         new = []
         if missing:
-            made = _insert(missing, told)
+            observations = _insert(missing, data)
             # Another writer may have been faster, so the stored rows are looked up.
             there |= _existing(owner, source, missing)
-            new = [one for one in made if there[one.category, one.digest].pk == one.pk]
+            new = [one for one in observations if there[one.category, one.digest].pk == one.pk]
             there |= {(one.category, one.digest): one for one in new}
             _name_near(owner, new)
         Observation.follow(new)
@@ -252,18 +252,18 @@ def edit_observation(
     Nothing is stored in either case.
     """
     observation.check_may_change(by)
-    checks, wanted = NoteChecks(), dict(fields)
+    checks, data = NoteChecks(), dict(fields)
     if "content" in fields:
-        wanted["content"] = checks.content(fields["content"])
+        data["content"] = checks.content(fields["content"])
     if "category" in fields:
         choices = Observation.Category.values
-        wanted["category"] = checks.choice("category", fields["category"], choices)
+        data["category"] = checks.choice("category", fields["category"], choices)
     if "tags" in fields:
-        wanted["tags"] = checks.tags(fields["tags"])
+        data["tags"] = checks.tags(fields["tags"])
     if "sensitivity" in fields:
-        wanted["sensitivity"] = checks.one("sensitivity", fields["sensitivity"])
+        data["sensitivity"] = checks.one("sensitivity", fields["sensitivity"])
     checks.raise_refused()
-    changed = {name: value for name, value in wanted.items() if getattr(observation, name) != value}
+    changed = {name: value for name, value in data.items() if getattr(observation, name) != value}
     if not changed:
         _check_version(observation, expected_version)
         return observation
@@ -304,11 +304,11 @@ def _existing(
     return {(one.category, one.digest): one for one in ordered}
 
 
-def _insert(missing: Mapping[tuple[str, str], Line], told: dict[str, Any]) -> list[Observation]:
+def _insert(missing: Mapping[tuple[str, str], Line], fields: dict[str, Any]) -> list[Observation]:
     """Insert the lines that don't exist yet. The first of two writers wins."""
-    made = [
+    observations = [
         Observation(
-            **{**told, "trust": line.trust or told["trust"]},
+            **{**fields, "trust": line.trust or fields["trust"]},
             category=line.category,
             content=line.content,
             tags=list(line.tags),
@@ -318,8 +318,8 @@ def _insert(missing: Mapping[tuple[str, str], Line], told: dict[str, Any]) -> li
         )
         for (_category, digest), line in missing.items()
     ]
-    Observation.objects.bulk_create(made, ignore_conflicts=True)
-    return made
+    Observation.objects.bulk_create(observations, ignore_conflicts=True)
+    return observations
 
 
 def _name_near(owner: Any, new: Sequence[Observation]) -> None:

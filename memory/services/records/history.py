@@ -27,15 +27,7 @@ MAX_DIFFED, MAX_ROWS, MAX_COMPARED, MAX_FIRST = 200_000, 120, 2_000, 4_000
 # The field with a record's text; for types not listed here it is `content`.
 SAYS = {"topicfact": "text", "scratchpadentry": "value", "librarydocument": "text"}
 # Fields that the history leaves out, since they follow from others.
-_QUIET = {
-    "blame",
-    "chain",
-    "digest",
-    "edited_by_person",
-    "key",
-    "updated",
-    "near_duplicate_of_id",
-}
+_QUIET = {"blame", "chain", "digest", "edited_by_person", "key", "updated", "near_duplicate_of_id"}
 
 
 @dataclass(slots=True)
@@ -119,7 +111,7 @@ def said_of(
     record: Remembered, before: Mapping[str, Any], after: Mapping[str, Any], changed: Iterable[str]
 ) -> list[str]:
     """Describe what a revision did besides changing the text."""
-    told = {
+    values = {
         "trashed_at": lambda old, new: _("moved to Trash") if new else _("restored from Trash"),
         "pinned": lambda old, new: _("pinned") if new else _("unpinned"),
         "paused": lambda old, new: _("paused") if new else _("resumed"),
@@ -130,12 +122,12 @@ def said_of(
         "lock": _lock,
         "section_locks": _sections,
     }
-    said = []
+    texts = []
     for name in sorted(set(changed) - _QUIET):
         old, new = before.get(name), after.get(name)
-        tell = told.get(name)
-        said.append(tell(old, new) if tell else _moved(record, name, old, new))
-    return said
+        tell = values.get(name)
+        texts.append(tell(old, new) if tell else _moved(record, name, old, new))
+    return texts
 
 
 def _moved(record: Remembered, name: str, old: Any, new: Any) -> str:
@@ -170,12 +162,12 @@ def _tags(old: Any, new: Any) -> str:
     come = [tag for tag in new or [] if tag not in (old or [])]
     added = ngettext("added the tag %(tags)s", "added the tags %(tags)s", len(come))
     removed = ngettext("removed the tag %(tags)s", "removed the tags %(tags)s", len(gone))
-    said = [
+    parts = [
         words % {"tags": ", ".join(_("“%(tag)s”") % {"tag": tag} for tag in tags)}
         for words, tags in ((added, come), (removed, gone))
         if tags
     ]
-    return ", ".join(said) or _("tags reordered")
+    return ", ".join(parts) or _("tags reordered")
 
 
 def _entries(old: Any, new: Any) -> str:
@@ -191,7 +183,7 @@ def _lock(_old: Any, new: Any) -> str:
 
 def _sections(old: Any, new: Any) -> str:
     """List the sections that were locked or unlocked, each by its path of headings."""
-    told = [
+    parts = [
         words % {"section": " › ".join(path)}
         for words, these, others in (
             (_("locked the section “%(section)s”"), new or [], old or []),
@@ -200,7 +192,7 @@ def _sections(old: Any, new: Any) -> str:
         for path in these
         if path not in others
     ]
-    return ", ".join(told) or _("section locks reordered")
+    return ", ".join(parts) or _("section locks reordered")
 
 
 # --- comparison ---------------------------------------------------------------------------------------
@@ -220,7 +212,7 @@ def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) 
     before, after = fields_at(record, older), fields_at(record, newer)
     rows = text_diff.plain_diff(str(before.get(says) or ""), str(after.get(says) or ""))
     changed = {name for name in after if before.get(name) != after[name]} - {says}
-    said = said_of(record, before, after, changed)
+    texts = said_of(record, before, after, changed)
     rows = rows if whole else text_diff.folded(rows)
     has_same_words = all(row.kind in ("same", "gap") for row in rows)
     return {
@@ -228,9 +220,9 @@ def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) 
         "newer": newer,
         "rows": rows[:MAX_COMPARED],
         "rows_left": max(0, len(rows) - MAX_COMPARED),
-        "said": said,
+        "said": texts,
         "has_same_words": has_same_words,
-        "is_alike": has_same_words and not said,
+        "is_alike": has_same_words and not texts,
     }
 
 

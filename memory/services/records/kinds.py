@@ -29,7 +29,7 @@ Dependents = tuple[type[Model], str, Any]
 
 def count_dependents(wanted: Iterable[tuple[Dependents, Sequence[Any]]]) -> dict[Any, list[str]]:
     """Return the dependent rows of each record, by ID and in words; one query for all kinds."""
-    asked = list(wanted)
+    pairs = list(wanted)
     parts = [
         model._default_manager.filter(**{f"{path}__in": ids})
         .order_by()
@@ -40,13 +40,13 @@ def count_dependents(wanted: Iterable[tuple[Dependents, Sequence[Any]]]) -> dict
             number=Count("pk"),
         )
         .values("on", "place", "number")
-        for place, ((model, path, _many), ids) in enumerate(asked)
+        for place, ((model, path, _many), ids) in enumerate(pairs)
     ]
     found: dict[Any, list[str]] = {}
     if parts:
         rows = parts[0].union(*parts[1:], all=True) if parts[1:] else parts[0]
         for row in sorted(rows, key=lambda row: row["place"]):
-            (_model, _path, many), _ids = asked[row["place"]]
+            (_model, _path, many), _ids = pairs[row["place"]]
             words = str(many % {"n": row["number"]})
             found.setdefault(row["on"], []).append(words)
     return found

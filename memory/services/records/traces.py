@@ -362,8 +362,8 @@ def _rare(texts: Iterable[str], owner_id: Any) -> list[str]:
             words.setdefault(match.group().casefold(), match.group())
         read += len(text)
     terms = {key: set(search_terms(word)) for key, word in words.items()}
-    wanted = set().union(*terms.values()) if terms else set()
-    mine = SearchTerm.objects.filter(space__owner_id=owner_id, lexeme__in=wanted, documents__gt=0)
+    names = set().union(*terms.values()) if terms else set()
+    mine = SearchTerm.objects.filter(space__owner_id=owner_id, lexeme__in=names, documents__gt=0)
     known = set(mine.values_list("lexeme", flat=True))
     rare = [word for key, word in words.items() if terms[key] and not terms[key] & known]
     rare.sort(key=lambda word: (not _has_digit(word), -len(word)))
@@ -440,9 +440,9 @@ def redact(
     found = traces.find(*(f"said_{name}" for name in columns))
     wanted = told.filter(found if read is None else found | read)
     for row in wanted.order_by("pk").only("pk", *columns).iterator(chunk_size=50):
-        said = {name: getattr(row, name) for name in columns}
-        fresh = {name: traces.without(value) for name, value in said.items()}
-        if fresh != said:
+        values = {name: getattr(row, name) for name in columns}
+        fresh = {name: traces.without(value) for name, value in values.items()}
+        if fresh != values:
             rows.model.objects.filter(pk=row.pk).update(**fresh)
 
 

@@ -152,8 +152,8 @@ def selected(user: User, form: QueryDict) -> Kinds | None:
 
 def _trashed_with_another(user: User) -> QuerySet[Any]:
     """Return the IDs of records that went to Trash with another, and are restored with it."""
-    told = Concat(Value(TrashedRows.source_of("")), Cast("record_id", CharField()))
-    sources = TrashedRows.objects.for_user(user).annotate(told=told).values("told")
+    concat = Concat(Value(TrashedRows.source_of("")), Cast("record_id", CharField()))
+    sources = TrashedRows.objects.for_user(user).annotate(told=concat).values("told")
     moved = Revision.objects.for_user(user).filter(source__in=sources, after__has_key="trashed_at")
     return moved.values("record_id")
 

@@ -81,24 +81,24 @@ def describe(act: str, result: BulkResult) -> str:
         words = ngettext("%(n)d proposal accepted.", "%(n)d proposals accepted.", result.done)
     else:
         words = ngettext("%(n)d proposal rejected.", "%(n)d proposals rejected.", result.done)
-    said = [words % {"n": result.done}] if result.done or not result.apart else []
+    parts = [words % {"n": result.done}] if result.done or not result.apart else []
     if result.apart:
         apart = ngettext(
             "%(n)d proposal needs a separate decision because it’s dangerous or out of date.",
             "%(n)d proposals need separate decisions because they’re dangerous or out of date.",
             result.apart,
         )
-        said.append(apart % {"n": result.apart})
+        parts.append(apart % {"n": result.apart})
     if result.problems:
         stay = ngettext(
             "1 proposal failed and is still pending: %(why)s",
             "%(n)d proposals failed and are still pending: %(why)s",
             len(result.problems),
         )
-        said.append(stay % {"n": len(result.problems), "why": result.why})
+        parts.append(stay % {"n": len(result.problems), "why": result.why})
     if result.left:
-        said.append(describe_left(result))
-    return " ".join(said)
+        parts.append(describe_left(result))
+    return " ".join(parts)
 
 
 def describe_left(result: BulkResult) -> str:

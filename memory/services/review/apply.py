@@ -84,16 +84,16 @@ def _check(proposal: Proposal) -> None:
         )
 
 
-def _perform(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
+def _perform(proposal: Proposal, values: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
     """Save the complete new text, merged with changes made since; a journal entry is appended.
 
     Changes that don't overlap are merged, and so are lines that both sides add in one place, since two
     proposals can each add to the end of a file. Two proposals for a new file have no text in common.
     """
-    path, content = str(wanted["path"]), str(wanted["content"])
-    if not seen and content == proposal.after["content"] and wanted.get("entry"):
-        act = replace(_act(proposal, content, by), summary=wanted.get("summary") or None)
-        return _applied(write(proposal.owner, path, appending(str(wanted["entry"])), act))
+    path, content = str(values["path"]), str(values["content"])
+    if not seen and content == proposal.after["content"] and values.get("entry"):
+        act = replace(_act(proposal, content, by), summary=values.get("summary") or None)
+        return _applied(write(proposal.owner, path, appending(str(values["entry"])), act))
     version = int(seen) if seen.isdecimal() else _based_on(proposal, path)
     try:
         return _applied(_save(proposal, path, content, by, version))
@@ -164,18 +164,18 @@ def _check_note(proposal: Proposal) -> None:
     checks.raise_refused()
 
 
-def _write_note(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
+def _write_note(proposal: Proposal, values: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
     """Create the note, supersede the one it was proposed for, or merge or trash notes."""
     owner = proposal.owner
-    if wanted.get("act") == MERGE:
-        return _merge(proposal, wanted, by)
-    if wanted.get("act") == TRASH:
+    if values.get("act") == MERGE:
+        return _merge(proposal, values, by)
+    if values.get("act") == TRASH:
         return _trash(proposal, by)
     if proposal.target_id is not None:
-        return _supersede(proposal, wanted, by, seen)
-    kind = str(wanted.get("kind", Note.Kind.LOG))
+        return _supersede(proposal, values, by, seen)
+    kind = str(values.get("kind", Note.Kind.LOG))
     if kind == Note.Kind.SOUL:
-        content = str(wanted["content"])
+        content = str(values["content"])
         source = proposal.source or None
         standing = identity.active(owner, Note.Kind.SOUL)
         soul = identity.write_soul(owner, content, by=by, why=why_of(proposal), source=source)
@@ -183,19 +183,19 @@ def _write_note(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: 
     note = notes.write_note(
         owner,
         kind,
-        str(wanted["content"]),
+        str(values["content"]),
         by=by,
         source=proposal.source or None,
-        topic=_topic(owner, wanted),
-        job=str(wanted.get(_JOB, "")),
-        **{name: wanted[name] for name in _MORE if name in wanted},
+        topic=_topic(owner, values),
+        job=str(values.get(_JOB, "")),
+        **{name: values[name] for name in _MORE if name in values},
     )
     return ApplyResult(note)
 
 
-def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
+def _supersede(proposal: Proposal, values: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
     standing = _standing(proposal)
-    content, was_merged = str(wanted["content"]), False
+    content, was_merged = str(values["content"]), False
     token = f"{standing.pk}:{standing.version}"
     before = str(proposal.before.get("content", ""))
     if standing.content != before and seen != token:
@@ -213,9 +213,9 @@ def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
             source=proposal.source or None,
         )
         return ApplyResult(soul, was_merged, others=(standing,))
-    fields = {name: wanted[name] for name in _MORE if name in wanted}
-    if "kind" in proposal.before and wanted.get("kind") != proposal.before["kind"]:
-        fields["kind"] = wanted["kind"]
+    fields = {name: values[name] for name in _MORE if name in values}
+    if "kind" in proposal.before and values.get("kind") != proposal.before["kind"]:
+        fields["kind"] = values["kind"]
     note = notes.supersede(
         standing,
         content,
@@ -239,14 +239,14 @@ def _merged_versions(after: Mapping[str, Any]) -> dict[UUID, int]:
     return versions
 
 
-def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> ApplyResult:
-    versions = _merged_versions(wanted)
+def _merge(proposal: Proposal, values: Mapping[str, Any], by: Actor) -> ApplyResult:
+    versions = _merged_versions(values)
     try:
         merged, _proposal = merging.merge(
             proposal.owner,
             versions,
             by=by,
-            content=str(wanted["content"]),
+            content=str(values["content"]),
             versions=versions,
             why=why_of(proposal),
         )
@@ -291,8 +291,8 @@ def _standing(proposal: Proposal) -> Note:
     )
 
 
-def _topic(owner: User, wanted: Mapping[str, Any]) -> Topic | None:
-    key = wanted.get("topic_id")
+def _topic(owner: User, values: Mapping[str, Any]) -> Topic | None:
+    key = values.get("topic_id")
     return Topic.objects.for_user(owner).filter(pk=key).first() if key else None
 
 
@@ -318,17 +318,17 @@ def _check_observations(proposal: Proposal) -> None:
     checked(lines_of(proposal.after))
 
 
-def _remember(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, _seen: str) -> ApplyResult:
+def _remember(proposal: Proposal, values: Mapping[str, Any], by: Actor, _seen: str) -> ApplyResult:
     """Store the observations; those that the source already recorded get the person's trust."""
     done = remember_lines(
         proposal.owner,
-        lines_of(wanted),
+        lines_of(values),
         by=by,
-        source=str(wanted.get("source") or proposal.source),
+        source=str(values.get("source") or proposal.source),
         change_source=proposal.source,
-        topic=_topic(proposal.owner, wanted),
-        sensitivity=str(wanted.get("sensitivity", "normal")),
-        scope=str(wanted.get("scope", "owner")),
+        topic=_topic(proposal.owner, values),
+        sensitivity=str(values.get("sensitivity", "normal")),
+        scope=str(values.get("scope", "owner")),
     )
     for one in done.observations:
         if one.trust != Trust.OWNER and one.trashed_at is None:

@@ -186,19 +186,21 @@ def refuse(owner: User, kind: str, name: str, *, by: Actor, why: str = "") -> Re
     with transaction.atomic():
         try:
             with transaction.atomic():
-                made = RefusedSource.objects.create(owner=owner, kind=kind, name=name, reason=why)
+                refused_source = RefusedSource.objects.create(
+                    owner=owner, kind=kind, name=name, reason=why
+                )
         except IntegrityError:
             known: RefusedSource = RefusedSource.objects.for_user(owner).get(kind=kind, name=name)
             return known
         for one in _waiting(owner, kind, name):
             one.owner = owner
-            review_services.reject(one, by=by, why=_reason(made))
+            review_services.reject(one, by=by, why=_reason(refused_source))
         Activity.log(owner, by, "source-refused", label=name, source=kind, why=why)
-    return made
+    return refused_source
 
 
-def _reason(made: RefusedSource) -> str:
-    return f"refuse:{made.pk}"
+def _reason(refused_source: RefusedSource) -> str:
+    return f"refuse:{refused_source.pk}"
 
 
 def allow(refused: RefusedSource, *, by: Actor) -> int:

@@ -210,15 +210,15 @@ def held_sides(row: Conflict) -> tuple[Any, Any] | None:
     Locks are taken in the same order as for any change of a record, to avoid deadlocks: the topics
     of facts, the records, then the conflict.
     """
-    wanted = [(row.left_type, row.left_id), (row.right_type, row.right_id)]
-    facts = [key for name, key in wanted if name == "topicfact"]
+    pairs = [(row.left_type, row.left_id), (row.right_type, row.right_id)]
+    facts = [key for name, key in pairs if name == "topicfact"]
     topics = TopicFact.objects.filter(owner=row.owner_id, pk__in=facts).values("topic_id")
     list(Topic.objects.filter(pk__in=topics).order_by("pk").select_for_update(of=("self",)))
-    files = MemoryFile.objects.for_user(row.owner).filter(pk__in=[key for _name, key in wanted])
+    files = MemoryFile.objects.for_user(row.owner).filter(pk__in=[key for _name, key in pairs])
     for path in sorted(files.values_list("path", flat=True)):
         rows_held(row.owner, path)
     found = {}
-    for name, key in sorted(wanted, key=str):
+    for name, key in sorted(pairs, key=str):
         rows = active_rows(name).filter(owner=row.owner_id, pk=key)
         record = rows.select_for_update(of=("self",)).first()
         if record is None:
@@ -459,22 +459,22 @@ _WAYS: dict[str, Callable[[_Resolution], list[Any]]] = {
 def describe(result: BulkResult) -> str:
     """Return what was done with many conflicts, for a toast."""
     words = ngettext("Both sides kept.", "Both sides of %(n)d conflicts kept.", result.done)
-    said = [words % {"n": result.done}] if result.done else []
+    parts = [words % {"n": result.done}] if result.done else []
     if result.problems:
         left = ngettext(
             "%(n)d conflict is still open: %(why)s",
             "%(n)d conflicts are still open: %(why)s",
             len(result.problems),
         )
-        said.append(left % {"n": len(result.problems), "why": result.why})
+        parts.append(left % {"n": len(result.problems), "why": result.why})
     if result.left:
         rest = ngettext(
             "%(n)d left. Select the same conflicts again to continue.",
             "%(n)d left. Select the same conflicts again to continue.",
             result.left,
         )
-        said.append(rest % {"n": result.left})
-    return " ".join(said)
+        parts.append(rest % {"n": result.left})
+    return " ".join(parts)
 
 
 def keep_both_of(rows: Sequence[Conflict], *, by: Actor) -> BulkResult:
@@ -537,9 +537,9 @@ def _undo_all(row: Conflict, by: Actor) -> None:
     for record_type, key, version in row.results:
         mine = Revision.objects.for_user(row.owner).filter(record_type=record_type, record_id=key)
         changes += mine.filter(version=version).order_by("id")[:1]
-    made = next((one for one in changes if not one.before), None)
-    if made is not None:
-        merged = record_history.record_of(made, for_update=True)
+    revision = next((one for one in changes if not one.before), None)
+    if revision is not None:
+        merged = record_history.record_of(revision, for_update=True)
         if isinstance(merged, Note):
             merging.unmerge(merged, by=by)
             return

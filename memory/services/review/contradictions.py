@@ -110,16 +110,16 @@ def also_known(owner: User, text: str, *, but: Any = None, with_same: bool = Fal
     With `with_same`, statements that it contains word for word come first. `but` is the record that
     has the text. This takes a fixed number of queries.
     """
-    asked = texts.statements(text)[:MAX_LOOKUPS]
-    mine = {one.casefold(): one for one in asked} if with_same else {}
+    names = texts.statements(text)[:MAX_LOOKUPS]
+    mine = {one.casefold(): one for one in names} if with_same else {}
     results: list[Known] = []
     repeated: list[Known] = []
-    for name, record, _places in _records_near(owner, asked, NEAREST):
+    for name, record, _places in _records_near(owner, names, NEAREST):
         if but is not None and (record.pk == but.pk or _file_of(record) == but):
             continue
         of_record = KINDS[name].content(record)
         different = next(
-            (one for said in asked for one in texts.differences(of_record, said)), None
+            (one for said in names for one in texts.differences(of_record, said)), None
         )
         if different is not None:
             results.append(Known(record, name, *different))
@@ -130,12 +130,12 @@ def also_known(owner: User, text: str, *, but: Any = None, with_same: bool = Fal
 
 
 def _records_near(
-    owner: User, asked: Sequence[str], most: int
+    owner: User, names: Sequence[str], most: int
 ) -> Iterator[tuple[str, Any, list[int]]]:
     """Yield the type and record of what shares most words with a statement, and the positions of
     those statements.
     """
-    keys = _nearest(owner, asked, most)
+    keys = _nearest(owner, names, most)
     for name, ids in keys.items():
         rows = _rows(owner, name).in_bulk(list(ids)) if ids else {}
         yield from ((name, rows[key], places) for key, places in ids.items() if key in rows)
@@ -145,12 +145,12 @@ def _file_of(record: Any) -> MemoryFile | None:
     return record.file if isinstance(record, Section) else None
 
 
-def _nearest(owner: User, asked: Sequence[str], most: int) -> dict[str, dict[Any, list[int]]]:
+def _nearest(owner: User, names: Sequence[str], most: int) -> dict[str, dict[Any, list[int]]]:
     """Return the ids of the records that share most words with a statement, each with the positions
     of those statements: a few queries.
     """
     language = bm25_sql.language_of(owner)
-    words = [query_terms(one, language) for one in asked]
+    words = [query_terms(one, language) for one in names]
     spaces = bm25_sql.spaces_of(owner, TYPES, (term for some in words for term in some))
     pairs = [(space, place) for place in range(len(words)) for space in spaces]
     jobs = [bm25_sql.Job(space, words[place], bm25_sql.EXACT, most) for space, place in pairs]

@@ -80,10 +80,10 @@ def _without(lines: list[str], one: Statement, words: str) -> list[str] | None:
     line = lines[one.place]
     before = lines[one.place - 1] if one.place else ""
     after = lines[one.place + 1] if one.place + 1 < len(lines) else ""
-    item, said = _ITEM.match(line), texts.plain(line)
-    if item is None and _goes_on(before, line) and said.startswith(one.text):
+    item, text = _ITEM.match(line), texts.plain(line)
+    if item is None and _goes_on(before, line) and text.startswith(one.text):
         return None
-    if said == one.text:
+    if text == one.text:
         if _goes_on(line, after) or (item and _has_block(item, lines[one.place + 1 :])):
             return None
         return [f"{item[0] if item else ''}{words}"] if words else []

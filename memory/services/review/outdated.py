@@ -115,13 +115,13 @@ def _facts(owner: User, proposals: Sequence[Proposal]) -> Iterable[tuple[UUID, O
     quoted: list[tuple[Proposal, TopicFact]] = []
     earlier = _earlier_texts(by_topic.values())
     for proposal in proposals:
-        said = f" {match_key(' '.join(_new_lines(proposal)))} "
+        message = f" {match_key(' '.join(_new_lines(proposal)))} "
         for fact in (fact for key in topics.get(proposal.pk, ()) for fact in by_topic[key]):
-            if f" {fact.key} " in said and fact.state != TopicFact.State.CURRENT:
+            if f" {fact.key} " in message and fact.state != TopicFact.State.CURRENT:
                 quoted.append((proposal, fact))
             for text in earlier.get(fact.pk, ()):
                 key = match_key(text)
-                if key != fact.key and f" {key} " in said and f" {fact.key} " not in said:
+                if key != fact.key and f" {key} " in message and f" {fact.key} " not in message:
                     yield proposal.pk, Outdated(_CORRECTED, old=text, new=fact.text)
     yield from _told(owner, quoted)
 
@@ -237,18 +237,18 @@ def _files(owner: User, proposals: Sequence[Proposal]) -> Iterable[tuple[UUID, O
 
     What accepting other proposals wrote does not count, and a new entry goes to the end of any text.
     """
-    wanted = {
+    values = {
         one.pk: str(one.after.get("path", ""))
         for one in proposals
         if one.record_type == "memoryfile" and not one.after.get("entry")
     }
-    if not wanted:
+    if not values:
         return
-    rows = MemoryFile.objects.for_user(owner).live().filter(path__in=set(wanted.values()))
+    rows = MemoryFile.objects.for_user(owner).live().filter(path__in=set(values.values()))
     files = {file.path: file for file in rows}
     accepted = _accepted_versions(owner, [file.pk for file in files.values()])
     for proposal in proposals:
-        file = files.get(wanted.get(proposal.pk, ""))
+        file = files.get(values.get(proposal.pk, ""))
         if file is None or file.version == proposal.version_seen:
             continue
         if proposal.version_seen is None:
@@ -274,17 +274,17 @@ def _accepted_versions(owner: User, ids: Sequence[UUID]) -> dict[UUID, set[int]]
 
 
 def _notes(owner: User, proposals: Sequence[Proposal]) -> Iterable[tuple[UUID, Outdated]]:
-    wanted = {
+    keys_by_id = {
         one.pk: one.target_id
         for one in proposals
         if one.record_type == "note" and one.target_id is not None
     }
-    if not wanted:
+    if not keys_by_id:
         return
-    rows = Note.objects.for_user(owner).filter(pk__in=set(wanted.values()))
+    rows = Note.objects.for_user(owner).filter(pk__in=set(keys_by_id.values()))
     notes: Mapping[Any, Note] = {note.pk: note for note in rows.select_related("superseded_by")}
     for proposal in proposals:
-        note = notes.get(wanted.get(proposal.pk))
+        note = notes.get(keys_by_id.get(proposal.pk))
         if note is None:
             continue
         newest = note.superseded_by or note

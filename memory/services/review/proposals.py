@@ -233,7 +233,7 @@ def accept(
     return applied
 
 
-def perform(held: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
+def perform(held: Proposal, values: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
     """Apply the proposal in the caller's transaction, without changing its row.
 
     `memory.pages.review.proposals` also calls it and rolls back.  Raises what `accept` does.
@@ -242,7 +242,7 @@ def perform(held: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> 
         # `hold` and imports refuse unknown types, but another version of Beacon could have stored one.
         message = _("This version of Beacon can’t store “%(kind)s”. Reject the proposal instead.")
         raise MemoryRefused(message % {"kind": shorten(held.record_type, 40)})
-    return APPLY[held.record_type](held, wanted, by, seen)
+    return APPLY[held.record_type](held, values, by, seen)
 
 
 def _written(held: Proposal, applied: ApplyResult, by: Actor, last: int) -> list[list[Any]]:
@@ -381,8 +381,8 @@ def check_not_blocked(owner: User, by: Actor, source: str = "") -> None:
     """Raise Refused, and count it, if the owner blocked this agent or source."""
     if by.kind != "agent":
         return
-    told = Q(kind=Kind.AGENT, name=by.name) | Q(kind=Kind.SOURCE, name=source)
-    row = RefusedSource.objects.for_user(owner).filter(told).first()
+    condition = Q(kind=Kind.AGENT, name=by.name) | Q(kind=Kind.SOURCE, name=source)
+    row = RefusedSource.objects.for_user(owner).filter(condition).first()
     if row is None:
         return
     RefusedSource.objects.filter(pk=row.pk).count_refusals()
@@ -461,7 +461,7 @@ def level_of(owner: User, kind: str, by: Actor) -> str:
     return ReviewLevel.Level.HOLD_RISKY.value
 
 
-def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor, writer: str = "") -> bool:
+def set_levels(owner: User, values: Mapping[str, str], *, by: Actor, writer: str = "") -> bool:
     """Set levels ("" means the default) and return whether any changed.
 
     `writer` is the actor that they apply to, such as `agent:claude`, or "" for all.
@@ -471,7 +471,7 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor, writer: str
     """
     if not by.is_person:
         raise InvalidValue(_("Only a person can set how agents’ writes are reviewed."))
-    for kind, level in wanted.items():
+    for kind, level in values.items():
         if kind not in LEVEL_NAMES or level not in {"", *ReviewLevel.Level.values}:
             words = {"level": level[:40], "kind": kind[:40]}
             words["known"] = ", ".join(ReviewLevel.Level.values)
@@ -480,7 +480,7 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor, writer: str
             )
             raise InvalidValue(problem % words)
     before = own_levels(owner, writer)
-    changed = {kind: level for kind, level in wanted.items() if before.get(kind, "") != level}
+    changed = {kind: level for kind, level in values.items() if before.get(kind, "") != level}
     if not changed:
         return False
     with transaction.atomic():
@@ -492,10 +492,10 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor, writer: str
                 )
             else:
                 rows.filter(owner=owner, kind=kind, writer=writer).delete()
-        told: dict[str, Any] = {kind: level or _("default") for kind, level in changed.items()}
+        fields: dict[str, Any] = {kind: level or _("default") for kind, level in changed.items()}
         if writer:
-            told["writer"] = writer
-        Activity.log(owner, by, "review-levels-changed", subject=owner, **told)
+            fields["writer"] = writer
+        Activity.log(owner, by, "review-levels-changed", subject=owner, **fields)
     return True
 
 

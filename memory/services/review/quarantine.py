@@ -99,10 +99,10 @@ def parts(owner: User) -> dict[str, QuerySet[Any]]:
     return {name: _rows(owner, model) for name, model in MODELS.items()}
 
 
-def quarantined_rows(owner: User, wanted: Iterable[tuple[str, str]]) -> dict[str, QuarantinedRow]:
+def quarantined_rows(owner: User, pairs: Iterable[tuple[str, str]]) -> dict[str, QuarantinedRow]:
     """Return the records of these types and IDs as a list shows them, by ID: one query per type."""
     by_type: dict[str, list[str]] = {}
-    for name, key in wanted:
+    for name, key in pairs:
         by_type.setdefault(name, []).append(key)
     records: list[Any] = []
     for name, ids in by_type.items():
@@ -168,10 +168,10 @@ def _of_long(record: ContentItem, begins: str) -> str:
 # --- actions --------------------------------------------------------------------------------------
 
 
-def chosen(owner: User, wanted: Sequence[str]) -> list[Any]:
+def chosen(owner: User, names: Sequence[str]) -> list[Any]:
     """Return the quarantined records that a form names as `type:id`."""
     by_type: dict[str, list[uuid.UUID]] = {}
-    for one in wanted[:MAX]:
+    for one in names[:MAX]:
         name, _colon, key = one.partition(":")
         if pk := uuid_of(key):
             by_type.setdefault(name, []).append(pk)
@@ -200,15 +200,15 @@ def act(
     if not by.is_person or name not in ACTS:
         raise InvalidValue(_("Only a person can release or delete what’s in quarantine."))
     done = BulkResult(uuid.uuid4())
-    told: dict[str, Any] = {"by": by, "source": f"{_SOURCE}{done.key}"}
+    fields: dict[str, Any] = {"by": by, "source": f"{_SOURCE}{done.key}"}
 
     def perform(record: Any) -> None:
         with transaction.atomic():
             if name == "trash":
-                record.trash(why=_("moved from quarantine to Trash"), **told)
+                record.trash(why=_("moved from quarantine to Trash"), **fields)
             else:
                 why = _("released from quarantine")
-                record.change(why=why, trust=released_trust(record), **told)
+                record.change(why=why, trust=released_trust(record), **fields)
 
     done.perform(records, perform, seconds)
     if done.done:

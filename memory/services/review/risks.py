@@ -385,10 +385,10 @@ def is_owners_word(owner: User, quote: str, messages: Iterable[str] = ()) -> boo
     Those are messages that they typed in their own sessions: not an agent's, not one from another
     person's archive, and not the list of files.
     """
-    wanted = match_key(quote)
-    if len(wanted.replace(" ", "")) < MIN_QUOTED:
+    value = match_key(quote)
+    if len(value.replace(" ", "")) < MIN_QUOTED:
         return False
-    if any(_has_words(message, wanted) for message in messages):
+    if any(_has_words(message, value) for message in messages):
         return True
     own = Message.objects.filter(
         session__owner=owner, session__agent=None, session__trashed_at=None,
@@ -397,15 +397,15 @@ def is_owners_word(owner: User, quote: str, messages: Iterable[str] = ()) -> boo
     # The longest word finds the few messages that can contain the quote, which are compared here.
     longest = max(one_line(quote).split(), key=len).strip(".,;:!?()[]'’")
     near = own.filter(content__icontains=longest).order_by("-id")
-    return any(_has_words(text, wanted) for text in near.values_list("content", flat=True)[:200])
+    return any(_has_words(text, value) for text in near.values_list("content", flat=True)[:200])
 
 
-def _has_words(message: str, wanted: str) -> bool:
+def _has_words(message: str, value: str) -> bool:
     """Whether the message contains the words; in scripts without spaces they can begin anywhere."""
     key = match_key(message)
-    if wanted and not wanted.isascii() and wanted in key:
+    if value and not value.isascii() and value in key:
         return True
-    return f" {wanted} " in f" {key} "
+    return f" {value} " in f" {key} "
 
 
 # --- danger ---
@@ -431,8 +431,8 @@ def rate(proposal: Proposal, held: str, *, more: Iterable[Risk] = ()) -> None:
 def _worked_out(proposal: Proposal, held: str) -> list[Risk]:
     found = risks_in(proposal)
     known = {risk.words for risk in found}
-    said = [reason for reason in held.split("; ") if reason and reason not in known]
-    return [*found, *(Risk(SAID, {"words": reason}) for reason in said)]
+    texts = [reason for reason in held.split("; ") if reason and reason not in known]
+    return [*found, *(Risk(SAID, {"words": reason}) for reason in texts)]
 
 
 def risks_in(proposal: Proposal) -> list[Risk]:
@@ -543,11 +543,11 @@ _TITLE = re.compile(r"#{1,6}\s+\S+\s*")
 
 
 def are_own(texts: Iterable[str], messages: Sequence[str]) -> bool:
-    said = [match_key(message) for message in messages]
-    if not any(said):  # a text can have eight million characters, and nothing could match
+    parts = [match_key(message) for message in messages]
+    if not any(parts):  # a text can have eight million characters, and nothing could match
         return False
     lines = [line for text in texts for line in text.splitlines() if match_key(line)]
-    return bool(lines) and all(_is_own(line, said) for line in lines)
+    return bool(lines) and all(_is_own(line, parts) for line in lines)
 
 
 def adds_only_own(path: str, before: str, after: str, messages: Sequence[str]) -> bool:
@@ -568,7 +568,7 @@ def _is_quoted_task(line: str) -> bool:
     return line.startswith("> Summary:") or bool(UPDATED.match(line))
 
 
-def _is_own(line: str, said: Sequence[str]) -> bool:
+def _is_own(line: str, texts: Sequence[str]) -> bool:
     """Return True if the line and its quotes are in a message, ignoring one word before a colon."""
     keyed = _QUOTED_KEY.fullmatch(line)
     value = keyed["value"] if keyed else line
@@ -577,5 +577,5 @@ def _is_own(line: str, said: Sequence[str]) -> bool:
     parts = [part for part in parts if part]
     longest = max((len(part.replace(" ", "")) for part in parts), default=0)
     return longest >= MIN and all(
-        any(f" {part} " in f" {message} " for message in said) for part in parts
+        any(f" {part} " in f" {message} " for message in texts) for part in parts
     )

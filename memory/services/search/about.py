@@ -97,34 +97,34 @@ def about(
     found = About(names.names_of(owner, name))
     filters = FOR_AGENTS if reader.is_agent else ()
     question = Question("", "", filters=filters)
-    asked = narrowing_of(owner, question, {"now": as_of.now()})
+    scope = narrowing_of(owner, question, {"now": as_of.now()})
     listed = {kind.type for kind in narrowing_of(owner, question, {"types": types}).kinds}
     if reader.is_agent:
-        found.names = _readable(found.names, names.checked(name), reader, asked)
-    parts = _parts(reader, asked, names.queries_of(owner, found.names))
+        found.names = _readable(found.names, names.checked(name), reader, scope)
+    parts = _parts(reader, scope, names.queries_of(owner, found.names))
     if not parts:
         return found
-    _count(found, parts, str(asked.zone))
-    wanted = [part for part in parts if part.type in listed and found.counts.get(part.type)]
-    found.mentions, found.next = _page(wanted, asked, cursor, max(1, min(limit, MAX)))
+    _count(found, parts, str(scope.zone))
+    rows = [part for part in parts if part.type in listed and found.counts.get(part.type)]
+    found.mentions, found.next = _page(rows, scope, cursor, max(1, min(limit, MAX)))
     if facts:
-        known = [part for part in wanted if part.type == "fact"]
-        found.facts, _more = _page(known, asked, "", facts)
+        known = [part for part in rows if part.type == "fact"]
+        found.facts, _more = _page(known, scope, "", facts)
     if found.total:
         _look_beside(found, parts, reader)
     return found
 
 
-def _readable(all_names: list[str], name: str, reader: Reader, asked: SearchScope) -> list[str]:
+def _readable(all_names: list[str], name: str, reader: Reader, scope: SearchScope) -> list[str]:
     """Return the names without the aliases that occur only in records the agent can't read."""
     if len(all_names) < 2:
         return all_names
-    kept = [one for one in all_names if _is_readable(one, reader, asked)]
+    kept = [one for one in all_names if _is_readable(one, reader, scope)]
     return kept if name_key(name) in map(name_key, kept) else [name]
 
 
-def _is_readable(name: str, reader: Reader, asked: SearchScope) -> bool:
-    parts = _parts(reader, asked, names.queries_of(reader.owner, [name]))
+def _is_readable(name: str, reader: Reader, scope: SearchScope) -> bool:
+    parts = _parts(reader, scope, names.queries_of(reader.owner, [name]))
     if not parts:
         return False
     sql, params = _union(parts, "1 AS one")
@@ -133,13 +133,13 @@ def _is_readable(name: str, reader: Reader, asked: SearchScope) -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def _parts(reader: Reader, asked: SearchScope, queries: dict[str, str]) -> list[_Part]:
+def _parts(reader: Reader, scope: SearchScope, queries: dict[str, str]) -> list[_Part]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT id, record_type, language FROM memory_searchspace "
             "WHERE owner_id = %s AND record_type = ANY(%s) AND (documents > 0 OR %s) ORDER BY id",
             # An index that is empty today can have had records.
-            [asked.owner.pk, [kind.type for kind in asked.kinds], as_of.current() is not None],
+            [scope.owner.pk, [kind.type for kind in scope.kinds], as_of.current() is not None],
         )
         spaces = cursor.fetchall()
     parts = []
@@ -147,7 +147,7 @@ def _parts(reader: Reader, asked: SearchScope, queries: dict[str, str]) -> list[
         query = queries.get(language)
         if not query:  # a space in another language, until a rebuild converts it
             continue
-        among = among_of(KINDS[name], asked, language)
+        among = among_of(KINDS[name], scope, language)
         is_current = {None: "TRUE", True: "e.is_current", False: "NOT e.is_current"}[
             among.is_current
         ]
@@ -210,7 +210,7 @@ def _count(found: About, parts: Sequence[_Part], zone: str) -> None:
 
 
 def _page(
-    parts: Sequence[_Part], asked: SearchScope, cursor: str, limit: int
+    parts: Sequence[_Part], scope: SearchScope, cursor: str, limit: int
 ) -> tuple[list[Mention], str | None]:
     """Return one page of the records, the newest first, and the cursor of the next one."""
     if not parts:
@@ -231,14 +231,14 @@ def _page(
     records = {
         record.pk: record
         for name, some in ids.items()
-        for record in rows_of(KINDS[name], asked).filter(pk__in=some).order_by()
+        for record in rows_of(KINDS[name], scope).filter(pk__in=some).order_by()
     }
     mentions = []
     for name, key, created in rows[:limit]:
         record, kind = records.get(key), KINDS[name]
         if record is not None:
-            told = (kind.title(record), kind.url(record))
-            mentions.append(Mention(key, name, *told, created, record))
+            pair = (kind.title(record), kind.url(record))
+            mentions.append(Mention(key, name, *pair, created, record))
     if len(rows) <= limit:
         return mentions, None
     _name, key, created = rows[limit - 1]

@@ -27,15 +27,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
-from beacon_site.text.terms import (
-    LABEL,
-    LEVEL,
-    LEVELS,
-    MAX_TIMES,
-    level_of,
-    stemmed_as,
-    tsquery_of,
-)
+from beacon_site.text.terms import LABEL, LEVEL, LEVELS, MAX_TIMES, level_of, stemmed_as, tsquery_of
 from memory.models import as_of
 
 # --- scoring SELECT ----------------------------------------------------------------------------
@@ -122,12 +114,12 @@ def _select(
     space, formula = jobs[place].space, jobs[place].formula
     b = formula.b_of(space.average)
     norm = (formula.k1 * (1 - b), formula.k1 * b / space.average)
-    wanted = [
+    pairs = [
         (at, job) for at, job in enumerate(jobs) if place in (at, job.beside) and job.limit > 0
     ]
     adds, values = _added(terms)
-    among, among_params = _among([job.among for _at, job in wanted])
-    required = [f"({query})" for query in wanted[0][1].among.required]
+    among, among_params = _among([job.among for _at, job in pairs])
+    required = [f"({query})" for query in pairs[0][1].among.required]
     queries = [" & ".join([f"({query})", *required]) for query in look.queries]
     found = " OR ".join(["e.words @@ %s::tsquery"] * len(queries))
     matched = ", ".join(["e.words @@ %s::tsquery"] * len(terms))
@@ -137,7 +129,7 @@ def _select(
     best = " UNION ALL ".join(
         f"(SELECT %s::int AS place, s.id, s.record_id, s.score FROM scored s "  # noqa: S608  our own names  # nosec B608
         f"WHERE {_standing('s', job.among)} ORDER BY s.score DESC, s.record_id LIMIT %s)"
-        for _at, job in wanted
+        for _at, job in pairs
     )
     statement = (
         "WITH scored AS ("  # noqa: S608  our own names  # nosec B608
@@ -150,7 +142,7 @@ def _select(
     return statement, [
         *values, *norm, *queries, space.id, *among_params,
         *(term.query for term in terms),
-        *(value for at, job in wanted for value in (at, job.limit)),
+        *(value for at, job in pairs for value in (at, job.limit)),
     ]  # fmt: skip
 
 
@@ -430,9 +422,9 @@ def spaces_of(
     """
     words = list(dict.fromkeys(lexemes))
     past = as_of.current()
-    asked = list(words)
+    names = list(words)
     if with_levels:
-        asked += [level_of(one, times) for one in words if one[0] != LABEL for times in LEVELS]
+        names += [level_of(one, times) for one in words if one[0] != LABEL for times in LEVELS]
     with as_of.present(), connection.cursor() as cursor:
         cursor.execute(
             "SELECT s.id, s.record_type, s.language, s.documents, s.length, "
@@ -441,7 +433,7 @@ def spaces_of(
             "t.lexeme, t.documents, t.max_count, t.min_length FROM memory_searchspace s "
             "LEFT JOIN memory_searchterm t ON t.space_id = s.id AND t.lexeme = ANY(%s) "
             "AND t.documents > 0 WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
-            [owner.pk, asked, owner.pk, list(types)],
+            [owner.pk, names, owner.pk, list(types)],
         )
         rows = cursor.fetchall()
     found: dict[int, Space] = {}
@@ -450,7 +442,7 @@ def spaces_of(
         if lexeme is not None:
             one.terms[lexeme] = TermFigures(documents, most, shortest)
     if past is not None:
-        _correct(found, asked, past.corrections(asked))
+        _correct(found, names, past.corrections(names))
     return list(found.values())
 
 
@@ -579,7 +571,7 @@ def _next_look(job: Job, look: _Lookup, best: list[Ranked]) -> _Lookup | None:
     return _Lookup(queries, is_last=True) if queries else None
 
 
-def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Lookup:
+def _look(rest: Sequence[Term], room: int, count: int, documents: int) -> _Lookup:
     """Return the documents of the first terms that fit into `room`, but of at least one term.
 
     If `documents` (of the space) is given, only the likely best of a frequent term are included.
@@ -589,7 +581,7 @@ def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look
     queries = [term.query for term in rest[:taken]]
     others = rest[taken:]
     is_small = True
-    if others and (not taken or totals[taken - 1] < wanted):
+    if others and (not taken or totals[taken - 1] < count):
         some = ""
         if documents and others[0].figures.documents > MANY:
             some = likely(others, documents, room // 2, SEVERAL * room)

@@ -82,17 +82,17 @@ def process_due(seconds: float = SECONDS) -> int:
         forget_model_if_off()
         return 0
     _queue_all_records(embedder)
-    made, ends_at = 0, time.monotonic() + seconds
+    count, ends_at = 0, time.monotonic() + seconds
     while time.monotonic() < ends_at and (batch := _next_batch()):
         try:
-            made += _embedded(batch, embedder)
+            count += _embedded(batch, embedder)
         except ProviderError as exc:
             _failed(batch, embedder, str(exc))
             break
-    if made:
+    if count:
         _works(embedder)
         index_if_large(embedder.dimensions)
-    return made
+    return count
 
 
 def progress(embedder: Embedder | None = None, row: Connection | None = None) -> dict[str, Any]:
@@ -105,12 +105,12 @@ def progress(embedder: Embedder | None = None, row: Connection | None = None) ->
         due=Count("id", filter=Q(needs_local_embedder=False)),
         held=Count("id", filter=Q(needs_local_embedder=True)),
     )
-    made = Embedding.objects.filter(model=embedder.model).count() if embedder else 0
+    count = Embedding.objects.filter(model=embedder.model).count() if embedder else 0
     since = datetime.fromisoformat(used["failing_at"]) if used.get("failing_at") else None
     return {
         **waiting,
-        "made": made,
-        "total": made + waiting["due"],
+        "made": count,
+        "total": count + waiting["due"],
         "why": str(used.get("failing", "")),
         "since": since,
     }

@@ -80,7 +80,7 @@ class _FilterContext:
 
 def narrowed(
     rows: Rows,
-    asked: Question | Iterable[Filter],
+    question: Question | Iterable[Filter],
     *,
     zone: tzinfo,
     now: datetime | None = None,
@@ -90,7 +90,7 @@ def narrowed(
     A filter that doesn't apply to the rows' type matches no row, or every row if it is negated.
     Callers exclude trashed rows themselves: `is:trashed` only requests them.
     """
-    filters = asked.filters if isinstance(asked, Question) else tuple(asked)
+    filters = question.filters if isinstance(question, Question) else tuple(question)
     about = _FilterContext(rows.model, zone, now or timezone.now())
     for one in filters:
         condition = _CONDITIONS[one.field](one.values, about)
@@ -108,14 +108,14 @@ def holding(rows: Rows, question: Question, language: str, owner: Any) -> Rows:
 
 def _contents(model: type[Model], question: Question, language: str, owner: Any) -> Q:
     words = dict.fromkeys(query_terms(question.words, language))
-    wanted = [tsquery_of([term]) for term in words]
-    wanted += [query for one in question.phrases if (query := phrase_query(one, language))]
+    parts = [tsquery_of([term]) for term in words]
+    parts += [query for one in question.phrases if (query := phrase_query(one, language))]
     left_out = [query for one in question.without if (query := phrase_query(one, language))]
-    if question.words and not wanted:
+    if question.words and not parts:
         return _NONE  # text without letters or digits matches nothing
     found = Q()
-    if wanted:
-        found &= _containing(model, owner, " & ".join(f"({query})" for query in wanted))
+    if parts:
+        found &= _containing(model, owner, " & ".join(f"({query})" for query in parts))
     if left_out:
         query = " | ".join(f"({query})" for query in left_out)
         found &= ~_containing(model, owner, query, is_excluded=True)
@@ -159,11 +159,11 @@ def _containing(model: type[Model], owner: Any, query: str, *, is_excluded: bool
         return _NONE
     if len(ids) <= FEW_IDS:
         return Q(_IsOneOf(F("pk"), Value(ids, ArrayField(UUIDField()))))
-    asked = Cast(Value(query), SearchQueryField())
+    cast = Cast(Value(query), SearchQueryField())
     entries = SearchEntry.objects.filter(space_id=space_id)
     if documents > MANY_ENTRIES and not is_excluded:
-        return Q(pk__in=entries.filter(_Matches(F("words"), asked)).values("record_id"))
-    of_record = entries.filter(record_id=OuterRef("pk")).values(held=_Matches(F("words"), asked))
+        return Q(pk__in=entries.filter(_Matches(F("words"), cast)).values("record_id"))
+    of_record = entries.filter(record_id=OuterRef("pk")).values(held=_Matches(F("words"), cast))
     return Q(Coalesce(Subquery(of_record, BooleanField()), False))
 
 
@@ -341,7 +341,7 @@ def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> S
     """
     question = parse(query) if isinstance(query, str) else query
     filters = [*question.filters, *_filters(how)]
-    asked = SearchScope(
+    scope = SearchScope(
         owner=owner,
         question=question,
         kinds=_kinds(filters, how.get("types", ())),
@@ -351,18 +351,18 @@ def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> S
         after=how.get("after"),
         before=how.get("before"),
     )
-    asked.is_narrow = bool(how.get("types")) or len(filters) > len(question.filters)
-    asked.is_narrow |= bool(asked.after or asked.before)
+    scope.is_narrow = bool(how.get("types")) or len(filters) > len(question.filters)
+    scope.is_narrow |= bool(scope.after or scope.before)
     for one in filters:
         if one.field == "topic":
-            asked.topic_ids[one] = _topics(owner, one.values)
+            scope.topic_ids[one] = _topics(owner, one.values)
     if any(question.asks("is", state) for state in _NEVER):
-        asked.notices.append(
+        scope.notices.append(
             _(
                 "This search excludes expired and replaced records and items in Trash. To see them, open Notes, Observations or Trash."
             )
         )
-    return asked
+    return scope
 
 
 def _filters(how: Mapping[str, Any]) -> list[Filter]:
@@ -402,42 +402,42 @@ def _kinds(filters: Sequence[Filter], types: Sequence[str]) -> list[RecallKind]:
 
 def _topics(owner: Any, names: Sequence[str]) -> list[uuid.UUID | None]:
     """Return the ids of the topics with these slugs or titles; None means no topic."""
-    wanted = Q(pk__in=[])
+    condition = Q(pk__in=[])
     for name in names:
-        wanted |= named_topic(name)
+        condition |= named_topic(name)
     found: list[uuid.UUID | None] = list(
-        Topic.objects.for_user(owner).live().filter(wanted).values_list("pk", flat=True)
+        Topic.objects.for_user(owner).live().filter(condition).values_list("pk", flat=True)
     )
     return [*found, None] if any(name.casefold() == "none" for name in names) else found
 
 
-def rows_of(kind: RecallKind, asked: SearchScope) -> QuerySet[Any]:
+def rows_of(kind: RecallKind, scope: SearchScope) -> QuerySet[Any]:
     """Return the records of a type that the recall can return."""
     rows = narrowed(
-        kind.rows(asked.owner, asked.now), asked.filters, zone=asked.zone, now=asked.now
+        kind.rows(scope.owner, scope.now), scope.filters, zone=scope.zone, now=scope.now
     )
-    if asked.hides_paused and hasattr(kind.model, "paused"):
+    if scope.hides_paused and hasattr(kind.model, "paused"):
         rows = rows.filter(paused=False)
     if kind.states:
-        rows = rows.filter(state__in=_states(kind, asked))
-    if asked.after:
-        rows = rows.filter(created__gte=asked.after)
-    if asked.before:
-        rows = rows.filter(created__lt=asked.before)
-    if asked.question.phrases or asked.question.without:
-        if kind.type not in asked.contents:  # looked up once for all rows of a recall
-            bare = Question("", "", asked.question.phrases, asked.question.without)
-            language = language_of(asked.owner)
-            asked.contents[kind.type] = _contents(kind.model, bare, language, asked.owner)
-        rows = rows.filter(asked.contents[kind.type])
+        rows = rows.filter(state__in=_states(kind, scope))
+    if scope.after:
+        rows = rows.filter(created__gte=scope.after)
+    if scope.before:
+        rows = rows.filter(created__lt=scope.before)
+    if scope.question.phrases or scope.question.without:
+        if kind.type not in scope.contents:  # looked up once for all rows of a recall
+            bare = Question("", "", scope.question.phrases, scope.question.without)
+            language = language_of(scope.owner)
+            scope.contents[kind.type] = _contents(kind.model, bare, language, scope.owner)
+        rows = rows.filter(scope.contents[kind.type])
     return rows
 
 
-def _states(kind: RecallKind, asked: SearchScope) -> tuple[str, ...]:
+def _states(kind: RecallKind, scope: SearchScope) -> tuple[str, ...]:
     """Return the states to include: the type's usual ones, unless `is:` names others."""
     named_ones = [
         value
-        for one in asked.filters
+        for one in scope.filters
         if one.field == "is" and not one.negated
         for value in one.values
         if value in ("struck", "retired")
@@ -458,22 +458,22 @@ class _Conditions:
         self.params += params
 
 
-def among_of(kind: RecallKind, asked: SearchScope, language: str = ENGLISH) -> EntryFilter:
+def among_of(kind: RecallKind, scope: SearchScope, language: str = ENGLISH) -> EntryFilter:
     """Return which entries of a type's index can be hits."""
     conditions = _Conditions()
-    _add_rules(kind, asked, conditions)
-    for one in asked.filters:
-        _add_filter(kind, asked, one, conditions)
-    if asked.after:
-        conditions.add("e.created >= %s", asked.after)
-    if asked.before:
-        conditions.add("e.created < %s", asked.before)
-    rare = [one for one in asked.filters if one.field not in _OF_INDEX and one != NOT_PAUSED]
+    _add_rules(kind, scope, conditions)
+    for one in scope.filters:
+        _add_filter(kind, scope, one, conditions)
+    if scope.after:
+        conditions.add("e.created >= %s", scope.after)
+    if scope.before:
+        conditions.add("e.created < %s", scope.before)
+    rare = [one for one in scope.filters if one.field not in _OF_INDEX and one != NOT_PAUSED]
     if rare:
         # The entries' space already belongs to the owner, so there is no condition on the owner. For
         # records written since the last ANALYZE, the planner considers an index by owner as fast as
         # the key, and then reads all of it.
-        rows = narrowed(kind.model.objects.all(), rare, zone=asked.zone, now=asked.now)
+        rows = narrowed(kind.model.objects.all(), rare, zone=scope.zone, now=scope.now)
         # Evaluated per entry. As an ordinary condition, Postgres would first build a list of all
         # such records, whatever the words match.
         its_own = rows.filter(pk=RawSQL("e.record_id", ()))
@@ -483,53 +483,53 @@ def among_of(kind: RecallKind, asked: SearchScope, language: str = ENGLISH) -> E
             conditions.add("FALSE")
         else:
             conditions.add(f"EXISTS ({sql})", *params)
-    for text in asked.question.without:
+    for text in scope.question.without:
         if query := phrase_query(text, language):
             conditions.add("NOT e.words @@ %s::tsquery", query)
-    phrases = (phrase_query(text, language) for text in asked.question.phrases)
+    phrases = (phrase_query(text, language) for text in scope.question.phrases)
     return EntryFilter(
         where=tuple(conditions.where),
         params=tuple(conditions.params),
         required=tuple(query for query in phrases if query),
         is_current=True if kind.successors is not None else None,
-        is_narrow=_is_narrow(asked),
+        is_narrow=_is_narrow(scope),
     )
 
 
-def _is_narrow(asked: SearchScope) -> bool:
+def _is_narrow(scope: SearchScope) -> bool:
     """Whether the filters exclude many records. A negated filter usually excludes only a few."""
-    has_filter = any(not one.negated and one.field != "type" for one in asked.filters)
-    return has_filter or bool(asked.after or asked.before or asked.question.phrases)
+    has_filter = any(not one.negated and one.field != "type" for one in scope.filters)
+    return has_filter or bool(scope.after or scope.before or scope.question.phrases)
 
 
-def _add_rules(kind: RecallKind, asked: SearchScope, conditions: _Conditions) -> None:
+def _add_rules(kind: RecallKind, scope: SearchScope, conditions: _Conditions) -> None:
     """Add the rules of every recall: nothing expired or paused, nor from a topic in Trash."""
-    conditions.add("(e.until IS NULL OR e.until > %s)", asked.now)
-    if asked.hides_paused and hasattr(kind.model, "paused"):
+    conditions.add("(e.until IS NULL OR e.until > %s)", scope.now)
+    if scope.hides_paused and hasattr(kind.model, "paused"):
         conditions.add("NOT e.paused")
     if kind.states:
-        conditions.add("e.kind = ANY(%s)", list(_states(kind, asked)))
+        conditions.add("e.kind = ANY(%s)", list(_states(kind, scope)))
     if kind.of_topic:
         conditions.add(
             "(e.topic_id IS NULL OR e.topic_id NOT IN (SELECT t.id FROM memory_topic t "
             "WHERE t.owner_id = %s AND t.trashed_at IS NOT NULL))",
-            asked.owner.pk,
+            scope.owner.pk,
         )
 
 
-def _add_filter(kind: RecallKind, asked: SearchScope, one: Filter, conditions: _Conditions) -> None:
+def _add_filter(kind: RecallKind, scope: SearchScope, one: Filter, conditions: _Conditions) -> None:
     """Add an operator that has a column in the index."""
     if one.field == kind.category_field:
         conditions.add("e.kind = ANY(%s)", list(one.values), negated=one.negated)
     elif one.field in _MARKS:
         conditions.add(f"e.{one.field} = ANY(%s)", list(one.values), negated=one.negated)
     elif one.field in ("after", "before"):
-        moments = [moment(value, zone=asked.zone, now=asked.now) for value in one.values]
+        moments = [moment(value, zone=scope.zone, now=scope.now) for value in one.values]
         is_after = one.field == "after"
         sign, bound = (">=", min(moments)) if is_after else ("<", max(moments))
         conditions.add(f"e.created {sign} %s", bound, negated=one.negated)
     elif one.field == "topic":
-        ids = asked.topic_ids[one]
+        ids = scope.topic_ids[one]
         known = [pk for pk in ids if pk is not None]
         sql = "e.topic_id = ANY(%s::uuid[])" + (" OR e.topic_id IS NULL" if None in ids else "")
         conditions.add(f"({sql})", known, negated=one.negated)

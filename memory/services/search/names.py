@@ -109,11 +109,11 @@ def frequent(owner: Any, *, text: str = "", limit: int = MAX_LISTED) -> list[Kno
     for alias in aliases.values():
         if alias.target_key in listed:
             listed[alias.target_key].aliases.append(alias.name)
-    wanted = name_key(text)
+    value = name_key(text)
     kept = [
         one
         for one in listed.values()
-        if wanted in one.key or any(wanted in name_key(alias) for alias in one.aliases)
+        if value in one.key or any(value in name_key(alias) for alias in one.aliases)
     ]
     return sorted(kept, key=lambda one: (-one.records, one.key))[:limit]
 
@@ -201,12 +201,12 @@ def _words_of(form: str, language: str) -> tuple[str, ...]:
 def _count_words(spaces: Sequence[int], names: Iterable[Figures], language: str) -> None:
     """Add the numbers of records with the names' words in any spelling."""
     terms = {name.key: _words_of(name.form, language) for name in names}
-    wanted = {term for some in terms.values() for term in some}
+    values = {term for some in terms.values() for term in some}
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT lexeme, sum(documents) FROM memory_searchterm "
             "WHERE space_id = ANY(%s) AND lexeme = ANY(%s) AND documents > 0 GROUP BY lexeme",
-            [list(spaces), list(wanted)],
+            [list(spaces), list(values)],
         )
         counts = {lexeme: int(documents) for lexeme, documents in cursor.fetchall()}
     for one in names:
@@ -352,5 +352,5 @@ def _put(owner: Any, state: State) -> None:
     for key, one in state.items():
         if one is not None:
             name, target = one
-            told = {"name": name, "target": target, "target_key": name_key(target)}
-            NameAlias.objects.update_or_create(owner=owner, key=key, defaults=told)
+            values = {"name": name, "target": target, "target_key": name_key(target)}
+            NameAlias.objects.update_or_create(owner=owner, key=key, defaults=values)

@@ -220,16 +220,16 @@ def parse(text: str) -> Question:
 
 def _told(problems: Iterable[str]) -> tuple[str, ...]:
     """Return each problem once; if there are many, the first ones and the number of the rest."""
-    told = list(dict.fromkeys(problems))
-    more = len(told) - MAX_PROBLEMS
+    texts = list(dict.fromkeys(problems))
+    more = len(texts) - MAX_PROBLEMS
     if more > 0:
         words = ngettext(
             "%(n)d other part of the search wasn’t understood.",
             "%(n)d other parts of the search weren’t understood.",
             more,
         )
-        told[MAX_PROBLEMS:] = [words % {"n": more}]
-    return tuple(told)
+        texts[MAX_PROBLEMS:] = [words % {"n": more}]
+    return tuple(texts)
 
 
 def moment(value: str, *, zone: tzinfo, now: datetime) -> datetime:

@@ -160,10 +160,10 @@ def answer_of(owner: User, session_id: UUID, position: int) -> Message | None:
 
 def question_of(answer: Message) -> str:
     """Return the words of the message that was answered, as `question_in` does."""
-    asked = Message.objects.filter(
+    rows = Message.objects.filter(
         session=answer.session_id, role="user", is_index=False, position__lt=answer.position
     )
-    return question_in(asked.order_by("-position").values_list("content", flat=True).first() or "")
+    return question_in(rows.order_by("-position").values_list("content", flat=True).first() or "")
 
 
 def question_in(text: str) -> str:

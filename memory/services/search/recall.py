@@ -188,7 +188,7 @@ class Candidate:
 
     key: RecordKey
     raw: float = 0.0  # by words
-    in_words: float = 0.0  # the same as its part of the score has it, 0 to 1
+    word_score: float = 0.0  # its part of the score by words, 0 to 1
     distance: float | None = None
     score: float = 0.0
     matched: tuple[str, ...] = ()
@@ -199,13 +199,13 @@ class Candidate:
 
 
 def successors_of(
-    asked: SearchScope, kind: RecallKind, space: Space | None, ids: Sequence[uuid.UUID]
+    scope: SearchScope, kind: RecallKind, space: Space | None, ids: Sequence[uuid.UUID]
 ) -> dict[uuid.UUID, uuid.UUID | None]:
     """Return the replacements of superseded records; None if the filters exclude the replacement."""
     found = kind.successors(ids) if kind.successors is not None and space and ids else {}
     if space is None or not found:
         return {}
-    among = among_of(kind, asked, space.language)
+    among = among_of(kind, scope, space.language)
     kept = bm25_sql.kept(space, among, set(found.values()))
     return {old: new if new in kept else None for old, new in found.items()}
 
@@ -341,10 +341,10 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
     formula = bm25_sql.EXACT if mode == "exact" else bm25_sql.LEXICAL
     spaces = _spaces([one.asked for one in answers], words)
     if mode != "exact" and as_of.current() is None and any(one.has_ratings for one in spaces):
-        asked = answers[0].asked
-        language = bm25_sql.language_of(asked.owner)
-        rated = Rating.objects.for_user(asked.owner).by_record(
-            asked.question.words, words, language
+        scope = answers[0].asked
+        language = bm25_sql.language_of(scope.owner)
+        rated = Rating.objects.for_user(scope.owner).by_record(
+            scope.question.words, words, language
         )
         for one in answers:
             one.rated = rated
@@ -364,12 +364,12 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
             candidate.raw, candidate.matched = entry.score, entry.matched
     for answer in answers:
         for candidate in answer.candidates.values():
-            candidate.score = candidate.description = relevance(candidate.raw)
+            candidate.score = candidate.word_score = relevance(candidate.raw)
         answer.rank(WORDS)
 
 
 def _jobs(
-    asked: SearchScope,
+    scope: SearchScope,
     spaces: Sequence[Space],
     words: list[str],
     formula: bm25_sql.Formula,
@@ -381,15 +381,15 @@ def _jobs(
 
     Their places count from `before`, the number of rankings before them.
     """
-    language = bm25_sql.language_of(asked.owner)
-    wanted = {kind.type for kind in asked.kinds}
+    language = bm25_sql.language_of(scope.owner)
+    names = {kind.type for kind in scope.kinds}
     jobs, superseded = [], []
     for space in spaces:
-        if space.record_type not in wanted:
+        if space.record_type not in names:
             continue
         kind = KINDS[space.record_type]
-        among = among_of(kind, asked, space.language)
-        terms = words if space.language == language else _terms_of(asked, space)
+        among = among_of(kind, scope, space.language)
+        terms = words if space.language == language else _terms_of(scope, space)
         jobs.append(Job(space, terms, formula, limit, among))
         if kind.successors is not None and space.has_superseded:
             those = replace(among, is_current=False, where=(), params=())
@@ -416,8 +416,8 @@ def _spaces(narrowed: Sequence[SearchScope], words: list[str]) -> list[Space]:
     return spaces
 
 
-def _terms_of(asked: SearchScope, space: Space) -> list[str]:
-    return query_terms(asked.question.words, space.language)
+def _terms_of(scope: SearchScope, space: Space) -> list[str]:
+    return query_terms(scope.question.words, space.language)
 
 
 def _rank_replacements(
@@ -441,11 +441,11 @@ def _rank_replacements(
 
 def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
     """Find the nearest vectors; None and a notice if there is no vector search."""
-    asked = answers[0].asked
+    scope = answers[0].asked
     looks = (_look(answer.asked) for answer in answers)  # built only if vectors are compared
     depth = max(limit, DEPTH)
     try:
-        found = vectors.nearest_each(asked.owner, asked.question.words, looks, depth)
+        found = vectors.nearest_each(scope.owner, scope.question.words, looks, depth)
     except vectors.Unavailable as exc:
         for one in answers:
             one.notices.append(str(exc))
@@ -454,15 +454,15 @@ def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
         one.near = near
 
 
-def _look(asked: SearchScope) -> vectors.VectorQuery:
+def _look(scope: SearchScope) -> vectors.VectorQuery:
     """Return the records that are compared with the question."""
-    allowed = {kind.type: rows_of(kind, asked) for kind in asked.kinds}
-    if asked.question.phrases or asked.question.without:
+    allowed = {kind.type: rows_of(kind, scope) for kind in scope.kinds}
+    if scope.question.phrases or scope.question.without:
         # Exact phrases in superseded records are handled by the words retriever.
         return vectors.VectorQuery(tuple(allowed), allowed)
     replaced = {
-        kind.type: kind.superseded(asked.owner)
-        for kind in asked.kinds
+        kind.type: kind.superseded(scope.owner)
+        for kind in scope.kinds
         if kind.superseded is not None
     }
     return vectors.VectorQuery(tuple(allowed), allowed, replaced)
@@ -501,16 +501,16 @@ def with_meaning(answer: Answer, words: list[str], waiting: Set[RecordKey]) -> N
             {one.key for one in candidates if one.distance is None} & waiting,
         )
         for one in candidates:
-            one.score, one.description = values[one.key], words_value(one.raw, best_possible)
+            one.score, one.word_score = values[one.key], words_value(one.raw, best_possible)
     answer.rank(MEANING)
 
 
 def _add_near(answer: Answer, near: Sequence[vectors.Neighbor]) -> None:
-    asked = answer.asked
+    scope = answer.asked
     successors: dict[uuid.UUID, uuid.UUID | None] = {}
-    for kind in asked.kinds:
+    for kind in scope.kinds:
         of_kind = [one.id for one in near if one.type == kind.type]
-        successors |= successors_of(asked, kind, answer.spaces.get(kind.type), of_kind)
+        successors |= successors_of(scope, kind, answer.spaces.get(kind.type), of_kind)
     for record in near:  # the nearest first
         current = successors.get(record.id, record.id)
         if current is None:
@@ -542,14 +542,14 @@ def figures_of(
 
 def _add_newest(answer: Answer, limit: int) -> None:
     """Find the newest matching records, since there are no words to rank by."""
-    asked = answer.asked
+    scope = answer.asked
     # The rules for agents aren't a question: if all that was typed was ignored, nothing is found.
-    typed = [one for one in asked.question.filters if not any(one is rule for rule in FOR_AGENTS)]
-    if not (typed or asked.question.without or asked.is_narrow):
+    typed = [one for one in scope.question.filters if not any(one is rule for rule in FOR_AGENTS)]
+    if not (typed or scope.question.without or scope.is_narrow):
         return
     keys: list[tuple[datetime, RecordKey]] = []
-    for kind in asked.kinds:
-        rows = rows_of(kind, asked).order_by("-created", "-pk").values_list("created", "pk")
+    for kind in scope.kinds:
+        rows = rows_of(kind, scope).order_by("-created", "-pk").values_list("created", "pk")
         keys += [(created, (kind.type, pk)) for created, pk in rows[:limit]]
     for _created, key in sorted(keys, reverse=True)[:limit]:
         answer.of(key)
@@ -558,14 +558,14 @@ def _add_newest(answer: Answer, limit: int) -> None:
 def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[RecallHit]]:
     """Load the best candidates as hits; rows that must not be returned are left out."""
     best = [_best(one, least, limit) for one in answers]
-    asked = answers[0].asked  # the owner and the time are the same for all
+    scope = answers[0].asked  # the owner and the time are the same for all
     ids: dict[str, list[uuid.UUID]] = {}
     for one in (one for some in best for one in some):
         ids.setdefault(one.key[0], []).append(one.key[1])
     records: dict[RecordKey, Any] = {}
     later_finding: dict[uuid.UUID, str] = {}
     for name, some in ids.items():
-        rows = list(KINDS[name].rows(asked.owner, asked.now).filter(pk__in=some).order_by())
+        rows = list(KINDS[name].rows(scope.owner, scope.now).filter(pk__in=some).order_by())
         records |= {(name, row.pk): row for row in rows}
         if overtaken := KINDS[name].overtaken:
             later_finding |= overtaken(rows)
@@ -592,12 +592,12 @@ def _hit(
     answer: Answer, one: Candidate, record: Any, labelled: str, later_finding: str
 ) -> RecallHit:
     kind = KINDS[one.key[0]]
-    said = {}  # by retriever
+    retriever_scores = {}  # by retriever
     if one.raw > 0:
-        said[WORDS] = RetrieverScore(one.raw, one.description, one.ranks[WORDS])
+        retriever_scores[WORDS] = RetrieverScore(one.raw, one.word_score, one.ranks[WORDS])
     if one.distance is not None:
         near = meaning_value(one.distance)
-        said[MEANING] = RetrieverScore(one.distance, near, one.ranks[MEANING])
+        retriever_scores[MEANING] = RetrieverScore(one.distance, near, one.ranks[MEANING])
     stems = tuple(dict.fromkeys(stem.removeprefix(LABEL) for stem in one.matched))
     return RecallHit(
         id=record.pk,
@@ -607,9 +607,9 @@ def _hit(
         content=kind.content(record),
         created_at=record.created,
         source=record.source,
-        retrievers=said,
+        retrievers=retriever_scores,
         explanation=Explanation(
-            tuple(said), stems, dict(one.ranks), tuple(_boosts(answer, one, labelled))
+            tuple(retriever_scores), stems, dict(one.ranks), tuple(_boosts(answer, one, labelled))
         ),
         title=kind.title(record),
         url=kind.url(record),

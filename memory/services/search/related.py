@@ -23,13 +23,7 @@ from memory.services.search.bm25_sql import Job, Ranked, Space
 from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Question
-from memory.services.search.recall import (
-    RecordKey,
-    figures_of,
-    fused,
-    meaning_value,
-    words_value,
-)
+from memory.services.search.recall import RecordKey, figures_of, fused, meaning_value, words_value
 
 USUAL, MAX = 6, 50  # related records that a page shows, and that can be asked for
 CLOSE = 0.35  # the cosine of two texts on a similar subject; unrelated texts have about 0
@@ -60,10 +54,7 @@ class Related:
     @property
     def reasons(self) -> list[str]:
         """Return why it is related, as codes: `meaning`, `words`."""
-        return [
-            *(["meaning"] if self.meaning else []),
-            *(["words"] if self.words else []),
-        ]
+        return [*(["meaning"] if self.meaning else []), *(["words"] if self.words else [])]
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -124,13 +115,13 @@ def related_to(
         return []
     filters = FOR_AGENTS if is_agent else ()
     how = {"now": as_of.now(), "types": types}
-    asked = narrowing_of(record.owner, Question("", "", filters=filters), how)
+    scope = narrowing_of(record.owner, Question("", "", filters=filters), how)
     found = _Found()
-    _near(record, asked, limit, found)
-    shown = _alike(text, asked, limit, found)
+    _near(record, scope, limit, found)
+    shown = _alike(text, scope, limit, found)
     scores = found.scores()
     best = sorted(scores, key=lambda key: (-scores[key], key))
-    records = _loaded(asked, best, limit)
+    records = _loaded(scope, best, limit)
     related, files = [], {_file_of(record)}
     for key in best:
         one = records.get(key)
@@ -159,12 +150,12 @@ def _file_of(record: Any) -> Any:
     return record.file_id if isinstance(record, Section) else None
 
 
-def _near(record: Any, asked: SearchScope, limit: int, found: _Found) -> None:
+def _near(record: Any, scope: SearchScope, limit: int, found: _Found) -> None:
     """Add the records with the nearest vectors."""
     # Only a file's sections have vectors, and they're of today's texts.
     if isinstance(record, MemoryFile) or as_of.current() is not None:
         return
-    allowed = {kind.type: rows_of(kind, asked) for kind in asked.kinds}
+    allowed = {kind.type: rows_of(kind, scope) for kind in scope.kinds}
     look = vectors.VectorQuery(tuple(allowed), allowed)
     near = vectors.nearest_to(record, look, limit + SPARE)
     if near is None:
@@ -175,14 +166,14 @@ def _near(record: Any, asked: SearchScope, limit: int, found: _Found) -> None:
             found.distances[one.type, one.id] = one.distance
 
 
-def _alike(text: str, asked: SearchScope, limit: int, found: _Found) -> dict[str, str]:
+def _alike(text: str, scope: SearchScope, limit: int, found: _Found) -> dict[str, str]:
     """Add the records that share rare words; return the words by their terms."""
-    owner_language = bm25_sql.language_of(asked.owner)
-    types = [kind.type for kind in asked.kinds]
+    owner_language = bm25_sql.language_of(scope.owner)
+    types = [kind.type for kind in scope.kinds]
     terms = list(dict.fromkeys(query_terms(text, owner_language)))
     if owner_language == ENGLISH:  # in a small memory, even "point" can be rare
         terms = [term for term in terms if term not in everyday_terms()]
-    spaces = bm25_sql.spaces_of(asked.owner, types, terms, with_levels=False)
+    spaces = bm25_sql.spaces_of(scope.owner, types, terms, with_levels=False)
     # A space in another language is skipped until a rebuild converts it.
     spaces = [space for space in spaces if space.language == owner_language]
     chosen = _rare(spaces, terms)
@@ -192,11 +183,11 @@ def _alike(text: str, asked: SearchScope, limit: int, found: _Found) -> dict[str
     enough = {term for term, n in chosen.items() if n <= max(FEW_ENOUGH, documents * DISTINCT)}
     spaces = [
         space
-        for space in bm25_sql.spaces_of(asked.owner, types, chosen)
+        for space in bm25_sql.spaces_of(scope.owner, types, chosen)
         if space.language == owner_language
     ]
     place = {term: n for n, term in enumerate(chosen)}  # the rarest first
-    jobs = [_job(space, list(chosen), asked, limit) for space in spaces]
+    jobs = [_job(space, list(chosen), scope, limit) for space in spaces]
     for job, ranked in zip(jobs, bm25_sql.ranked(jobs), strict=True):
         name = job.space.record_type
         found.figures[name] = figures_of(job.space, job.words)
@@ -224,8 +215,8 @@ def _rare(spaces: Iterable[Space], terms: Iterable[str]) -> dict[str, int]:
     return {term: n for n, term in sorted(kept)[:MAX_WORDS]}
 
 
-def _job(space: Space, terms: list[str], asked: SearchScope, limit: int) -> Job:
-    among = among_of(KINDS[space.record_type], asked, space.language)
+def _job(space: Space, terms: list[str], scope: SearchScope, limit: int) -> Job:
+    among = among_of(KINDS[space.record_type], scope, space.language)
     return Job(space, terms, bm25_sql.EXACT, limit + SPARE, among)
 
 
@@ -234,14 +225,14 @@ def _is_alike(one: Ranked, enough: set[str]) -> bool:
     return len(one.matched) > 1 or any(term in enough for term in one.matched)
 
 
-def _loaded(asked: SearchScope, best: Sequence[RecordKey], limit: int) -> dict[RecordKey, Any]:
+def _loaded(scope: SearchScope, best: Sequence[RecordKey], limit: int) -> dict[RecordKey, Any]:
     """Load the best candidates that recall can return; one query per type."""
     ids: dict[str, list[uuid.UUID]] = {}
     for name, key in best[: limit + 2 * SPARE]:
         ids.setdefault(name, []).append(key)
-    kinds = {kind.type: kind for kind in asked.kinds}
+    kinds = {kind.type: kind for kind in scope.kinds}
     return {
         (name, row.pk): row
         for name, some in ids.items()
-        for row in rows_of(kinds[name], asked).filter(pk__in=some).order_by()
+        for row in rows_of(kinds[name], scope).filter(pk__in=some).order_by()
     }

@@ -69,17 +69,17 @@ def nearness(title: str, text: str, query: str, language: str = ENGLISH) -> floa
     parts of a name with a dot (Node.js) count only if the text contains the name. A version also
     counts where the text has a more exact one (3.14, 3.14.2).
     """
-    wanted = set(query_terms(query, language))
-    if not wanted:
+    names = set(query_terms(query, language))
+    if not names:
         return 1.0
     text = text[:MAX_SEARCHED_LENGTH]
     whole = f"{title}\n{text}"
-    wanted = wanted - _foreign_fillers(query, language) or wanted
-    counted = wanted - _absent_names(query, whole, language)
+    names = names - _foreign_fillers(query, language) or names
+    counted = names - _absent_names(query, whole, language)
     titled = {term.text for term in _hits(title, query, language)} & counted
     titled |= {
         version
-        for version in wanted
+        for version in names
         if _VERSION.fullmatch(version) and re.search(rf"(?<![\w.]){re.escape(version)}\.\d", whole)
     }
     hits = [term for term in islice(_hits(text, query, language), 2_000) if term.text in counted]
@@ -88,9 +88,9 @@ def nearness(title: str, text: str, query: str, language: str = ENGLISH) -> floa
     for first, term in enumerate(hits):
         inside = hits[first : bisect_left(starts, term.start + NEAR)]
         most = max(most, len(titled.union(one.text for one in inside)))
-        if most == len(wanted):
+        if most == len(names):
             break
-    return most / len(wanted)
+    return most / len(names)
 
 
 _DOTTED = re.compile(r"\w+(?:\.\w+)+")
@@ -174,8 +174,8 @@ def _hits(text: str, query: str, language: str = ENGLISH) -> Iterator[Term]:
     A simple pattern finds the possible places first. Stemming every word of a long text would take
     most of a search's time.
     """
-    wanted, begun = _wanted(query, language)
-    if not wanted:
+    names, begun = _wanted(query, language)
+    if not names:
         return
     at = 0
     for place in begun.finditer(text):
@@ -183,7 +183,7 @@ def _hits(text: str, query: str, language: str = ENGLISH) -> Iterator[Term]:
         if start < at:
             continue
         term = next(query_spans(text[start : start + 2 * MAX_TERM_LENGTH], language), None)
-        if term is not None and term.start == 0 and term.text in wanted:
+        if term is not None and term.start == 0 and term.text in names:
             yield Term(term.text, start, start + term.end)
             # Pairs of characters (scripts without spaces) can overlap; words can't.
             at = start + 1 if is_unspaced(text[start]) else start + term.end

@@ -283,8 +283,8 @@ def nearest_each(
     embedder = connections.embedder(for_question=True)
     if embedder is None:
         raise Unavailable(connections.why_no_embedder())
-    asked = " ".join(clean(text)[0].split())[:MAX_QUESTION_LENGTH]
-    if not asked or limit < 1:
+    value = " ".join(clean(text)[0].split())[:MAX_QUESTION_LENGTH]
+    if not value or limit < 1:
         return [[] for _look in looks]
     if not extension_version():
         raise Unavailable(
@@ -293,7 +293,7 @@ def nearest_each(
             )
             % BY_HAND
         )
-    vector = _vector_of(asked, embedder)
+    vector = _vector_of(value, embedder)
     try:
         with transaction.atomic():
             compared = _CompareTarget(owner, embedder.model, vector)

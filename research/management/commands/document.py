@@ -79,13 +79,13 @@ def said_of(schema: Mapping[str, Any]) -> str:
         "maxLength": "at most {:,} characters",
         "maxItems": "at most {} items",
     }
-    said = str(schema.get("description", ""))
+    text = str(schema.get("description", ""))
     limits = [
         words.format(schema[key])
         for key, words in bounds.items()
         if key in schema and not (key == "maximum" and schema[key] >= TECHNICAL_LIMIT)
     ]
-    return said if "at most" in said.lower() else with_limits(said, limits)
+    return text if "at most" in text.lower() else with_limits(text, limits)
 
 
 # --- Prometheus metrics ---
@@ -133,12 +133,12 @@ EVERYWHERE = frozenset(
 
 
 def tools() -> str:
-    said = (
+    text = (
         "Apps call these tools [over MCP](../how-to/connect-an-agent.md). Ask, and the reflection "
         "after a run, use them too. See also [how a call is "
         "answered](../agents.md#how-a-call-is-answered)."
     )
-    return page("MCP tools", said, as_markdown())
+    return page("MCP tools", text, as_markdown())
 
 
 def commands() -> str:
@@ -275,11 +275,11 @@ def _field_row(name: str, schema: Schema, *, is_needed: bool) -> tuple[str, ...]
     return (f"`{name}`", type_of(schema), default, said_of(schema))
 
 
-def _answers(shapes: Schema, told: set[str]) -> Iterator[str]:
+def _answers(shapes: Schema, texts: set[str]) -> Iterator[str]:
     """Yield a paragraph for every schema whose fields aren't in a call's table."""
     for name, shape in sorted(shapes.items()):
         # `…Wanted` schemas are the parameters of a list
-        if name.endswith("Wanted") or name in told:
+        if name.endswith("Wanted") or name in texts:
             continue
         if "enum" in shape:
             yield f"`{name}`: {type_of(shape)}"
@@ -355,5 +355,5 @@ class Command(BaseCommand):
         for name, text in changed.items():
             (folder / name).write_text(text, encoding="utf-8")
         for name in PAGES:
-            said = "renewed" if name in changed else "unchanged"
-            self.stdout.write(f"docs/reference/{name}: {said}")
+            message = "renewed" if name in changed else "unchanged"
+            self.stdout.write(f"docs/reference/{name}: {message}")

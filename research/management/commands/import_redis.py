@@ -141,11 +141,11 @@ def _moment(text: str | None) -> datetime | None:
 
 def _facts(texts: list[str]) -> tuple[list[FoundFact], list[str]]:
     """Return the imported facts, and descriptions of what was left out."""
-    said = [plain(clean(text)[0]) for text in texts]
-    fit = [text for text in said if len(text) <= TopicFact.MAX_LENGTH]
-    long = len(said) - len(fit)
+    lines = [plain(clean(text)[0]) for text in texts]
+    fit = [text for text in lines if len(text) <= TopicFact.MAX_LENGTH]
+    long = len(lines) - len(fit)
     fit = [text for text in fit if width(text) >= TopicFact.MIN_WIDTH]
-    short = len(said) - long - len(fit)
+    short = len(lines) - long - len(fit)
     more = max(0, len(fit) - TopicFact.MAX_CURRENT)
     words = [
         (
@@ -255,15 +255,15 @@ class Command(MigratedCommand):
                     stream = self.stderr if state == REFUSED else self.stdout
                     stream.write(f"{words[state]} {key}: {what}")
         except (redis.RedisError, ValueError) as exc:
-            told = {"host": parts.hostname or "?", "why": type(exc).__name__}
+            params = {"host": parts.hostname or "?", "why": type(exc).__name__}
             text = _(
                 "The Redis server at %(host)s isn’t responding (%(why)s). Check the URL, such as redis://:password@host:6379/0."
             )
-            text %= told
+            text %= params
             done = _("Imported before the failure: %(n)d.") % {"n": counts[TAKEN]}
             raise CommandError(f"{text} {done}") from exc
-        told = {name: counts[name] for name in (TAKEN, LEFT, REFUSED)}
-        text = _("%(taken)d imported, %(left)d skipped, %(refused)d rejected.") % told
+        params = {name: counts[name] for name in (TAKEN, LEFT, REFUSED)}
+        text = _("%(taken)d imported, %(left)d skipped, %(refused)d rejected.") % params
         if options["dry_run"]:
             text += " " + _("This was a dry run. Nothing was saved.")
         if counts[REFUSED]:

@@ -85,11 +85,11 @@ def warn_near_limits(run: Run, topics: MonthLimits) -> None:
 def _near(run: Run, topics: MonthLimits) -> Iterator[tuple[str, str]]:
     """Yield a name and a sentence for each limit that is nearly used up."""
     topic, owner = run.topic, run.topic.owner
-    asked: list[tuple[str, MonthLimits, Any]] = [
+    rows: list[tuple[str, MonthLimits, Any]] = [
         (f"topic:{topic.pk}", topics, topic),
         ("month", limits_of(owner), None),
     ]
-    for name, limits, of in asked:
+    for name, limits, of in rows:
         if not limits:
             continue
         spent = spending.spent_this_month(owner, of)

@@ -244,7 +244,7 @@ def _took(runs: dict[int, Any]) -> dict[int, RunUsage]:
         for row in calls.annotate(asked=Sum("prompt_tokens"), answered=Sum("completion_tokens"))
     }
     steps = Step.objects.filter(run__in=list(runs), name="search", part=0)
-    asked = {pk: counts.get("queries", 0) for pk, counts in steps.values_list("run_id", "counts")}
+    values = {pk: counts.get("queries", 0) for pk, counts in steps.values_list("run_id", "counts")}
     return {
         pk: RunUsage(
             prompt=spent.get(f"run:{pk}", {}).get("asked") or 0,
@@ -253,7 +253,7 @@ def _took(runs: dict[int, Any]) -> dict[int, RunUsage]:
                 0.0,
                 (row["finished_at"] - row["started_at"]).total_seconds() - row["waited_seconds"],
             ),
-            searches=int(asked.get(pk, 0)),
+            searches=int(values.get(pk, 0)),
         )
         for pk, row in runs.items()
     }
@@ -320,15 +320,15 @@ def _smaller(topic: Topic, left: MonthLimits) -> dict[str, Any]:
 
     If nothing is left, it plans and writes without the model.
     """
-    asked = settings_now(topic) | {
+    values = settings_now(topic) | {
         "depth": TopicSettings.Depth.QUICK.value,
         "reading": TopicSettings.Reading.SKIM.value,
     }
     if left.tokens is not None:
-        asked["max_tokens"] = max(1, min(left.tokens, asked["max_tokens"] or left.tokens))
+        values["max_tokens"] = max(1, min(left.tokens, values["max_tokens"] or left.tokens))
     if left.money is not None:
-        asked["max_money"] = str(min(left.money, Decimal(asked["max_money"] or left.money)))
-    return {"depth": TopicSettings.Depth.QUICK.value, "settings": asked}
+        values["max_money"] = str(min(left.money, Decimal(values["max_money"] or left.money)))
+    return {"depth": TopicSettings.Depth.QUICK.value, "settings": values}
 
 
 # --- monthly limits and spending, as topic pages show them ---

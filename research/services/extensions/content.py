@@ -110,12 +110,12 @@ def register_recall_kinds() -> None:
 def _by_runs(column: str, at_column: str, value: str, status: str, otherwise: str) -> str:
     """Return the SQL of a column of facts that runs set, as it was at the moment `{at}`."""
     runs = "public.research_deltaitem d JOIN public.research_run told ON told.id = d.run_id"
-    told = (
+    text = (
         f"SELECT max(told.{value}) FROM {runs} WHERE d.previous_fact_id = n.id "  # noqa: S608  # nosec B608
         f"AND d.status = '{status}' AND told.finished_at < {{at}}"
     )
     stays = f"n.{at_column} IS NULL OR n.{at_column} < {{at}}"
-    return f"CASE WHEN {stays} THEN n.{column} ELSE COALESCE(({told}), {otherwise}) END"
+    return f"CASE WHEN {stays} THEN n.{column} ELSE COALESCE(({text}), {otherwise}) END"
 
 
 # A run replaces the summary with that of its report.
@@ -204,28 +204,28 @@ def _overtaken(observations: list[Observation]) -> dict[uuid.UUID, str]:
     it can be replaced too, so each step takes one query. Text that a person has since marked as
     wrong or sensitive is left out.
     """
-    told = {
+    keys_by_id = {
         (observation.topic_id, observation.content): observation.pk
         for observation in observations
         if observation.topic_id
     }
     changes: _Changes = {}
-    while asked := {_last_of(changes, said) for said in told} - set(changes):
-        changes |= _changes_of(asked)
-    latest = {said: _last_of(changes, said) for said in told}
-    return {told[said]: now[1] for said, now in latest.items() if now != said}
+    while pairs := {_last_of(changes, said) for said in keys_by_id} - set(changes):
+        changes |= _changes_of(pairs)
+    latest = {said: _last_of(changes, said) for said in keys_by_id}
+    return {keys_by_id[said]: now[1] for said, now in latest.items() if now != said}
 
 
-def _last_of(changes: _Changes, said: _Said) -> _Said:
+def _last_of(changes: _Changes, pair: _Said) -> _Said:
     """Return the text at the end of the changes, as far as they are known."""
-    topic, text = said
+    topic, text = pair
     run = 0
     while later := [one for one in changes.get((topic, text), ()) if one[0] > run]:
         run, text = max(later)
     return topic, text
 
 
-def _changes_of(said: Collection[_Said]) -> _Changes:
+def _changes_of(pairs: Collection[_Said]) -> _Changes:
     """Return what runs found instead of these facts."""
     facts = TopicFact.objects.live().filter(topic=OuterRef("run__topic"), text=OuterRef("sentence"))
     stands = facts.exclude(state=TopicFact.State.STRUCK).exclude(sensitivity=Sensitivity.SENSITIVE)
@@ -233,12 +233,12 @@ def _changes_of(said: Collection[_Said]) -> _Changes:
         Exists(stands),
         status=DeltaItem.Status.CHANGED,
         hidden_reason="",
-        previous_text__in={text for _topic, text in said},
+        previous_text__in={text for _topic, text in pairs},
         previous_fact__in=TopicFact.objects.filter(
-            topic__in={topic for topic, _text in said}, state=TopicFact.State.RETIRED
+            topic__in={topic for topic, _text in pairs}, state=TopicFact.State.RETIRED
         ),
     )
-    found: _Changes = {one: [] for one in said}
+    found: _Changes = {one: [] for one in pairs}
     rows = changed.exclude(run__number=None).values_list(
         "run__topic", "previous_text", "run__number", "sentence"
     )

@@ -65,21 +65,21 @@ def note(run: Run, topic: Topic) -> int:
     best: list[tuple[int, DeltaItem, Note | Section, str]] = []
     for record, key, text in _lines(topic.owner, topic, names):
         met = [(affects(one.sentence, text, one.previous_text), one) for one in items]
-        told = dismissed[record.pk, key]
+        texts = dismissed[record.pk, key]
         met = [
             (score, one)
             for score, one in met
-            if score and not any(same_thing(one.sentence, said) for said in told)
+            if score and not any(same_thing(one.sentence, said) for said in texts)
         ]
         if met:
             score, item = max(met, key=lambda one: one[0])  # the first of the best
             best.append((score, item, record, key))
-    made: list[AffectedLine] = []
+    affected_lines: list[AffectedLine] = []
     of_item: Counter[int] = Counter()
     for score, item, record, key in sorted(best, key=lambda one: -one[0])[:MAX_PER_RUN]:
         if of_item[item.pk] < MAX_PER_CHANGE:
             of_item[item.pk] += 1
-            made.append(
+            affected_lines.append(
                 AffectedLine(
                     owner=topic.owner,
                     item=item,
@@ -89,8 +89,8 @@ def note(run: Run, topic: Topic) -> int:
                     score=score,
                 )
             )
-    AffectedLine.objects.bulk_create(made)
-    return len(made)
+    AffectedLine.objects.bulk_create(affected_lines)
+    return len(affected_lines)
 
 
 def _lines(

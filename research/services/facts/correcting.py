@@ -142,11 +142,11 @@ def facts_of(report: Report, sentence: ReportSentence) -> list[TopicFact]:
 
     They use the same words, or others with the same numbers, names and negations.
     """
-    said = TopicFact.objects.filter(topic=report.run.topic_id).live()
-    said = said.exclude(state=TopicFact.State.STRUCK)
+    rows = TopicFact.objects.filter(topic=report.run.topic_id).live()
+    rows = rows.exclude(state=TopicFact.State.STRUCK)
     key = match_key(sentence.text)
-    same = list(said.filter(key=key).order_by("state", "position")[:MAX_FACTS])
-    rest = list(said.current().exclude(key=key)[:MAX_FACTS])
+    same = list(rows.filter(key=key).order_by("state", "position")[:MAX_FACTS])
+    rest = list(rows.current().exclude(key=key)[:MAX_FACTS])
     alike = [fact for fact in rest if _says(fact, sentence)]
     return same + alike
 
@@ -354,10 +354,10 @@ def corrected_sentences(topic: Topic) -> dict[str, bool]:
         )
     )
     rows = Correction.objects.filter(topic=topic).standing().annotate(is_secret=secret)
-    told: dict[str, bool] = {}
+    values: dict[str, bool] = {}
     for sentence, is_secret in rows.values_list("sentence", "is_secret")[:MAX_SENTENCES]:
-        told[sentence] = is_secret or told.get(sentence, False)
-    return told
+        values[sentence] = is_secret or values.get(sentence, False)
+    return values
 
 
 # --- undo ---

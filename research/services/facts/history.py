@@ -17,16 +17,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from memory.models import (
-    Lock,
-    Observation,
-    Proposal,
-    Revision,
-    Topic,
-    TopicFact,
-    Use,
-    origins,
-)
+from memory.models import Lock, Observation, Proposal, Revision, Topic, TopicFact, Use, origins
 from research.models import DeltaItem, Hit, Run
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -78,24 +69,24 @@ def _said(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """Return what a revision changed besides the text."""
     states = dict(TopicFact.State.choices)
     changed = {name for name in after if before.get(name) != after[name]}
-    said = []
+    texts = []
     if "text" in changed:
-        said.append(_("text changed"))
+        texts.append(_("text changed"))
     if "url" in changed:
-        said.append(_("source changed to %(url)s") % {"url": after["url"] or _("empty")})
+        texts.append(_("source changed to %(url)s") % {"url": after["url"] or _("empty")})
     if "state" in changed:
-        said.append(
+        texts.append(
             _("%(old)s → %(new)s")
             % {"old": states.get(before["state"], ""), "new": states.get(after["state"], "")}
         )
     if "lock" in changed:
-        said.append(_("unlocked") if after["lock"] == Lock.OPEN else _("locked"))
+        texts.append(_("unlocked") if after["lock"] == Lock.OPEN else _("locked"))
     if "position" in changed:
         places = {"old": before["position"], "new": after["position"]}
-        said.append(_("position %(old)s → %(new)s") % places)
+        texts.append(_("position %(old)s → %(new)s") % places)
     if "trashed_at" in changed:
-        said.append(_("moved to Trash") if after["trashed_at"] else _("restored from Trash"))
-    return said
+        texts.append(_("moved to Trash") if after["trashed_at"] else _("restored from Trash"))
+    return texts
 
 
 def word_diff(before: str, after: str) -> list[Piece]:

@@ -94,14 +94,14 @@ def weigh(
 def _by_rule(
     intent: str, also: Sequence[str], items: Sequence[Item], about: str
 ) -> tuple[list[Verdict], str, str]:
-    asked = read(intent, about=about)
-    if not asked:
+    parsed_intent = read(intent, about=about)
+    if not parsed_intent:
         words = _(
             "No filter was applied. Without a model, the filter needs keywords such as “prices” or a company name."
         )
         return [Verdict(True)] * len(items), words, ""
     verdicts = [
-        verdict(asked, f"{item.sentence}", status=item.status, examples=also, about=about)
+        verdict(parsed_intent, f"{item.sentence}", status=item.status, examples=also, about=about)
         for item in items
     ]
     return verdicts, "", _("keywords")
@@ -130,12 +130,12 @@ def _by_model(
         max_tokens=200 + TOKENS_AN_ITEM * len(shown),
         **asking,
     )
-    said: dict[int, Verdict] = {}
+    verdicts_by_id: dict[int, Verdict] = {}
     if answer is not None and isinstance(answer.parsed, Judgements):
         for one in answer.parsed.judgements:
-            if one.item in shown and (one.item not in said or one.tell):
-                said[one.item] = Verdict(one.tell, _why(one), "model")
-    missing = len(shown) - len(said)
+            if one.item in shown and (one.item not in verdicts_by_id or one.tell):
+                verdicts_by_id[one.item] = Verdict(one.tell, _why(one), "model")
+    missing = len(shown) - len(verdicts_by_id)
     warning = ""
     if missing:
         warning = ngettext(
@@ -143,7 +143,7 @@ def _by_model(
             "The model didn’t judge %(n)d changes, so they aren’t filtered out.",
             missing,
         ) % {"n": missing}
-    return [said.get(n, Verdict(True)) for n in range(1, len(items) + 1)], warning
+    return [verdicts_by_id.get(n, Verdict(True)) for n in range(1, len(items) + 1)], warning
 
 
 def _gives_orders(item: Item) -> bool:
@@ -204,8 +204,8 @@ def notify_about_similar(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
                 "You’ve reached the limit of %(most)d examples. Remove some in the topic’s settings, or describe what you want under “Notify me about”."
             )
             raise LimitReached(problem % {"most": MAX_ALSO})
-        wanted = list(dict.fromkeys([*also, item.sentence]))
-        topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": wanted})
+        names = list(dict.fromkeys([*also, item.sentence]))
+        topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": names})
         item.hidden_reason, item.judged_by = "", DeltaItem.Judge.PERSON
         item.save(update_fields=["hidden_reason", "judged_by"])
         _rewrite_delta_section(
@@ -227,8 +227,8 @@ def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaIte
                 )
             )
         also = topic_editing.settings_of(topic).notify_examples
-        wanted = [text for text in also if text != item.sentence]
-        topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": wanted})
+        names = [text for text in also if text != item.sentence]
+        topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": names})
         item.hidden_reason, item.judged_by = item.judged or _("doesn’t match your filter"), judge
         item.save(update_fields=["hidden_reason", "judged_by"])
         _rewrite_delta_section(
@@ -327,10 +327,10 @@ class Kind:
 
     def matches_sentence(self, sentence: str) -> bool:
         """Return True if a sentence reports this kind of news."""
-        said = set(terms(sentence))
-        if self.words & said or (self.phrases is not None and self.phrases.search(sentence)):
+        texts = set(terms(sentence))
+        if self.words & texts or (self.phrases is not None and self.phrases.search(sentence)):
             return True
-        if self.figures is None or self.not_with & said:
+        if self.figures is None or self.not_with & texts:
             return False
         return bool(self.figures.search(sentence))
 
@@ -548,7 +548,7 @@ class ParsedIntent:
 def read(intent: str, *, about: str = "") -> ParsedIntent:
     """Parse `intent`. Words of `about`, the topic's title, don't distinguish anything."""
     marked = _NOT.sub(_NOT_MARK, _ONLY.sub(_ONLY_MARK, intent))
-    asked = ParsedIntent(contradictions=bool(_CONTRADICTS & set(terms(intent))))
+    parsed_intent = ParsedIntent(contradictions=bool(_CONTRADICTS & set(terms(intent))))
     common = _FRAME | _CONTRADICTS | set(terms(about))
     for sentence in _SENTENCE.split(marked):
         is_wanted, begins = True, True
@@ -560,11 +560,13 @@ def read(intent: str, *, about: str = "") -> ParsedIntent:
             for text in _PART.split(piece):
                 parts.append(_part(text, common, begins=begins))
                 begins = begins and not text.strip()
-            (asked.wanted if is_wanted else asked.unwanted).extend(filter(None, parts))
+            (parsed_intent.wanted if is_wanted else parsed_intent.unwanted).extend(
+                filter(None, parts)
+            )
     # Repeated parts count once, because each part is compared with each sentence.
-    asked.wanted[:] = dict.fromkeys(asked.wanted)
-    asked.unwanted[:] = dict.fromkeys(asked.unwanted)
-    return asked
+    parsed_intent.wanted[:] = dict.fromkeys(parsed_intent.wanted)
+    parsed_intent.unwanted[:] = dict.fromkeys(parsed_intent.unwanted)
+    return parsed_intent
 
 
 def _part(text: str, common: Iterable[str], *, begins: bool) -> Part:
@@ -594,7 +596,7 @@ def _names_in(text: str, *, begins: bool) -> set[str]:
 
 
 def verdict(
-    asked: ParsedIntent,
+    parsed_intent: ParsedIntent,
     sentence: str,
     *,
     status: str = "",
@@ -602,21 +604,21 @@ def verdict(
     about: str = "",
 ) -> Verdict:
     """Return whether a sentence is reported. `examples` are sentences that the owner asked for too."""
-    said = _said(sentence)
+    texts = _said(sentence)
     for example in examples:
-        if _is_similar_news(said, sentence, example, about):
+        if _is_similar_news(texts, sentence, example, about):
             words = _("similar to what you asked for: “%(text)s”")
             return Verdict(True, words % {"text": shorten(example, 120)}, "rule")
-    for part in asked.unwanted:
-        if _meets(part, said, sentence):
+    for part in parsed_intent.unwanted:
+        if _meets(part, texts, sentence):
             return Verdict(False, _("you excluded %(what)s") % {"what": part.shown}, "rule")
-    if asked.contradictions and status == "contradicted":
+    if parsed_intent.contradictions and status == "contradicted":
         return Verdict(True, _("contradicts a known fact"), "rule")
-    for part in asked.wanted:
-        if _meets(part, said, sentence):
+    for part in parsed_intent.wanted:
+        if _meets(part, texts, sentence):
             return Verdict(True, _("mentions %(what)s") % {"what": part.shown}, "rule")
-    if asked.wanted or asked.contradictions:
-        why = _("doesn’t mention %(what)s") % {"what": asked.description}
+    if parsed_intent.wanted or parsed_intent.contradictions:
+        why = _("doesn’t mention %(what)s") % {"what": parsed_intent.description}
         return Verdict(False, why, "rule")
     return Verdict(True, _("doesn’t mention anything you excluded"), "rule")
 
@@ -626,22 +628,22 @@ def _said(sentence: str) -> frozenset[str]:
     return frozenset(terms(sentence))
 
 
-def _meets(part: Part, said: frozenset[str], sentence: str) -> bool:
-    if part.names and not part.names & said:
+def _meets(part: Part, texts: frozenset[str], sentence: str) -> bool:
+    if part.names and not part.names & texts:
         return False
     if part.kinds:
         return any(kind.matches_sentence(sentence) for kind in part.kinds)
     if part.names:
         return True
     # If a part has several words (“cycle life of cells”), half are enough, because wording varies.
-    return len(part.words & said) * 2 >= len(part.words)
+    return len(part.words & texts) * 2 >= len(part.words)
 
 
-def _is_similar_news(said: frozenset[str], sentence: str, example: str, about: str) -> bool:
+def _is_similar_news(texts: frozenset[str], sentence: str, example: str, about: str) -> bool:
     """Return True if a sentence is similar to the example, by its kind of news or its words."""
     common = set(terms(about))
     theirs = _said(example) - common
-    if theirs and len(theirs & said) >= MIN_ALIKE * len(theirs):
+    if theirs and len(theirs & texts) >= MIN_ALIKE * len(theirs):
         return True
     kinds = [kind for kind in KINDS if kind.matches_sentence(example)]
     shared = [kind for kind in kinds if kind.matches_sentence(sentence)]

@@ -77,10 +77,10 @@ def shown(kind: str, address: str) -> str:
     return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}/…"
 
 
-def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **told: Any) -> Channel:
+def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **fields: Any) -> Channel:
     """Create a channel and return it. Raises InvalidValue without storing anything."""
     address = check_address(kind, address, by=owner)
-    channel = Channel(owner=owner, kind=kind, address=shown(kind, address), **_told(told))
+    channel = Channel(owner=owner, kind=kind, address=shown(kind, address), **_told(fields))
     channel.name = one_line(name) or channel.address[:MAX_NAME_LENGTH]
     if kind == Kind.WEBHOOK:
         channel.keep_secret(url=address, key=webhooks.new_key())
@@ -114,13 +114,13 @@ def _check_room(owner: User) -> None:
         raise InvalidValue(words % {"most": MAX_CHANNELS})
 
 
-def _told(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: told[name] for name in TOLD if name in told}
+def _told(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: values[name] for name in TOLD if name in values}
 
 
-def change(channel: Channel, *, name: str, address: str = "", by: Actor, **told: Any) -> None:
+def change(channel: Channel, *, name: str, address: str = "", by: Actor, **options: Any) -> None:
     """Change a channel. Without a new address it keeps the stored one. Raises InvalidValue."""
-    fields: dict[str, Any] = _told(told)
+    fields: dict[str, Any] = _told(options)
     if channel.kind == Kind.EMAIL:
         address = address or channel.address  # an imported address was never checked
     elif address == channel.address or channel.kind == Kind.BROWSER:
@@ -207,11 +207,11 @@ def choice_of(topic: Topic) -> TopicNotices:
     return TopicNotices.objects.filter(topic=topic).first() or TopicNotices(topic=topic)
 
 
-def choose(topic: Topic, *, by: Actor, left_out: Iterable[Channel], **told: Any) -> TopicNotices:
+def choose(topic: Topic, *, by: Actor, left_out: Iterable[Channel], **fields: Any) -> TopicNotices:
     """Store a topic's notification settings, and which channels it leaves out."""
     with transaction.atomic():
         chosen: TopicNotices
-        chosen, _made = TopicNotices.objects.update_or_create(topic=topic, defaults=told)
+        chosen, _made = TopicNotices.objects.update_or_create(topic=topic, defaults=fields)
         chosen.left_out.set(left_out)
         Activity.log(topic.owner, by, "notices-chosen", subject=topic)
     return chosen

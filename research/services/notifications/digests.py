@@ -353,9 +353,9 @@ def content_of(runs: QuerySet[Run]) -> Content:
         if run.status == Run.Status.FAILED:
             part.failed = run
         elif report is not None and report.trashed_at is None:
-            told = rows.get(run.pk, [])
+            items = rows.get(run.pk, [])
             part.runs.append(run)
-            part.filtered_out += sum(bool(row.hidden_reason) and row.is_listed for row in told)
+            part.filtered_out += sum(bool(row.hidden_reason) and row.is_listed for row in items)
             if not report.delta:
                 part.summary = without_citations(plain(report.summary))
     # A digest also leaves Beacon, so it doesn't quote sensitive records.
@@ -423,11 +423,11 @@ def _newest_summary(runs: list[Run]) -> str:
 
 def _merged_changes(runs: list[Run], rows: dict[int, list[DeltaItem]]) -> list[Item]:
     """Return the changes over all runs of one topic, with their deltas merged."""
-    told = [row for run in runs for row in rows.get(run.pk, []) if not row.hidden_reason]
+    items = [row for run in runs for row in rows.get(run.pk, []) if not row.hidden_reason]
     reports = {run.pk: run.report for run in runs}
     if len(runs) > 1:
-        told = [one.as_item() for one in merge(told)]
-    listed = [item_of(row, reports[row.run_id].sources) for row in told if row.is_listed]
+        items = [one.as_item() for one in merge(items)]
+    listed = [item_of(row, reports[row.run_id].sources) for row in items if row.is_listed]
     return sorted(listed, key=lambda item: _URGENT.get(item.status, 2))
 
 

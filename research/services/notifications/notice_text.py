@@ -182,19 +182,19 @@ def _payload(kind: str, **data: Any) -> dict[str, Any]:
 def _digest(delivery: Delivery) -> Message:
     digest = delivery.digest
     assert digest is not None  # noqa: S101 (compose asks for it)  # nosec B101
-    said = digests.content(digest)
+    content = digests.content(digest)
     url = digests.digest_url(digest)
     foot = _foot(delivery, DIGEST)
-    context = {"digest": digest, "said": said, "url": url, "foot": foot}
+    context = {"digest": digest, "said": content, "url": url, "foot": foot}
     text = render_to_string("research/mail_digest.txt", context)
     html = render_to_string(
         "research/mail_digest.html",
         context | {"style": exporting.style(), "language": get_language() or "en"},
     )
     return Message(
-        subject=_subject(f"{digest}: {said.line}"),
+        subject=_subject(f"{digest}: {content.line}"),
         text=text,
-        short=f"{said.line}\n\n{url}",
+        short=f"{content.line}\n\n{url}",
         html=html,
         url=url,
         unsubscribe=foot["url"],
@@ -204,7 +204,7 @@ def _digest(delivery: Delivery) -> Message:
                 "id": str(digest.pk),
                 "url": url,
                 "since": digest.since.isoformat() if digest.since else None,
-                "filtered_out": said.filtered_out,
+                "filtered_out": content.filtered_out,
             },
             topics=[
                 {
@@ -215,9 +215,9 @@ def _digest(delivery: Delivery) -> Message:
                     "filtered_out": part.filtered_out,
                     "delta_items": [asdict(item) for item in part.items],
                 }
-                for part in said.parts
+                for part in content.parts
             ],
-            quiet=[part.topic.title for part in said.quiet],
+            quiet=[part.topic.title for part in content.quiet],
             shared=[
                 {
                     "id": str(part.topic.pk),
@@ -226,11 +226,11 @@ def _digest(delivery: Delivery) -> Message:
                     "unread": len(part.runs),
                     "changes": len(part.items),
                 }
-                for part in said.shared
+                for part in content.shared
             ],
             failed=[
                 {"title": part.topic.title, "error": part.failed.error}
-                for part in said.failed
+                for part in content.failed
                 if part.failed
             ],
         ),

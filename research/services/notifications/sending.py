@@ -71,7 +71,7 @@ def deliver(pk: Any) -> bool:
 def test(channel: Channel) -> Delivery:
     """Send a test now and return its result. It isn't retried."""
     now = timezone.now()
-    made = Delivery.objects.create(
+    delivery = Delivery.objects.create(
         owner=channel.owner,
         channel=channel,
         kind=Kind.TEST,
@@ -81,9 +81,9 @@ def test(channel: Channel) -> Delivery:
         attempt=1,
         lease_until=now + Delivery.LEASE,
     )
-    _perform(made)
-    made.refresh_from_db()
-    return made
+    _perform(delivery)
+    delivery.refresh_from_db()
+    return delivery
 
 
 def again(delivery: Delivery, *, seen: int = 0) -> bool:
@@ -189,7 +189,7 @@ def _not_wanted_by_member(delivery: Delivery) -> str:
 def _try(delivery: Delivery) -> None:
     started = time.monotonic()
     try:
-        said, answer = _send(delivery)
+        text, answer = _send(delivery)
     except JobLost:
         logger.warning("delivery taken over by another worker", delivery=str(delivery.pk))
         return
@@ -205,8 +205,8 @@ def _try(delivery: Delivery) -> None:
         _failed(delivery, ProviderUnavailable(_("internal error (see the worker’s log)")))
         raise
     else:
-        _note(delivery, started, ok=True, said=said, answer=answer)
-        _sent(delivery, said)
+        _note(delivery, started, ok=True, said=text, answer=answer)
+        _sent(delivery, text)
 
 
 def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
@@ -227,13 +227,13 @@ def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
         _hand_over(delivery)
         url = channel.opened()["url"]
         try:
-            said = apprise_sender.send(
+            text = apprise_sender.send(
                 url,
                 title=message.subject,
                 body=message.short,
                 anywhere=delivery.owner.is_staff,
             )
-            return said, None
+            return text, None
         except net_mail.DeliveryUncertain:
             raise
         except ProviderError:

@@ -178,8 +178,8 @@ class _Comparison:
         if not (before or now or was_there) or self._is_a_contradiction(chain, before):
             return None
         kind = _kind(before, now, items)
-        if not now and (said := self._changed_into(chain, items)):
-            kind, now = "changed", said
+        if not now and (text := self._changed_into(chain, items)):
+            kind, now = "changed", text
         # A fact that is gone isn't mentioned either, so that isn't repeated.
         spoken = items if now else [i for i in items if i.status != Status.GONE_QUIET]
         entry = Entry(kind, before, now, self._happened(chain, spoken), chain[-1].fact)
@@ -233,23 +233,23 @@ class _Comparison:
         self, chain: Sequence[FactHistory], items: Iterable[DeltaItem]
     ) -> list[SafeString]:
         """Return the events of a chain in order, each with its run."""
-        told: list[tuple[float, SafeString]] = []
+        pairs: list[tuple[float, SafeString]] = []
         for place, life in enumerate(chain):
             goes_on = place + 1 < len(chain)
             previous = life.at(self.first)
             for turn in self._turns(life):
                 said = self._said(turn, previous, is_later=place > 0, goes_on=goes_on)
-                told += [(turn.place, said)] if said else []
+                pairs += [(turn.place, said)] if said else []
                 previous = turn
         for status, line in (
             (Status.CONFIRMED, _("confirmed in {run}")),
             (Status.CONTRADICTED, _("contradicted in {run}")),
         ):
-            told += [(n, format_html(line, run=self._run(n))) for n in _numbers(items, status)]
+            pairs += [(n, format_html(line, run=self._run(n))) for n in _numbers(items, status)]
         quiet = _numbers(items, Status.GONE_QUIET)
         if quiet and quiet[-1] == self.last:
-            told.append((self.last, self._silent_since(quiet)))
-        return [said for _place, said in sorted(told, key=lambda one: one[0])]
+            pairs.append((self.last, self._silent_since(quiet)))
+        return [said for _place, said in sorted(pairs, key=lambda one: one[0])]
 
     def _silent_since(self, numbers: Sequence[int]) -> SafeString:
         """Return since when no source has mentioned a fact, up to the later run."""
@@ -285,13 +285,13 @@ class _Comparison:
         if turn.state == TopicFact.State.STRUCK:
             return format_html(_("marked as wrong {when}"), when=place)
         if turn.by_hand and turn.retired_as == TopicFact.RetiredAs.REPLACED:
-            said = format_html(_("replaced {when}"), when=place)
+            html = format_html(_("replaced {when}"), when=place)
         elif turn.by_hand:
-            said = format_html(_("removed to make room {when}"), when=place)
+            html = format_html(_("removed to make room {when}"), when=place)
         else:
-            said = format_html(_("left out in {run}"), run=place)
+            html = format_html(_("left out in {run}"), run=place)
         plainly = _("not among the facts in Run #%(number)d") % {"number": int(turn.place)}
-        return said if turn.why == plainly else format_html("{}: {}", said, turn.why)
+        return html if turn.why == plainly else format_html("{}: {}", html, turn.why)
 
     def _place(self, turn: Turn) -> SafeString:
         """Return the place of a turn: its run, or the run before a person's edit."""
@@ -322,11 +322,11 @@ def _kind(before: str, now: str, items: Sequence[DeltaItem]) -> str:
         return "gone"
     if before != now:
         return "changed"
-    said = [i.status for i in items if i.status in (Status.CONFIRMED, Status.CONTRADICTED)]
-    if not said:
+    texts = [i.status for i in items if i.status in (Status.CONFIRMED, Status.CONTRADICTED)]
+    if not texts:
         # If the runs between read nothing, no source could have mentioned it.
         return "quiet" if any(i.status == Status.GONE_QUIET for i in items) else "same"
-    return "contradicted" if said[-1] == Status.CONTRADICTED else "confirmed"
+    return "contradicted" if texts[-1] == Status.CONTRADICTED else "confirmed"
 
 
 # --- sources and settings ---
@@ -386,31 +386,31 @@ def _settings(topic: Topic, old: Report, new: Report) -> list[tuple[str, str, st
 def _made_with(topic: Topic, report: Report) -> dict[str, str]:
     """Return the settings of a run, as labels and values."""
     run: Run = report.run
-    told = {_("Written by"): _("no model") if report.is_extractive else report.written_by}
+    values = {_("Written by"): _("no model") if report.is_extractive else report.written_by}
     planned_by = run.manifest.get("planned_by")
     if planned_by:
-        told[_("Plan")] = planning.by_words(planned_by)
+        values[_("Plan")] = planning.by_words(planned_by)
     if run.settings:
-        asked = TopicSettings.from_json(topic, run.settings)
+        settings = TopicSettings.from_json(topic, run.settings)
         for name in _TOLD:
             label = str(TopicSettings._meta.get_field(name).verbose_name)  # type: ignore[union-attr]
-            told[label[:1].upper() + label[1:]] = _words(asked, name)
+            values[label[:1].upper() + label[1:]] = _words(settings, name)
     asked_services = run.manifest.get("services")
     if asked_services is not None:
-        told[_("Services searched")] = _listed([label_of(name) for name in asked_services])
+        values[_("Services searched")] = _listed([label_of(name) for name in asked_services])
     if run.manifest.get("beacon"):
-        told[_("Beacon")] = str(run.manifest["beacon"])
-    return told
+        values[_("Beacon")] = str(run.manifest["beacon"])
+    return values
 
 
-def _words(asked: TopicSettings, name: str) -> str:
+def _words(settings: TopicSettings, name: str) -> str:
     """Return one setting's value as text, or "" if it isn't set."""
-    value = getattr(asked, name)
+    value = getattr(settings, name)
     if name == "services":
         return _listed([label_of(one) for one in value])
     if isinstance(value, list):
         return _listed([str(one) for one in value])
-    display = getattr(asked, f"get_{name}_display", None)
+    display = getattr(settings, f"get_{name}_display", None)
     return str(display()) if display else "" if value is None else str(value)
 
 

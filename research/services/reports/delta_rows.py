@@ -484,21 +484,21 @@ def _earlier(run: Run, parts: list[Hit]) -> dict[str, Hit]:
 
 
 def _compared(hit: Hit, text: ContentItem | None, earlier: Hit | None) -> WatchedPart:
-    told: dict[str, Any] = {"address": hit.link, "part": hit.part}
+    fields: dict[str, Any] = {"address": hit.link, "part": hit.part}
     if text is None or hit.reading in (Hit.Reading.FAILED, Hit.Reading.QUARANTINED):
-        return WatchedPart(**told, state=UNREAD, reason=hit.reason)
+        return WatchedPart(**fields, state=UNREAD, reason=hit.reason)
     if earlier is None or earlier.content_item is None:
-        return WatchedPart(**told, state=FIRST)
-    told["since"] = earlier.run.number
+        return WatchedPart(**fields, state=FIRST)
+    fields["since"] = earlier.run.number
     before, now = earlier.content_item.content, text.content
     if before == now:
-        return WatchedPart(**told, state=SAME)
+        return WatchedPart(**fields, state=SAME)
     # Blank lines only separate paragraphs, so their changes aren't shown.
     rows = [row for row in diff(_in_lines(before), _in_lines(now)) if not row.is_blank]
     rows = folded(rows)
     shown = _limited(rows)
     left = len(rows) - len(shown)
-    return WatchedPart(**told, state=CHANGED, rows=shown, rows_left=left)
+    return WatchedPart(**fields, state=CHANGED, rows=shown, rows_left=left)
 
 
 def _in_lines(text: str) -> str:

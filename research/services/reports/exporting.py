@@ -166,13 +166,13 @@ def _document(module: str, run: Run) -> bytes:
     note = _(
         "This PDF’s font lacks some characters, so they’re shown as □. The Word, HTML and Markdown exports include them."
     )
-    wanted = Wanted(
+    filters = Wanted(
         text=report.as_markdown(), title=report.title, subject=run.topic.title,
         domains=[str(source["domain"]) for source in report.sources],
         language=get_language() or "en", note=note,
     )  # fmt: skip
     try:
-        return base64.b64decode(child(module).ask(wanted)["file"])
+        return base64.b64decode(child(module).ask(filters)["file"])
     except ChildNotStarted as exc:
         logger.exception("export not created", run=run.pk, format=module, reason="not started")
         message = _(
@@ -220,8 +220,8 @@ def as_html(run: Run) -> str:
 def html_by(template: str, run: Run, **more: Any) -> str:
     """Render the report with a template that extends research/export.html."""
     report = run.report
-    said = report_sentences.said_of(report, report_sentences.FILE)
-    body = report_page.body_of(report, said)
+    sentence_notes = report_sentences.said_of(report, report_sentences.FILE)
+    body = report_page.body_of(report, sentence_notes)
     return render_to_string(
         template,
         {

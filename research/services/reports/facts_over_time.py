@@ -415,11 +415,11 @@ def _label(text: str, shared: Sequence[str], name: str) -> str:
             else:
                 parts.append((at, match.b))
         at = match.b + match.size
-    told = [text[found[first].start() : found[last - 1].end()] for first, last in parts]
-    if len(told) > MAX_PARTS:
+    texts = [text[found[first].start() : found[last - 1].end()] for first, last in parts]
+    if len(texts) > MAX_PARTS:
         return rest or text
-    with_value = [part for part in told if values.typed_values(part)]
-    best = max(with_value or (told if len(told) == 1 else [text]), key=len).strip(" ,;.:")
+    with_value = [part for part in texts if values.typed_values(part)]
+    best = max(with_value or (texts if len(texts) == 1 else [text]), key=len).strip(" ,;.:")
     return best if len(best) > 1 or best.isdigit() else text
 
 

@@ -70,12 +70,12 @@ def article(
     Makes two queries: one for delta items unless given, and one for remarks on its sentences.
     """
     report: Report = run.report
-    said = report_sentences.said_of(report, reader)
+    sentence_notes = report_sentences.said_of(report, reader)
     sources = sources_of(report)
     told = DeltaItem.objects.filter(run=run).select_related("conflict") if items is None else items
     changed = changed_of(list(told), sources)
-    said.add_delta_sentences(changed.listed)
-    body = body_of(report, said)
+    sentence_notes.add_delta_sentences(changed.listed)
+    body = body_of(report, sentence_notes)
     return {
         "run": run,
         "topic": run.topic,
@@ -88,7 +88,7 @@ def article(
         "body_rest": body.rest,
         "contents": _contents(report, body, sources),
         "written_by": presenters.written_by(report),
-        "said": said,
+        "said": sentence_notes,
     }
 
 
@@ -214,8 +214,8 @@ def with_neighbours(runs: RunQuerySet) -> RunQuerySet:
     """Add the previous and next run to each run as `beside`: `{pk, number, finished_at}`."""
     near = Q(number=OuterRef("number") - 1) | Q(number=OuterRef("number") + 1)
     others = Run.objects.kept().filter(near, topic=OuterRef("topic")).order_by("number")
-    told = JSONObject(pk="pk", number="number", finished_at="finished_at")
-    found: RunQuerySet = runs.annotate(beside=ArraySubquery(others.values(told=told)))
+    fields = JSONObject(pk="pk", number="number", finished_at="finished_at")
+    found: RunQuerySet = runs.annotate(beside=ArraySubquery(others.values(told=fields)))
     return found
 
 
@@ -270,18 +270,18 @@ class Body(NamedTuple):
     headings: list[tuple[str, str]]
 
 
-def body_of(report: Report, said: SentenceNotes | None = None) -> Body:
+def body_of(report: Report, sentence_notes: SentenceNotes | None = None) -> Body:
     """Return the body with linked citations, without the list of sources.
 
-    With `said`, each sentence gets a span, followed by its checks and remarks.
+    With `sentence_notes`, each sentence gets a span, followed by its checks and remarks.
     """
     html = render(_without_sources(report))
     if "<h2>" not in html:
         # The body's headings begin at ##. The page shows them at the level of "what changed".
         html = mark_safe(re.sub(r"<(/?)h([3-6])>", _raised, html))  # noqa: S308  (of safe HTML)  # nosec B308, B703
     linked = link_citations(html, [source["n"] for source in report.sources])
-    if said is not None:
-        linked = report_sentences.wrapped(linked, said.tags)
+    if sentence_notes is not None:
+        linked = report_sentences.wrapped(linked, sentence_notes.tags)
     headings: list[tuple[str, str]] = []
 
     def numbered(match: re.Match[str]) -> str:
@@ -289,9 +289,9 @@ def body_of(report: Report, said: SentenceNotes | None = None) -> Body:
         headings.append((key, unescape(strip_tags(re.sub(r"<sup>.*?</sup>", "", match[1])))))
         return f'<h2 id="{key}">{match[1]}</h2>'
 
-    made = _HEADING.sub(numbered, _BEFORE_MARK.sub(r"\1", linked))
+    text = _HEADING.sub(numbered, _BEFORE_MARK.sub(r"\1", linked))
     # Only our own ids and links were added to the safe HTML.
-    safe = mark_safe(made)  # noqa: S308  (see above)  # nosec B308, B703
+    safe = mark_safe(text)  # noqa: S308  (see above)  # nosec B308, B703
     before, *after = _SOURCES_HERE.split(_with_unsupported(by_direction(safe), report), maxsplit=1)
     # A paragraph of its own was cut out of safe HTML.
     parts = [mark_safe(part) for part in (before, *after)]  # noqa: S308  (see above)  # nosec B308, B703
@@ -371,12 +371,12 @@ class SentenceRow(TypedDict):
 
 def sentence_rows(report: Report) -> list[SentenceRow]:
     """Return each sentence with its evidence and people's remarks, in two queries."""
-    said = said_of(report)
+    sentence_notes = said_of(report)
     by_number = {source.n: source for source in sources_of(report)}
     rows: list[SentenceRow] = []
     for sentence in sentences_of(report):
-        check = said.checks.get(sentence.key, {})
-        remarks = said.remarks.get(sentence.key, [])
+        check = sentence_notes.checks.get(sentence.key, {})
+        remarks = sentence_notes.remarks.get(sentence.key, [])
         sources = [by_number[n] for n in sentence.citations if n in by_number]
         quotes = [q for source in sources for q in source.quotes if q.key == sentence.key]
         rows.append(
@@ -387,7 +387,7 @@ def sentence_rows(report: Report) -> list[SentenceRow]:
                 "is_unsupported": bool(check) and not check.get("supported"),
                 "why": WHY.get(check.get("why", ""), ""),
                 "counted": describe_sources(check),
-                "remarks": [(remark, said.words_of(remark)) for remark in remarks],
+                "remarks": [(remark, sentence_notes.words_of(remark)) for remark in remarks],
                 "is_checked": any(one.kind == "checked" for one in remarks),
                 "is_corrected": any(one.kind == "corrected" for one in remarks),
             }

@@ -76,12 +76,12 @@ class Wanted(TypedDict):
     note: str
 
 
-def as_pdf(wanted: Wanted) -> bytes:
+def as_pdf(filters: Wanted) -> bytes:
     """Return the report as PDF, with headings, lists, tables, links, bookmarks and page numbers."""
     load_reportlab()
     from reportlab.platypus import SimpleDocTemplate
 
-    text, domains = wanted["text"], wanted["domains"]
+    text, domains = filters["text"], filters["domains"]
     tokens = tokens_of(text)
     first, last = _sources_at(tokens, domains)
     numbers = range(1, len(domains) + 1) if last else ()
@@ -93,11 +93,11 @@ def as_pdf(wanted: Wanted) -> bytes:
     writer.write(tokens[last:])
     out = io.BytesIO()
     document = SimpleDocTemplate(
-        out, title=wanted["title"], subject=wanted["subject"], author="Beacon", creator="Beacon", lang=wanted["language"],
+        out, title=filters["title"], subject=filters["subject"], author="Beacon", creator="Beacon", lang=filters["language"],
         leftMargin=MARGIN, rightMargin=MARGIN, topMargin=MARGIN, bottomMargin=MARGIN,
     )  # fmt: skip
     document.afterFlowable = _Bookmarks(document)
-    document.build(writer.story(wanted["note"]), canvasmaker=_numbered_canvas())
+    document.build(writer.story(filters["note"]), canvasmaker=_numbered_canvas())
     return out.getvalue()
 
 
@@ -313,34 +313,34 @@ class _Writer(FileWriter):
     def _piece(self, piece: Piece) -> str:
         font = CODE if piece.code else BOLD if piece.bold else ITALIC if piece.italic else SANS
         if piece.link or piece.code:
-            made = self._text(piece.text, font)
+            text = self._text(piece.text, font)
         else:
-            made = self._cited(piece.text, font)
+            text = self._cited(piece.text, font)
         if piece.code:
-            made = f'<font color="{MUTED}">{made}</font>'
+            text = f'<font color="{MUTED}">{text}</font>'
         if piece.struck:
-            made = f"<strike>{made}</strike>"
+            text = f"<strike>{text}</strike>"
         if piece.link:
-            made = f"<a href={quoteattr(piece.link)} color={quoteattr(LINK)}>{made}</a>"
-        return made
+            text = f"<a href={quoteattr(piece.link)} color={quoteattr(LINK)}>{text}</a>"
+        return text
 
     def _cited(self, text: str, font: str) -> str:
         """Return a text in which marks such as [1] lead to that source."""
         parts = _CITATION.split(text)  # every other part is a number
-        made = []
+        lines = []
         for n, part in enumerate(parts):
             words = self._text(f"[{part}]" if n % 2 else part, font)
             if n % 2 and int(part) in self.sources:
                 words = f'<a href="#source-{int(part)}" color="{LINK}">{words}</a>'
-            made.append(words)
-        return "".join(made)
+            lines.append(words)
+        return "".join(lines)
 
     def _text(self, text: str, font: str) -> str:
-        made = []
+        parts = []
         for part, name in self.fonts.stretches(text, font):
             words = escape(part.expandtabs(4)).replace("  ", " \xa0").replace("\n", "<br/>")
-            made.append(f'<font name="{name}">{words}</font>')
-        return "".join(made)
+            parts.append(f'<font name="{name}">{words}</font>')
+        return "".join(parts)
 
 
 def _sources_at(tokens: list[Token], domains: list[str]) -> tuple[int, int]:

@@ -27,14 +27,7 @@ from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import without_citations
 from beacon_site.text.sentences import ends_like_a_sentence, language_of, split
 from memory.models import Conflict, Note, Topic, TopicFact
-from research.models import (
-    AffectedLine,
-    CheckedSentence,
-    Correction,
-    DeltaItem,
-    Report,
-    Run,
-)
+from research.models import AffectedLine, CheckedSentence, Correction, DeltaItem, Report, Run
 from research.models import reports as links
 from research.services.facts import affected
 from research.services.reports import delta_rows
@@ -157,12 +150,12 @@ class SourceBook:
 
     def cite(self, run_id: int, n: int) -> SourceRow | None:
         """Return a report's source with its number on the page."""
-        told = self._told.get(run_id, {}).get(n)
-        if told is None:
+        source_row = self._told.get(run_id, {}).get(n)
+        if source_row is None:
             return None
         row = self._numbered[run_id].get(n)
         if row is None:
-            row = self._enter(replace(told, quotes=self._with_pages(run_id, told)))
+            row = self._enter(replace(source_row, quotes=self._with_pages(run_id, source_row)))
             self._numbered[run_id][n] = row
         return row
 
@@ -176,19 +169,21 @@ class SourceBook:
         if not fact.url:
             return None
         for run_id in run_ids:
-            for told in self._told.get(run_id, {}).values():
-                if fact.url in (told.address, told.link.url):
-                    return self.cite(run_id, told.n)
+            for source_row in self._told.get(run_id, {}).values():
+                if fact.url in (source_row.address, source_row.link.url):
+                    return self.cite(run_id, source_row.n)
         return self._enter(_of_fact(fact))
 
-    def _enter(self, told: SourceRow) -> SourceRow:
-        n = self._numbers.setdefault(told.address, len(self._numbers) + 1)
+    def _enter(self, source_row: SourceRow) -> SourceRow:
+        n = self._numbers.setdefault(source_row.address, len(self._numbers) + 1)
         known = self._rows.get(n)
         if known is None:
-            self._rows[n] = known = replace(told, n=n, derived_from=_without_number(told))
+            self._rows[n] = known = replace(
+                source_row, n=n, derived_from=_without_number(source_row)
+            )
         else:
             seen = {(quote.key, quote.quote) for quote in known.quotes}
-            known.quotes.extend(q for q in told.quotes if (q.key, q.quote) not in seen)
+            known.quotes.extend(q for q in source_row.quotes if (q.key, q.quote) not in seen)
         return known
 
     @property
@@ -343,12 +338,12 @@ def of(
         page.full = _full(topic, page.report, items)
     page.sources = book.rows
     if not listed:
-        told = [
+        columns = [
             column
             for column in strip.columns
             if column.changes and column.number < strip.first.number
         ]
-        page.last_changes = told[-1] if told else None
+        page.last_changes = columns[-1] if columns else None
     _add_remarks(topic, page.lines)
     page.lead = _corrected(page)
     page.unsupported = _count_unsupported(page)
@@ -391,15 +386,15 @@ def _book_of(
     """Return the sources of all reports that the page cites, and load the last report."""
     strip, book = page.strip, SourceBook(topic)
     by_number = {column.number: column.pk for column in strip.columns}
-    wanted = {one.shown.run_id for one in listed} | {strip.last.pk}
-    wanted |= {
+    numbers = {one.shown.run_id for one in listed} | {strip.last.pk}
+    numbers |= {
         by_number[number]
         for fact in facts
         for number in (fact.first_run, fact.confirmed_run)
         if number in by_number
     }
-    wanted.add(_leading(strip).pk)
-    reports = Report.objects.filter(run__in=wanted).select_related("owner").order_by("run__number")
+    numbers.add(_leading(strip).pk)
+    reports = Report.objects.filter(run__in=numbers).select_related("owner").order_by("run__number")
     found = {report.run_id: report for report in reports}
     for run_id, report in found.items():
         book.know(run_id, report.sources)
@@ -412,8 +407,8 @@ def _book_of(
 
 def _leading(strip: Strip) -> Column:
     """Return the run whose summary leads: the last selected one with changes."""
-    told = [one for one in strip.selected if one.changes]
-    return told[-1] if told else strip.last
+    columns = [one for one in strip.selected if one.changes]
+    return columns[-1] if columns else strip.last
 
 
 def _summary(report: Report, book: SourceBook) -> list[Leading]:
@@ -572,22 +567,22 @@ def _trail(topic: Topic, one: Merged, runs: Mapping[int, Column]) -> list[SafeSt
         Status.CONFIRMED: _("confirmed in {run}"),
         Status.GONE: _("gone in {run}"),
     }
-    said: dict[str, dict[int, SafeString]] = {}
+    values: dict[str, dict[int, SafeString]] = {}
     for item in sorted(one.items, key=lambda item: item.status == Status.CONFIRMED):
         run = runs.get(item.run_id)
         # A run can mention a fact twice. A change says more than a confirmation.
-        if run is None or item.status not in words or any(run.pk in of for of in said.values()):
+        if run is None or item.status not in words or any(run.pk in of for of in values.values()):
             continue
         page = reverse("research:run", args=[topic.slug, run.pk])
         link = format_html('<a href="{}">#{}</a>', page, run.number)
-        said.setdefault(item.status, {})[run.pk] = link
-    if sum(map(len, said.values())) < 2:
+        values.setdefault(item.status, {})[run.pk] = link
+    if sum(map(len, values.values())) < 2:
         return []
     return [
         format_html(
             words[Status(status)], run=format_html_join(", ", "{}", ((x,) for x in of.values()))
         )
-        for status, of in said.items()
+        for status, of in values.items()
     ]
 
 
@@ -595,11 +590,7 @@ def _trail(topic: Topic, one: Merged, runs: Mapping[int, Column]) -> list[SafeSt
 
 
 def _add_facts(
-    topic: Topic,
-    page: Reading,
-    facts: Sequence[Any],
-    merged: Sequence[Merged],
-    book: SourceBook,
+    topic: Topic, page: Reading, facts: Sequence[Any], merged: Sequence[Merged], book: SourceBook
 ) -> None:
     """Add the facts that the changes don't show: still true, or not mentioned."""
     shown = {line.key for line in page.changed}
@@ -611,14 +602,14 @@ def _add_facts(
         for item in one.items
         if item.previous_text
     }
-    told: set[str] = set()
+    texts: set[str] = set()
     quiet: set[str] = set()
     for one in merged:
         ids = {str(item.previous_fact_id) for item in one.items if item.previous_fact_id}
         if one.is_listed:
-            told |= ids
+            texts |= ids
             if fact := _fact_of(one):
-                told.add(str(fact["id"]))
+                texts.add(str(fact["id"]))
         elif one.status == Status.GONE_QUIET:
             quiet |= ids
     by_number = {column.number: column for column in page.strip.columns}
@@ -626,7 +617,7 @@ def _add_facts(
     disputed: dict[Conflict, list[Line]] = {}
     for fact in facts:
         key = report_text.sentence_key(fact.text)
-        if key in shown or str(fact.pk) in told:
+        if key in shown or str(fact.pk) in texts:
             continue
         line = _known(topic, fact, key, by_number, book)
         if page.is_first and line.since is not None and line.since.is_selected:
@@ -716,11 +707,11 @@ def _add_remarks(topic: Topic, lines: Sequence[Line]) -> None:
 
 def _add_affected(page: Reading, listed: Sequence[Merged]) -> None:
     """Add the lines of the owner's memory that the changes affect, each line once."""
-    told = affected.of_items(item.pk for one in listed for item in one.items)
+    affected_lines = affected.of_items(item.pk for one in listed for item in one.items)
     seen: set[tuple[Any, str]] = set()
     for line, one in zip(page.changed, listed, strict=False):
         for item in reversed(one.items):
-            for found in told.get(item.pk, ()):
+            for found in affected_lines.get(item.pk, ()):
                 place = (found.record_id, found.line_key)
                 if place not in seen:
                     seen.add(place)

@@ -429,8 +429,8 @@ def topics_with_news(user: User, most: int) -> list[TopicNews]:
     )
     first = by_day.values("pk")[:most]
     read = counted.values("topic__owner").annotate(at=Max(KT("counts__read_at"))).values("at")
-    wanted = mine.filter(Q(pk__in=first) | Q(pk__in=mine.stale().values("pk")))
-    return list(wanted.annotate(last_read=Subquery(read)))
+    rows = mine.filter(Q(pk__in=first) | Q(pk__in=mine.stale().values("pk")))
+    return list(rows.annotate(last_read=Subquery(read)))
 
 
 def summary_for_lists(

@@ -187,7 +187,7 @@ def _unread(columns: Sequence[Column]) -> list[Column]:
 
 
 def _counted(status: str) -> Any:
-    shown = Q(delta_items__status=status, delta_items__withheld="")
+    shown = Q(delta_items__status=status, delta_items__hidden_reason="")
     return Count("delta_items", filter=shown)
 
 
@@ -263,8 +263,8 @@ def _select(strip: Strip, first: int | None, last: int | None) -> None:
 
 def _since_changes(columns: Sequence[Column]) -> list[Column]:
     """Return the last run with changes and all later runs."""
-    told = [place for place, one in enumerate(columns) if one.changes]
-    return list(columns[told[-1] if told else -1 :])
+    numbers = [place for place, one in enumerate(columns) if one.changes]
+    return list(columns[numbers[-1] if numbers else -1 :])
 
 
 def _draw(strip: Strip) -> None:

@@ -98,8 +98,8 @@ def _prepare() -> Answer:
     import docx  # noqa: F401  (takes 0.2 s to load)
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
-        made = as_docx(request["title"], request["text"])
-        return {"file": base64.b64encode(made).decode("ascii")}
+        data = as_docx(request["title"], request["text"])
+        return {"file": base64.b64encode(data).decode("ascii")}
 
     return answer
 

@@ -281,24 +281,24 @@ def _queries(
     rows: dict[str, dict[str, Any]] = {query: {"query": query} for query in planned}
     places = {query: place for place, query in enumerate(planned)}
     asked = stored.get("search", {}).get("asked", [])
-    said: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for entry in sorted(asked, key=lambda entry: places.get(entry["query"], len(places))):
         row = rows.setdefault(entry["query"], {"query": entry["query"]})
         row.setdefault("services", []).append(searching.label_of(entry["service"]))
         if entry["problem"]:
-            row.setdefault("problems", []).append(_page_problem(entry, said))
+            row.setdefault("problems", []).append(_page_problem(entry, pairs))
     found, new = _by_query(hits), _by_query(hit for hit in hits if hit.state == Hit.State.NEW)
     for query, row in rows.items():
         row |= {"hits": found[query], "new": new[query] if is_told else None}
     return list(rows.values())
 
 
-def _page_problem(entry: dict[str, Any], said: set[tuple[str, str]]) -> str:
-    """Return why a service didn't answer a query. A reason in `said` isn't repeated."""
+def _page_problem(entry: dict[str, Any], pairs: set[tuple[str, str]]) -> str:
+    """Return why a service didn't answer a query. A reason in `pairs` isn't repeated."""
     why = entry["problem"]
-    if (entry["service"], why) in said:
+    if (entry["service"], why) in pairs:
         why = _("failed for the same reason") if entry["tries"] else _("not searched again")
-    said.add((entry["service"], entry["problem"]))
+    pairs.add((entry["service"], entry["problem"]))
     return f"{searching.label_of(entry['service'])}: {why}"
 
 
@@ -339,10 +339,10 @@ def _is_silent(run: Run) -> bool:
     return timezone.now() - run.heartbeat_at > run.LEASE
 
 
-def _failure(run: Run, steps: Iterable[Step], asked: list[AskedQuery]) -> dict[str, str] | None:
+def _failure(run: Run, steps: Iterable[Step], queries: list[AskedQuery]) -> dict[str, str] | None:
     """Return what happened to a run that ended without a report, why, and what to do.
 
-    `asked` is the output of the step `search` for each query.
+    `queries` is the output of the step `search` for each query.
     """
     if run.status not in (Run.Status.FAILED, Run.Status.CANCELLED):
         return None
@@ -357,7 +357,7 @@ def _failure(run: Run, steps: Iterable[Step], asked: list[AskedQuery]) -> dict[s
     return {
         "what": what,
         "why": presenters.begun(run.error or (last.warning if last else "")),
-        "todo": _todo(run, last, asked),
+        "todo": _todo(run, last, queries),
         "step": label,
         "where": last.name if last else "",
     }
@@ -368,12 +368,12 @@ def _ended_in(steps: Iterable[Step]) -> Step | None:
     return next((s for s in steps if s.state not in (Step.State.DONE, Step.State.SKIPPED)), None)
 
 
-def _todo(run: Run, step: Step | None, asked: list[AskedQuery]) -> str:
+def _todo(run: Run, step: Step | None, queries: list[AskedQuery]) -> str:
     if run.status == Run.Status.CANCELLED:
         return _("Retry the run to continue where it left off, or start a new one.")
     if run.crashes:
         return _("The worker’s log shows the cause. Fix it, then retry the run.")
-    if step is not None and step.name == "search" and searching.unreachable(asked):
+    if step is not None and step.name == "search" and searching.unreachable(queries):
         return _(
             "Check this machine’s network or proxy, then retry. The library and the sample topic "
             "work without network access."

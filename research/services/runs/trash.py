@@ -357,8 +357,8 @@ def _notes(run: Run) -> Any:
 def _facts_to_restore(run: Run, brought: Sequence[TopicFact]) -> list[TopicFact]:
     """Return the facts retired by the topic's last run, as many as there is room for."""
     current, retired = Q(state=TopicFact.State.CURRENT), Q(state=TopicFact.State.RETIRED)
-    wanted = current | retired & Q(retired_run=run.number)
-    facts = TopicFact.objects.filter(wanted, topic=run.topic_id).live()
+    condition = current | retired & Q(retired_run=run.number)
+    facts = TopicFact.objects.filter(condition, topic=run.topic_id).live()
     others = [f for f in facts.order_by("position", "created") if f not in brought]
     staying = {fact.key for fact in others if fact.state == TopicFact.State.CURRENT}
     back = [f for f in others if f.state == TopicFact.State.RETIRED and f.key not in staying]
@@ -406,7 +406,7 @@ def _check_now(run: Run) -> None:
 
 def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
     source, moved = TrashedRows.source_of(report.pk), {"trashed_at": timezone.now()}
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "by": by,
         "why": _("moved to Trash with %(run)s") % {"run": run},
         "source": source,
@@ -421,8 +421,8 @@ def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
         (Note, list(_notes(run))),
     )
     for model, records in along:
-        model.change_many([(record, moved) for record in records], **told)
-    again = told | {"why": _("current again because %(run)s is in Trash") % {"run": run}}
+        model.change_many([(record, moved) for record in records], **fields)
+    again = fields | {"why": _("current again because %(run)s is in Trash") % {"run": run}}
     TopicFact.change_many([(fact, TopicFact.AS_CURRENT) for fact in back], **again)
     if changed:
         topic.change(**again, **changed)
@@ -457,11 +457,11 @@ def restore_run(report: Report, *, by: Actor) -> None:
         if report.trashed_at is None:
             return
         _check_now(run)
-        told = _told(report)
+        rows = _told(report)
         report.restore(by=by)
         why = _("restored with %(run)s") % {"run": run}
         for model in _ALONG:
-            _put_back(model, topic, told, by, why)
+            _put_back(model, topic, rows, by, why)
         review_acts.restore_state_for(topic.owner, TrashedRows.source_of(report.pk), by=by)
         restore_state(report)
         Activity.log(topic.owner, by, "run-restored", subject=run, label=str(report))
@@ -479,23 +479,23 @@ def _told(report: Report) -> QuerySet[Any]:
     return Revision.objects.filter(owner=report.owner_id, source=source, pk__gt=since)
 
 
-def _put_back(model: type[Any], topic: Topic, told: QuerySet[Any], by: Actor, why: str) -> None:
-    told = told.filter(record_type=model.record_type()).order_by("record_id", "-id")
-    last = {revision.record_id: revision for revision in told.distinct("record_id")}
+def _put_back(model: type[Any], topic: Topic, rows: QuerySet[Any], by: Actor, why: str) -> None:
+    rows = rows.filter(record_type=model.record_type()).order_by("record_id", "-id")
+    last = {revision.record_id: revision for revision in rows.distinct("record_id")}
     records = model.objects.filter(owner=topic.owner_id, pk__in=last).select_for_update()
-    wanted = []
+    pairs = []
     for record in sorted(records, key=lambda one: (getattr(one, "position", 0), one.created)):
         revision = last[record.pk]
         as_left = as_json({name: getattr(record, name, None) for name in revision.after})
         if as_left == revision.after:
-            wanted.append((record, _values(model, revision.before)))
+            pairs.append((record, _values(model, revision.before)))
     if model is TopicFact:
-        wanted = _with_room(topic, wanted)
+        pairs = _with_room(topic, pairs)
     if model is Topic:
-        for record, fields in wanted:
+        for record, fields in pairs:
             record.change(by=by, why=why, **fields)
     else:
-        model.change_many(wanted, by=by, why=why)
+        model.change_many(pairs, by=by, why=why)
 
 
 def _values(model: type[Any], stored: dict[str, Any]) -> dict[str, Any]:
@@ -505,15 +505,15 @@ def _values(model: type[Any], stored: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _with_room(topic: Topic, wanted: list[tuple[Any, dict[str, Any]]]) -> list[Any]:
+def _with_room(topic: Topic, pairs: list[tuple[Any, dict[str, Any]]]) -> list[Any]:
     """Make facts current as far as there is room, and retire the rest."""
-    leaving = {fact.pk for fact, fields in wanted if fields.get("state") == "retired"}
+    leaving = {fact.pk for fact, fields in pairs if fields.get("state") == "retired"}
     staying = TopicFact.objects.filter(topic=topic).exclude(pk__in=leaving)
     keys = {fact.key for fact in staying.current()} | {fact.key for fact in staying.struck()}
     room = TopicFact.MAX_CURRENT - staying.current().count()
     last = Run.objects.filter(topic=topic).saved().order_by("-number").first()
     results = []
-    for fact, fields in wanted:
+    for fact, fields in pairs:
         comes = fields.get("state", fact.state) == "current" and "trashed_at" in fields
         if comes and (room <= 0 or fact.key in keys):
             number = last.number if last else None
@@ -603,10 +603,10 @@ def remove(run: Run, *, by: Actor, why: str = "") -> RemovedRun:
             )
             raise InvalidValue(words % {"how": run.get_status_display()})
         marks = {name: getattr(topic, name) for name in ("owner", "sensitivity", "trust")}
-        removed, made = RemovedRun.objects.get_or_create(
+        removed, created = RemovedRun.objects.get_or_create(
             run=run, defaults={"title": _title(run), "source": run.source, **marks}
         )
-        if made:
+        if created:
             Revision.record_first([removed], by=by, source=run.source)
         if removed.trashed_at is None:
             removed.trash(by=by, why=why, source=run.source)

@@ -45,13 +45,13 @@ def describe_missed(count: int) -> str:
     ) % {"count": count}
 
 
-def last_notice(told: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def last_notice(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return a schedule's last problem, a skipped, late or unreadable run, from the value that `lately` added to its topic, if any."""
-    if told is None:
+    if values is None:
         return None
-    detail = messages.loaded_in(told["detail"])
-    line = Activity(kind=told["kind"], is_warning=told["is_warning"], detail=detail)
-    line.created = datetime.fromisoformat(told["created"])
+    detail = messages.loaded_in(values["detail"])
+    line = Activity(kind=values["kind"], is_warning=values["is_warning"], detail=detail)
+    line.created = datetime.fromisoformat(values["created"])
     words = str(line.detail.get("why", ""))
     if line.kind == SKIPPED and line.is_warning:
         words = _("A scheduled run was skipped: %(why)s") % {"why": words}
@@ -68,8 +68,8 @@ def lately(topic: Any) -> Any:
         created__gt=timezone.now() - LATELY,
     )
     names = ("created", "kind", "is_warning", "detail")
-    told = JSONObject(**{name: name for name in names})
-    return Subquery(lines.order_by("-id").values(told=told)[:1])
+    fields = JSONObject(**{name: name for name in names})
+    return Subquery(lines.order_by("-id").values(told=fields)[:1])
 
 
 # --- scheduling ---
@@ -153,10 +153,10 @@ def schedule_fields(
     time_zone = zone_of_choice(time_zone)
     if preset != Preset.NONE:
         line = check_cron(line, time_zone)
-    made = Schedule(preset=preset, cron=line, time_zone=time_zone, missed=missed, paused=paused)
+    schedule = Schedule(preset=preset, cron=line, time_zone=time_zone, missed=missed, paused=paused)
     fields = ("preset", "cron", "time_zone", "missed", "paused")
-    chosen = {name: getattr(made, name) for name in fields}
-    return chosen | {"next_run_at": next_run(made, at or timezone.now())}
+    chosen = {name: getattr(schedule, name) for name in fields}
+    return chosen | {"next_run_at": next_run(schedule, at or timezone.now())}
 
 
 def zone_of_choice(name: str) -> str:

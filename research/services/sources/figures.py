@@ -78,12 +78,12 @@ def act_here(settings: TopicSettings, place: str) -> str:
 
 def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[str, list[str]]:
     """Return the changed lists. Raises InvalidValue and LimitReached."""
-    wanted: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     if before != NONE:
         name = field_of(before, place)
-        wanted[name] = [kept for kept in getattr(settings, name) if kept != place]
+        groups[name] = [kept for kept in getattr(settings, name) if kept != place]
     if act == NONE:
-        return wanted
+        return groups
     name = field_of(act, place)
     places = getattr(settings, name)
     if len(places) >= MAX_PLACES:
@@ -95,7 +95,7 @@ def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[
         problem = standing_rules.contradiction(settings.always_check, blocked, allowed=allowed)
         if problem:
             raise InvalidValue(problem)
-    return wanted | {name: [*places, place]}
+    return groups | {name: [*places, place]}
 
 
 # --- for all topics ---

@@ -159,10 +159,10 @@ def act_on(topics: Iterable[Topic], act: str, *, by: Actor) -> tuple[dict[Any, s
     return done, reasons
 
 
-def describe(act: str, done: int, reasons: Sequence[str], asked: int) -> str:
+def describe(act: str, done: int, reasons: Sequence[str], count: int) -> str:
     """Return the result of a bulk action as a sentence for the person."""
     words = str(ACTS[act].many % {"n": done})
-    left = asked - done
+    left = count - done
     if left:
         words += " " + ngettext(
             "%(left)d topic wasn’t changed.", "%(left)d topics weren’t changed.", left
@@ -270,9 +270,9 @@ def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> No
         put_away = fields["archived_at"] is not None
         move = topic_editing.archive_topic if put_away else topic_editing.unarchive_topic
         move(topic, by=by)
-    wanted = {name: value for name, value in fields.items() if name in _EDITED}
-    if wanted:
-        topic_editing.edit_topic(topic, by=by, wanted=wanted)
+    values = {name: value for name, value in fields.items() if name in _EDITED}
+    if values:
+        topic_editing.edit_topic(topic, by=by, wanted=values)
         topic.refresh_from_db()
     rest = fields.keys() - _EDITED - {"archived_at", "slug"}
     if rest:
@@ -281,7 +281,7 @@ def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> No
 
 def _fact_back(fact: TopicFact, fields: dict[str, Any], by: Actor, why: str) -> None:
     """Restore a fact by its own rules: at most ten are current, and none twice."""
-    wanted = {name: fields[name] for name in _FACT_FIELDS if name in fields}
+    values = {name: fields[name] for name in _FACT_FIELDS if name in fields}
     if not by.is_person:  # an agent can't vouch for a fact, or withdraw what a person said
-        wanted = {name: wanted[name] for name in wanted.keys() - _VOUCHED}
-    fact.restore_state(wanted, by=by, why=why)
+        values = {name: values[name] for name in values.keys() - _VOUCHED}
+    fact.restore_state(values, by=by, why=why)

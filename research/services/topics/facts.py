@@ -162,8 +162,8 @@ def timeline_of(topic: Topic, *, cursor: str = "") -> Page:
     """Return a page of retired facts, latest first, as rows. `facts_of` has those marked as wrong."""
     gone = TopicFact.objects.filter(topic=topic, state=TopicFact.State.RETIRED).live()
     revisions = _of_state().filter(record_id=OuterRef("pk")).order_by("-id")
-    told = JSONObject(created="created", actor="actor", reason="reason")
-    gone = gone.annotate(last_change=Subquery(revisions.values(told=told)[:1]))
+    fields = JSONObject(created="created", actor="actor", reason="reason")
+    gone = gone.annotate(last_change=Subquery(revisions.values(told=fields)[:1]))
     page = page_of(gone, by="updated", falling=True, cursor=cursor, size=TIMELINE_SIZE)
     rows = fact_rows(topic, page.rows, told=_changes_told(page.rows))
     places: dict[Any, int] = {}

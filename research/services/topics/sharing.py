@@ -302,8 +302,8 @@ def discussion_of(report: Report, topic: Topic, reader: User, role: str = "") ->
     comments = list(comments_of(report))
     is_owner = topic.owner_id == reader.pk
     can_comment = bool(comments) or topic.members.exists() if is_owner else role in WRITERS
-    told = {"comments": comments, "can_comment": can_comment, "is_owner": is_owner}
-    return told | {"longest_comment": Comment.MAX_LENGTH}
+    values = {"comments": comments, "can_comment": can_comment, "is_owner": is_owner}
+    return values | {"longest_comment": Comment.MAX_LENGTH}
 
 
 def add_comment(report: Report, text: str, *, author: User) -> Comment:
@@ -324,10 +324,10 @@ def add_comment(report: Report, text: str, *, author: User) -> Comment:
                 )
                 % {"most": Comment.MAX}
             )
-        made = Comment.objects.create(report=report, author=author, name=str(author), text=text)
+        comment = Comment.objects.create(report=report, author=author, name=str(author), text=text)
         Activity.log(report.owner, author.actor, "report-commented", subject=report)
-        Delivery.objects.create_for_comment(made)
-    return made
+        Delivery.objects.create_for_comment(comment)
+    return comment
 
 
 def edit_comment(comment: Comment, text: str, *, by: Actor) -> bool:
@@ -360,9 +360,9 @@ def delete_comment(comment: Comment, *, by: Actor) -> dict[str, Any]:
 def restore_comment(report: Report, fields: Mapping[str, Any], *, by: Actor) -> Comment:
     """Bring a deleted comment back, with its author and times."""
     with transaction.atomic():
-        made = Comment.objects.create(report=report, **fields)
+        comment = Comment.objects.create(report=report, **fields)
         Activity.log(report.owner, by, "comment-restored", subject=report)
-    return made
+    return comment
 
 
 def forget_former_texts(record: Topic | Report, _by: Actor | None = None) -> None:
@@ -415,8 +415,8 @@ def settings_of(topic: Topic) -> State:
     return state | {"always_check": [rule for rule in stored.always_check if not _is_private(rule)]}
 
 
-def edit_settings(topic: Topic, wanted: State, *, base: State | None, by: Actor) -> None:
-    """Change the topic as an editor. `wanted` and `base` have keys of `settings_of`.
+def edit_settings(topic: Topic, values: State, *, base: State | None, by: Actor) -> None:
+    """Change the topic as an editor. `values` and `base` have keys of `settings_of`.
 
     The owner's documents stay as they are. Applies from the next run. Raises EditConflict if others
     changed the same field since `base`, and InvalidValue for rules that contradict the owner's.
@@ -426,13 +426,13 @@ def edit_settings(topic: Topic, wanted: State, *, base: State | None, by: Actor)
         now, stored = settings_of(held), topic_editing.settings_of(held)
         if base is not None:
             try:
-                wanted = topic_editing.merged(base=base, theirs=now, mine=wanted)
+                values = topic_editing.merged(base=base, theirs=now, mine=values)
             except topic_editing.EditConflict as exc:
                 raise topic_editing.EditConflict(exc.theirs, now) from exc
-        wanted = {name: value for name, value in wanted.items() if value != now[name]}
-        if "always_check" in wanted:
+        values = {name: value for name, value in values.items() if value != now[name]}
+        if "always_check" in values:
             private = [rule for rule in stored.always_check if _is_private(rule)]
-            wanted["always_check"] = checks = [*wanted["always_check"], *private]
+            values["always_check"] = checks = [*values["always_check"], *private]
             places = standing_rules.places_of(stored)
             problem = standing_rules.contradiction(checks, places, allowed=stored.allow_domains)
             if len(checks) > standing_rules.MAX_CHECKS:
@@ -440,7 +440,7 @@ def edit_settings(topic: Topic, wanted: State, *, base: State | None, by: Actor)
                 problem %= {"most": standing_rules.MAX_CHECKS}
             if problem:
                 raise InvalidValue(problem, errors={"always_check": [problem]})
-        topic_editing.edit_topic(held, by=by, wanted=wanted)
+        topic_editing.edit_topic(held, by=by, wanted=values)
 
 
 def start_run(topic: Topic, *, by: Actor, loaded: datetime | None = None) -> Run:

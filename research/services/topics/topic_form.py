@@ -758,8 +758,8 @@ class TopicForm(SecretConfirmationMixin, IntentFields, ScheduleForm, MonthFields
         return {name: self._section(name, fields) for name, fields in _SECTIONS.items()}
 
     def _section(self, name: str, fields: Sequence[str]) -> dict[str, Any]:
-        said = {each: self._said(each) for each in fields if each in self.fields}
-        values = {each: words for each, words in said.items() if words}
+        data = {each: self._said(each) for each in fields if each in self.fields}
+        values = {each: words for each, words in data.items() if words}
         labelled = [
             _readable(each, self[each].value()) or f"{self.fields[each].label}: {words}"
             for each, words in values.items()

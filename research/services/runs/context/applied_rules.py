@@ -49,15 +49,15 @@ def with_always_included(planned: Sequence[str], settings: TopicSettings) -> lis
 
     They come first because a slow service gets only the first few.
     """
-    asked = [rule for rule in settings.always_check if not is_address(rule)]
-    known = {query.casefold() for query in asked}
-    return [*asked, *(query for query in planned if query.casefold() not in known)]
+    names = [rule for rule in settings.always_check if not is_address(rule)]
+    known = {query.casefold() for query in names}
+    return [*names, *(query for query in planned if query.casefold() not in known)]
 
 
 def checked_in(queries: Sequence[str], settings: TopicSettings) -> list[str]:
     """Return the “always include” rules that these queries and the run's hits cover."""
-    asked = {query.casefold() for query in queries}
-    return [r for r in settings.always_check if is_address(r) or r.casefold() in asked]
+    names = {query.casefold() for query in queries}
+    return [r for r in settings.always_check if is_address(r) or r.casefold() in names]
 
 
 def describe_plan(output: Mapping[str, Any]) -> str:
@@ -180,13 +180,13 @@ def check_redirect_target(context: RunContext, hit: Hit, address: str) -> None:
     led_to = canonical_url(address)
     if led_to == hit.url or not led_to.startswith("http") or sample.is_sample_url(hit.link):
         return
-    settings, asked = context.settings, is_always(context.settings, hit)
-    place = "" if asked else reason_against(settings, led_to)
+    settings, requested = context.settings, is_always(context.settings, hit)
+    place = "" if requested else reason_against(settings, led_to)
     place = place or place_of(led_to, review_services.refused_domains(context.topic.owner))
     if place:
         words = _("redirects to %(place)s, which you blocked")
         raise ProviderRejected(words % {"place": shown(place)})
-    allowed = [] if asked else settings.allow_domains
+    allowed = [] if requested else settings.allow_domains
     if allowed and not any(is_in_domain(led_to, domain) for domain in allowed):
         words = _("redirects to %(place)s, which isn’t one of your allowed domains")
         raise ProviderRejected(words % {"place": shown(domain_of(led_to))})
@@ -208,14 +208,14 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> dict
         (rule, _rule_outcome(run, rule, pages.get(canonical_url(address_of(rule))), queries))
         for rule in ([*settings.always_check, *settings.read_next] if queries is not None else [])
     ]
-    said = describe_left_out(left_out(settings, hits)) + describe_boosted(settings, hits)
-    return {"checked": checked, "left_out": said} if checked or said else {}
+    texts = describe_left_out(left_out(settings, hits)) + describe_boosted(settings, hits)
+    return {"checked": checked, "left_out": texts} if checked or texts else {}
 
 
 def _rule_outcome(run: Run, rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
     if not is_address(rule):
-        asked = rule.casefold() in {query.casefold() for query in queries or ()}
-        return _("searched") if asked else _("manually removed from this run’s plan")
+        requested = rule.casefold() in {query.casefold() for query in queries or ()}
+        return _("searched") if requested else _("manually removed from this run’s plan")
     if hit is None or hit.reading == Hit.Reading.NOT_READ:
         return _("not read yet") if run.is_unfinished else _("not read in this run")
     return {

@@ -131,9 +131,9 @@ class CitedPage:
 
     def could_support(self, sentence: str) -> bool:
         """Return True if the page has the numbers of a sentence and half of its terms."""
-        wanted = set(terms(sentence))
-        there = wanted & self._terms
-        return not wanted or (numbers(sentence) <= self.numbers and len(there) * 2 >= len(wanted))
+        names = set(terms(sentence))
+        there = names & self._terms
+        return not names or (numbers(sentence) <= self.numbers and len(there) * 2 >= len(names))
 
 
 class Pages:
@@ -164,10 +164,10 @@ class Pages:
         """
         bearing = {self.cited[n].number for n in numbers if n in self.cited}
         same: set[int] = set()
-        wanted = fold(quote)
-        if width(wanted) >= duplicates.VERBATIM:
+        value = fold(quote)
+        if width(value) >= duplicates.VERBATIM:
             pages = self._by_number.values()
-            same = {page.number for page in pages if page.read.find_folded(wanted) is not None}
+            same = {page.number for page in pages if page.read.find_folded(value) is not None}
         sources = bearing | same
         return len(sources), self.origins.independent(sources, verbatim=same)
 
@@ -177,12 +177,16 @@ class Pages:
         if page is None:
             return source
         origin = self._by_number.get(self.origins.derived_from.get(page.number, -1))
-        told: CitedSource = {**source, "trust": page.trust, "repeated_by": self._carriers(page)}
+        cited_source: CitedSource = {
+            **source,
+            "trust": page.trust,
+            "repeated_by": self._carriers(page),
+        }
         if origin is not None:
-            told["derived_from"] = self._named(origin) | {
+            cited_source["derived_from"] = self._named(origin) | {
                 "why": self.origins.why.get(page.number, "")
             }
-        return told
+        return cited_source
 
     def _carriers(self, page: CitedPage) -> list[dict[str, Any]]:
         """Return the other pages with the text of this one that were published later."""
@@ -249,17 +253,17 @@ def load(run: Run, sources: Iterable[CitedSource], ahead: PagePreparer | None = 
     """
     links = {source["link"]: source["n"] for source in sources}
     hits = run.hits.select_related("content_item")
-    wanted = hits.filter(link__in=links) | hits.filter(reading__in=_READ)
+    rows = hits.filter(link__in=links) | hits.filter(reading__in=_READ)
     known = ahead.pages if ahead else {}
-    made = [_page_of(hit) for hit in wanted.exclude(pk__in=known)]
+    cited_pages = [_page_of(hit) for hit in rows.exclude(pk__in=known)]
     cited, others = {}, []
-    for page in sorted([*known.values(), *made], key=lambda page: page.number):
+    for page in sorted([*known.values(), *cited_pages], key=lambda page: page.number):
         if page.link in links:
             cited[links[page.link]] = page
         else:
             others.append(page)
     # The origins are already known, unless more pages were read.
-    origins = ahead.origins if ahead and not with_text(made) else None
+    origins = ahead.origins if ahead and not with_text(cited_pages) else None
     return Pages(cited, others, origins)
 
 

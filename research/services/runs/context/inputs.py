@@ -55,8 +55,8 @@ def notes(context: RunContext, pages: Sequence[PageText], most: int) -> list[tup
     places = context.run.hits.filter(link__in=by_link).values_list("place", "link")
     numbers = {place: by_link[link] for place, link in places}
     each = min(MAX_NOTES_LENGTH, most // len(tracks))
-    told = [(one["track"], _renumbered(one["notes"], numbers)[:each]) for one in tracks]
-    return [(track, text) for track, text in told if text]
+    pairs = [(one["track"], _renumbered(one["notes"], numbers)[:each]) for one in tracks]
+    return [(track, text) for track, text in pairs if text]
 
 
 def _renumbered(text: str, numbers: dict[int, int]) -> str:

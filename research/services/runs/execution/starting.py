@@ -117,15 +117,15 @@ def allowance_of(user: User) -> Allowance:
 
 def describe_limits(user: User) -> list[str]:
     """Return the limits a person should know before starting a run."""
-    said = [allowance_of(user).words]
+    texts = [allowance_of(user).words]
     try:
         check_month(user)
     except BudgetReached as exc:
-        said.append(
+        texts.append(
             _("%(why)s. Until next month, runs plan and write without the model.")
             % {"why": str(exc)[:1].upper() + str(exc)[1:]}
         )
-    return [words for words in said if words]
+    return [words for words in texts if words]
 
 
 def check_may_start(topic: Topic) -> None:
@@ -188,12 +188,12 @@ def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
         trashed = trashed.filter(settings__services=services)
         found = trashed.order_by("-trashed_at").first()
     if found is None:
-        asked = {
+        groups = {
             **sample.SAMPLE_SETTINGS,
             "services": services,
             "always_check": sample.page_addresses(),
         }
-        return create_topic(owner=owner, title=title, by=by, settings=asked)
+        return create_topic(owner=owner, title=title, by=by, settings=groups)
     if TopicSettings.objects.get(topic=found).services != services:
         raise InvalidValue(
             _(
@@ -246,10 +246,10 @@ def start_run(
         User.objects.select_for_update().get(pk=topic.owner_id)
         _check_not_pressed_before(topic, by, loaded)
         check_may_start(topic)
-        wanted = depth or TopicSettings.objects.values_list("depth", flat=True).get(topic=topic)
+        value = depth or TopicSettings.objects.values_list("depth", flat=True).get(topic=topic)
         if not may_search_library:
             fields["settings"] = _without_library(fields.get("settings") or settings_now(topic))
-        run = Run.objects.start(topic, trigger=trigger, by=by, depth=wanted, **fields)
+        run = Run.objects.start(topic, trigger=trigger, by=by, depth=value, **fields)
         run.wake_after_commit()
     logger.info("run queued", run=run.pk, topic=topic.slug, trigger=trigger)
     return run
@@ -365,13 +365,13 @@ def check_own_run(run: Run, by: Actor) -> None:
     """Raise Locked if the agent didn't start the run, or a person retried it."""
     if by.is_person:
         return
-    told = Activity.objects.filter(owner=run.topic.owner_id, kind=RETRIED, created__gt=run.created)
-    told = told.filter(subject_type="run", subject_id=str(run.pk), actor__startswith="human:")
+    rows = Activity.objects.filter(owner=run.topic.owner_id, kind=RETRIED, created__gt=run.created)
+    rows = rows.filter(subject_type="run", subject_id=str(run.pk), actor__startswith="human:")
     if run.actor != str(by):
         words = _(
             "This agent didn’t start run %(run)d. Only a person can cancel, stop or retry it. Nothing was changed."
         )
-    elif told.exists():
+    elif rows.exists():
         words = _(
             "A person retried run %(run)d. Only a person can cancel, stop or retry it now. Nothing was changed."
         )
@@ -421,10 +421,10 @@ def check_hour(owner: User, by: Actor) -> None:
         raise RunNotAllowed(words % params, retry_after=wait)
 
 
-def texts_of(asked: Mapping[str, Any]) -> list[str]:
+def texts_of(values: Mapping[str, Any]) -> list[str]:
     """Return all texts of a request, for the review."""
     results: list[str] = []
-    for value in asked.values():
+    for value in values.values():
         parts = value if isinstance(value, list) else [value]
         results += [part for part in parts if isinstance(part, str)]
     return results
@@ -493,7 +493,7 @@ def start_due(at: datetime | None = None) -> int:
     Safe to call from two beats at once: one UPDATE on `recheck_at` claims each.
     """
     at = at or timezone.now()
-    wanted = Schedule.objects.filter(
+    rows = Schedule.objects.filter(
         Q(recheck_at=None) | Q(recheck_at__lte=at),
         # A paused schedule isn't rechecked either. A topic without a schedule can't be paused.
         Q(paused=False) | Q(preset=Schedule.Preset.NONE),
@@ -502,7 +502,7 @@ def start_due(at: datetime | None = None) -> int:
         topic__archived_at=None,
         topic__owner__is_active=True,
     )
-    found = wanted.select_related("topic__owner", "topic__settings").order_by("recheck_at")
+    found = rows.select_related("topic__owner", "topic__settings").order_by("recheck_at")
     return sum(_take(schedule, at) for schedule in found[:_AT_ONCE])
 
 

@@ -218,13 +218,13 @@ def what_was_checked(
     A fact counts only if its page was read in this run and still has its quote, and none of the
     `changes` found on other pages disagrees.
     """
-    said = []
+    parts = []
     if read := again.unchanged + again.changed:
-        said.append(_pages_read(again, read))
+        parts.append(_pages_read(again, read))
     disputed = {c.previous_id for c in changes if c.status in (Status.CHANGED, Status.CONTRADICTED)}
     own = [c for c in again.changes if c.status == Status.CONFIRMED]
     if confirmed := sum(change.previous_id not in disputed for change in own):
-        said.append(
+        parts.append(
             ngettext(
                 "%(n)d fact is still on its page.",
                 "%(n)d facts are still on their pages.",
@@ -235,7 +235,7 @@ def what_was_checked(
     looked_at = {c.previous_id for c in again.changes if c.status != Status.GONE_QUIET}
     if unchecked := [fact for fact in standing if fact.url and fact.id not in looked_at]:
         sites = dict.fromkeys(_reading(0, fact).domain or fact.title for fact in unchecked)
-        said.append(
+        parts.append(
             ngettext(
                 "%(n)d fact wasn’t checked because its page wasn’t read or compared (%(sites)s).",
                 "%(n)d facts weren’t checked because their pages weren’t read or compared (%(sites)s).",
@@ -245,7 +245,7 @@ def what_was_checked(
         )
     if again.deleted:
         titles = dict.fromkeys(fact.title for fact in again.deleted)
-        said.append(
+        parts.append(
             ngettext(
                 "%(n)d fact is gone because its document was deleted (%(titles)s).",
                 "%(n)d facts are gone because their documents were deleted (%(titles)s).",
@@ -253,8 +253,8 @@ def what_was_checked(
             )
             % {"n": len(again.deleted), "titles": ", ".join(list(titles)[:MAX_SITES])}
         )
-    said.append(_emptied(again))
-    return " ".join(filter(None, said)) or _("No known pages were checked again.")
+    parts.append(_emptied(again))
+    return " ".join(filter(None, parts)) or _("No known pages were checked again.")
 
 
 def _emptied(again: Outcome) -> str:
@@ -287,10 +287,10 @@ def _pages_read(again: Outcome, read: int) -> str:
 
 def uncovered_changes(again: Outcome) -> list[str]:
     """Describe what no delta item covers: replaced pages, table columns, and changes beyond the limit."""
-    said = []
+    texts = []
     if again.replaced:
         domains = ", ".join(sorted({page.domain for page in again.replaced})[:5])
-        said.append(
+        texts.append(
             ngettext(
                 "%(n)d known page now has entirely different content, so its facts weren’t checked (%(domains)s)",
                 "%(n)d known pages now have entirely different content, so their facts weren’t checked (%(domains)s)",
@@ -299,11 +299,11 @@ def uncovered_changes(again: Outcome) -> list[str]:
             % {"n": len(again.replaced), "domains": domains}
         )
     if again.columns:
-        said.append(
+        texts.append(
             _("Table columns changed (%(pages)s)") % {"pages": "; ".join(again.columns[:5])}
         )
     if again.left_out:
-        said.append(
+        texts.append(
             ngettext(
                 "%(n)d minor change to a known page isn’t listed",
                 "%(n)d minor changes to known pages aren’t listed",
@@ -311,7 +311,7 @@ def uncovered_changes(again: Outcome) -> list[str]:
             )
             % {"n": again.left_out}
         )
-    return said
+    return texts
 
 
 def nothing_new(
@@ -469,8 +469,8 @@ def compose(
         )
     else:
         draft.body = report_text.framed(context, draft.body, checked)
-    for said in uncovered_changes(again):
-        context.run.warn(said)
+    for text in uncovered_changes(again):
+        context.run.warn(text)
     if dropped:
         context.run.warn(
             ngettext(
@@ -567,8 +567,8 @@ def _timeline(context: RunContext, found: Iterable[Statement]) -> list[KnownFact
     """Return the facts retired last, and older ones that a finding repeats word for word."""
     of_topic = TopicFact.objects.filter(topic=context.topic).retired()
     latest = list(of_topic[:TIMELINE])
-    said = of_topic.filter(key__in={match_key(statement.sentence) for statement in found})
-    retired = {fact.pk: fact for fact in [*latest, *said]}.values()
+    rows = of_topic.filter(key__in={match_key(statement.sentence) for statement in found})
+    retired = {fact.pk: fact for fact in [*latest, *rows]}.values()
     return [KnownFact(str(fact.pk), fact.text, fact.url, fact.source_title) for fact in retired]
 
 
@@ -678,10 +678,10 @@ def _summary(
 
 def _summary_sentence(change: Change) -> Statement:
     """Return a change as a summary sentence, marked if it is gone and ending with a full stop."""
-    said = change.told or change.sentence
+    text = change.told or change.sentence
     if change.status == Status.GONE:
-        said = _("No longer on the source page: %(sentence)s") % {"sentence": said}
-    return Statement(ended(said), tuple(change.citations))
+        text = _("No longer on the source page: %(sentence)s") % {"sentence": text}
+    return Statement(ended(text), tuple(change.citations))
 
 
 def _cite(statement: Statement) -> str:

@@ -149,15 +149,15 @@ def compare(
     another changes is changed. `checked` is the day on which the facts were last checked, `embed`
     returns vectors if available, and `second` is asked where the comparison is unsure.
     """
-    said, dropped = _once(found, struck)
+    statements, dropped = _once(found, struck)
     comparison = Comparison(
         [DatedSentence(fact.text, fact.published_at or checked) for fact in facts],
-        [DatedSentence(one.bare, one.on, one.before, one.title) for one in said],
+        [DatedSentence(one.bare, one.on, one.before, one.title) for one in statements],
         topic,
         embed,
     )
     by_rule = "words and vectors" if embed else "words"
-    changes = _judged(said, facts, retired, comparison, second, by_rule)
+    changes = _judged(statements, facts, retired, comparison, second, by_rule)
     moved = (Status.CHANGED, Status.CONTRADICTED)
     replaced = {change.previous_id for change in changes if change.status in moved}
     confirmed: set[str] = set()
@@ -185,17 +185,17 @@ _ORDER = (
 
 def _once(found: Sequence[Statement], struck: Sequence[str]) -> tuple[list[Statement], int]:
     """Return each finding once, without those marked as wrong, and the count of the latter."""
-    said: dict[str, Statement] = {}
+    statements: dict[str, Statement] = {}
     dropped = set()
     for statement in found:
         key = match_key(statement.bare)
-        if key in said or key in dropped:
+        if key in statements or key in dropped:
             continue
         if _is_among(statement.bare, struck) is not None:
             dropped.add(key)
         else:
-            said[key] = statement
-    return list(said.values()), len(dropped)
+            statements[key] = statement
+    return list(statements.values()), len(dropped)
 
 
 def _is_among(sentence: str, texts: Sequence[str]) -> int | None:
@@ -205,7 +205,7 @@ def _is_among(sentence: str, texts: Sequence[str]) -> int | None:
 
 
 def _judged(
-    said: Sequence[Statement],
+    statements: Sequence[Statement],
     facts: Sequence[KnownFact],
     retired: Sequence[KnownFact],
     comparison: Comparison,
@@ -217,7 +217,7 @@ def _judged(
     changes: list[Change] = []
     news: dict[int, Change] = {}
     moved: dict[int, Change] = {}
-    for number, statement in enumerate(said):
+    for number, statement in enumerate(statements):
         rule = verdicts[number]
         verdict = opinions.get(number, rule)
         # A sentence that repeats an earlier one gets the same verdict.
@@ -380,16 +380,16 @@ def with_pages(found: Sequence[Statement], pages: Sequence[PageText]) -> list[St
     """Return the findings with context from the first page they cite."""
     by_number = {page.number: page for page in pages}
     texts: dict[int, str] = {}
-    made = []
+    statements = []
     for statement in found:
         page = next((by_number[n] for n in statement.citations if n in by_number), None)
         if page is None:
-            made.append(statement)
+            statements.append(statement)
             continue
         text = texts.setdefault(page.number, one_line(page.text))
         before = _sentence_before(text, one_line(statement.quote))
-        made.append(replace(statement, on=page.published_at, before=before, title=page.title))
-    return made
+        statements.append(replace(statement, on=page.published_at, before=before, title=page.title))
+    return statements
 
 
 def _sentence_before(text: str, quote: str) -> str:

@@ -125,8 +125,8 @@ class Merged:
 
     def _is_about_the_other_side(self, item: DeltaItem) -> bool:
         """Return True if it is about the contradicting fact, not about the fact itself."""
-        said = item.previous_text or item.sentence
-        return self.against is not None and match_key(said) == match_key(self.against.sentence)
+        text = item.previous_text or item.sentence
+        return self.against is not None and match_key(text) == match_key(self.against.sentence)
 
 
 def merge(items: Iterable[DeltaItem]) -> list[Merged]:
@@ -234,11 +234,11 @@ def _stands(source: Mapping[str, Any], quote: str, change: Change) -> str:
     is_web = address.startswith(("http://", "https://")) and not sample.is_sample_url(address)
     place = link(domain or address, address) if is_web else domain
     parts = ", ".join(filter(None, [place, source.get("published_at") or ""]))
-    told = {uncached_match_key(change.sentence), uncached_match_key(change.previous_text)}
+    texts = {uncached_match_key(change.sentence), uncached_match_key(change.previous_text)}
     quote = quote if quote.startswith("|") else plain_text(quote)
     words = (
         f"“{shorten(quote, MAX_QUOTE_LENGTH)}”"
-        if quote and uncached_match_key(quote) not in told
+        if quote and uncached_match_key(quote) not in texts
         else ""
     )
     inner = ": ".join(filter(None, [parts, words]))

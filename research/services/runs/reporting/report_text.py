@@ -222,10 +222,10 @@ def framed(context: RunContext, body: str, notes: Sequence[str] = ()) -> str:
         body = f"{_memo_head(context)}\n\n{body}"
     marker = "- " if style == Style.BULLETS else ""
     # In the bullets style, notes are list items. In the others, each is a paragraph.
-    told = [f"{marker}*{note}*" for note in [*notes, *_time_frame(context)]]
-    if style == Style.BULLETS and told:
-        told = ["## " + _("About this report"), "\n".join(told)]
-    return "\n\n".join([body, *told])
+    parts = [f"{marker}*{note}*" for note in [*notes, *_time_frame(context)]]
+    if style == Style.BULLETS and parts:
+        parts = ["## " + _("About this report"), "\n".join(parts)]
+    return "\n\n".join([body, *parts])
 
 
 def without_notes(body: str) -> str:

@@ -124,15 +124,15 @@ def _real(news: Sequence[PageChange], text: str, previous: str) -> list[PageChan
     left its paragraph or its brackets, or been split into a list.
     """
     others = {page_news.NEW: previous, page_news.GONE: text}
-    said = {
+    saids = {
         status: _Said(blocks.without_struck(others[status]))
         for status in {one.status for one in news} & {*others}
     }
     moved = {
         id(one)
         for one in news
-        if one.status in said
-        and all(said[one.status].has(each.quote, each.kind) for each in one.members or [one])
+        if one.status in saids
+        and all(saids[one.status].has(each.quote, each.kind) for each in one.members or [one])
     }
     return [one for one in news if id(one) not in moved]
 
@@ -199,12 +199,12 @@ def _is_another_page(diff: PageDiff, old: Sequence[Entry], new: Sequence[Entry])
 def _columns_changed(old: Sequence[Entry], new: Sequence[Entry], diff: PageDiff) -> list[str]:
     """Describe which columns the tables under each heading gained, lost and renamed."""
     before, after = _columns(old), _columns(new)
-    said = []
+    texts = []
     for path, names in after.items():
         if path not in before:
             continue
         was = {name: diff.columns.get(name, name) for name in names}
-        told = [
+        parts = [
             _("%(name)s (was %(was)s)") % {"name": name, "was": was[name]}
             for name in names
             if was[name] != name
@@ -213,10 +213,10 @@ def _columns_changed(old: Sequence[Entry], new: Sequence[Entry], diff: PageDiff)
             (_("%(names)s added"), [n for n in names if was[n] == n and n not in before[path]]),
             (_("%(names)s removed"), [n for n in before[path] if n not in was.values()]),
         ]
-        told += [words % {"names": ", ".join(found[:5])} for words, found in changes if found]
-        if told:
-            said.append(", ".join(told))
-    return said
+        parts += [words % {"names": ", ".join(found[:5])} for words, found in changes if found]
+        if parts:
+            texts.append(", ".join(parts))
+    return texts
 
 
 def _columns(entries: Sequence[Entry]) -> dict[tuple[str, ...], list[str]]:
@@ -236,7 +236,7 @@ def outcome(
     """Compare each page with its last version, and the facts with both."""
     result = Outcome()
     again = [compare_with_last(page) for page in pages if page.previous]
-    told: list[tuple[PageChange, PageText]] = []
+    pairs: list[tuple[PageChange, PageText]] = []
     for one in again:
         if one.diff.is_replaced:
             result.replaced.append(one.page)
@@ -245,20 +245,20 @@ def outcome(
         else:
             result.changed += 1
         result.columns += [f"{one.page.domain}: {said}" for said in one.columns]
-        told += [(change, one.page) for change in one.news]
-    told = _moved_between_pages(told, [page for page in pages if not page.previous])
-    told = _without_moved(told, [page for page in pages if page.previous])
-    told = [each for each in told if not _is_struck(each[0], struck)]
+        pairs += [(change, one.page) for change in one.news]
+    pairs = _moved_between_pages(pairs, [page for page in pages if not page.previous])
+    pairs = _without_moved(pairs, [page for page in pages if page.previous])
+    pairs = [each for each in pairs if not _is_struck(each[0], struck)]
     best = [
         each
-        for place, each in enumerate(_spread(told)[:MAX_LOUD])
+        for place, each in enumerate(_spread(pairs)[:MAX_LOUD])
         if place < MAX_NEWS or each[0].weight >= LOUD
     ]
-    result.left_out = len(told) - len(best)
+    result.left_out = len(pairs) - len(best)
     kept = {id(change) for change, _page in best}
     by_page = _by_page(facts)
     unread = _by_words(facts, pages)
-    for change, page in told:
+    for change, page in pairs:
         if id(change) in kept:
             of_page = [*by_page.get(page_of(page.url), []), *_facts_elsewhere(change, unread)]
             result.changes += [
@@ -269,14 +269,14 @@ def outcome(
     return result
 
 
-def _spread(told: Sequence[tuple[PageChange, PageText]]) -> list[tuple[PageChange, PageText]]:
+def _spread(pairs: Sequence[tuple[PageChange, PageText]]) -> list[tuple[PageChange, PageText]]:
     """Return changes by weight. Each further one under the same heading weighs a little less.
 
     This way, a long table that was removed doesn't crowd out everything else.
     """
     before: Counter[tuple[int, str, tuple[str, ...]]] = Counter()
     weighed = []
-    for change, page in sorted(told, key=lambda each: -each[0].weight):
+    for change, page in sorted(pairs, key=lambda each: -each[0].weight):
         place = (page.number, change.status, change.path)
         weighed.append((change.weight - LESS_FOR_MORE * before[place], (change, page)))
         before[place] += 1
@@ -310,25 +310,25 @@ def _is_struck(change: PageChange, struck: Sequence[str]) -> bool:
 
 
 def _moved_between_pages(
-    told: Sequence[tuple[PageChange, PageText]], new_pages: Sequence[PageText]
+    pairs: Sequence[tuple[PageChange, PageText]], new_pages: Sequence[PageText]
 ) -> list[tuple[PageChange, PageText]]:
     """Merge a statement gone from one page and new on another into one change.
 
     One that is a statement of a page of the same site, read for the first time, isn't gone.
     """
-    losing = {domain_of(page.url) for change, page in told if change.status == page_news.GONE}
+    losing = {domain_of(page.url) for change, page in pairs if change.status == page_news.GONE}
     stated: defaultdict[str, set[str]] = defaultdict(set)  # by site
     for other in new_pages:
         if domain_of(other.url) in losing:
             stated[domain_of(other.url)] |= _statements(other)
     come = {
         change.subject: (change, page)
-        for change, page in told
+        for change, page in pairs
         if change.status == page_news.NEW and len(change.subject) > 3
     }
     moved: dict[int, PageChange] = {}
     dropped: set[int] = set()
-    for change, page in told:
+    for change, page in pairs:
         lost = [one.before_quote for one in change.members or [change]]
         is_gone = change.status == page_news.GONE
         if is_gone and {*map(match_key, lost)} <= stated[domain_of(page.url)]:
@@ -340,16 +340,16 @@ def _moved_between_pages(
         if other.number != page.number:
             dropped.add(id(change))
             moved[id(new)] = new.after(change)
-    return [(moved.get(id(c), c), page) for c, page in told if id(c) not in dropped]
+    return [(moved.get(id(c), c), page) for c, page in pairs if id(c) not in dropped]
 
 
 def _without_moved(
-    told: Sequence[tuple[PageChange, PageText]], known: Sequence[PageText]
+    pairs: Sequence[tuple[PageChange, PageText]], known: Sequence[PageText]
 ) -> list[tuple[PageChange, PageText]]:
     """Leave out new statements that another known page had, and gone ones that another one has."""
     if len(known) < 2:
-        return list(told)
-    said = {
+        return list(pairs)
+    groups = {
         page_news.NEW: [(page.number, _words(page.previous)) for page in known],
         page_news.GONE: [(page.number, _words(page.text)) for page in known],
     }
@@ -357,12 +357,13 @@ def _without_moved(
     def is_elsewhere(change: PageChange, page: PageText) -> bool:
         words = _words(change.quote)
         return width(words) >= MIN_ROW and any(
-            number != page.number and words in text for number, text in said.get(change.status, ())
+            number != page.number and words in text
+            for number, text in groups.get(change.status, ())
         )
 
     return [
         (change, page)
-        for change, page in told
+        for change, page in pairs
         if not all(is_elsewhere(one, page) for one in change.members or [change])
     ]
 
@@ -461,8 +462,8 @@ def states(page: PageText, fact: KnownFact) -> bool:
 
 
 def _is_there(words: str, text: NormalizedText) -> bool:
-    wanted = fold(words)
-    return len(one_line(words)) >= MIN_QUOTE and text.find_folded(wanted) is not None
+    value = fold(words)
+    return len(one_line(words)) >= MIN_QUOTE and text.find_folded(value) is not None
 
 
 def _may_be_cut_off(fact: KnownFact, one: Reread) -> bool:
@@ -490,13 +491,13 @@ def _is_removed(fact: KnownFact, one: Reread) -> bool:
 
 def _same_records(fact: KnownFact, one: Reread) -> Iterator[tuple[Entry, Entry]]:
     """Yield the records that a fact states, in the last version and in this one."""
-    quote, said = fold(fact.quote), match_key(fact.text)
+    quote, text = fold(fact.quote), match_key(fact.text)
     was = [
         entry
         for entry in one.old
         if entry.fields
         and entry.key
-        and (fold(entry.quote) == quote or match_key(words_of(entry, one.page.title)) == said)
+        and (fold(entry.quote) == quote or match_key(words_of(entry, one.page.title)) == text)
     ]
     for before in was:
         for after in one.new:

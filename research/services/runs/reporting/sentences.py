@@ -210,9 +210,9 @@ def wrapped(html: str, tags: Callable[[str], SafeString]) -> SafeString:
     reader.feed(html)
     reader.close()
     seen: set[str] = set()
-    made = [_block_html(block, tags, seen) for block in reader.blocks]
+    parts = [_block_html(block, tags, seen) for block in reader.blocks]
     # Only our own spans and tags were added to what was safe; text is escaped again.
-    return mark_safe("".join(made))  # noqa: S308  (see above)  # nosec B308, B703
+    return mark_safe("".join(parts))  # noqa: S308  (see above)  # nosec B308, B703
 
 
 def _spans(text: str) -> Iterator[tuple[int, int, str]]:

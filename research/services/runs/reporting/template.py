@@ -154,9 +154,9 @@ def _blocks(contents: Contents, most: int | None) -> dict[str, str]:
         "sources": source_lines(contents.sources),
     }
     for name, status in _LISTS.items():
-        told = [c for c in contents.changes if c.status == status and not c.hidden_reason]
+        changes = [c for c in contents.changes if c.status == status and not c.hidden_reason]
         blocks[name] = _list(
-            [merged_deltas.bullet(change, by_number, with_label=False) for change in told], most
+            [merged_deltas.bullet(change, by_number, with_label=False) for change in changes], most
         )
     return {name: block.strip() or none for name, block in blocks.items()}
 

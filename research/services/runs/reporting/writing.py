@@ -144,13 +144,13 @@ def opinions(
         return NO_OPINION
     if answer is None or not isinstance(answer.parsed, Relations):
         return NO_OPINION
-    said = _said(answer.parsed, pairs)
+    values = _said(answer.parsed, pairs)
     taken = {
         number: _verdict(relation, pairs[number])
-        for number, relation in said.items()
+        for number, relation in values.items()
         if _may_be(relation, comparison, verdicts, pairs[number])
     }
-    _warn_of_rest(len(pairs) - len(said), len(said) - len(taken), warn)
+    _warn_of_rest(len(pairs) - len(values), len(values) - len(taken), warn)
     by = f"model {shorten(one_line(clean(answer.model)[0]), 180)}"
     return {pairs[number][0]: verdict for number, verdict in taken.items()}, by
 
@@ -194,13 +194,13 @@ def _messages(comparison: Comparison, pairs: Mapping[int, Pair], about: str) -> 
     ]
 
 
-def _shown(told: DatedSentence) -> dict[str, str]:
+def _shown(dated_sentence: DatedSentence) -> dict[str, str]:
     """Return a sentence for the prompt, with its context only if that is harmless."""
-    around = {"before": told.before, "title": told.title}
+    around = {"before": dated_sentence.before, "title": dated_sentence.title}
     kept = {name: text for name, text in around.items() if not injection_reason(text)}
-    texts = {"text": told.text, **kept}
+    texts = {"text": dated_sentence.text, **kept}
     shown = {name: for_prompt(shorten(one_line(text), MAX_LENGTH)) for name, text in texts.items()}
-    return shown | {"on": told.on.isoformat() if told.on else ""}
+    return shown | {"on": dated_sentence.on.isoformat() if dated_sentence.on else ""}
 
 
 # --- answers ---
@@ -208,13 +208,13 @@ def _shown(told: DatedSentence) -> dict[str, str]:
 
 def _said(answer: Relations, pairs: Mapping[int, Pair]) -> dict[int, str]:
     """Return one relation per answered pair. Conflicting answers for a pair are ignored."""
-    said: dict[int, set[str]] = {}
+    groups: dict[int, set[str]] = {}
     for one in answer.relations:
         if one.pair in pairs:
-            said.setdefault(one.pair, set()).add(one.relation.strip().casefold())
+            groups.setdefault(one.pair, set()).add(one.relation.strip().casefold())
     return {
         number: next(iter(words))
-        for number, words in said.items()
+        for number, words in groups.items()
         if len(words) == 1 and words <= STATUS.keys()
     }
 

@@ -116,15 +116,15 @@ def _vote(hit: Hit, asked: QueryResult, result: SearchHit, order: Order) -> None
     hit.rank = min(hit.rank or result.rank, result.rank)
     if any((v["query"], v["service"]) == (asked.query, asked.service) for v in hit.queries):
         return  # duplicates of a page in one answer count as one vote, the best
-    told = _told(result)
-    gave = [name for name in _MAY_LACK if told[name]]
+    values = _told(result)
+    gave = [name for name in _MAY_LACK if values[name]]
     vote = {"query": asked.query, "service": asked.service, "rank": result.rank, "gave": gave}
     for name in _TOLD:
         if name in _MAY_LACK and name not in gave:
             continue
         others = [v for v in hit.queries if name not in _MAY_LACK or name in v["gave"]]
         if not others or first_vote([vote], *order) < first_vote(others, *order):
-            setattr(hit, name, told[name])
+            setattr(hit, name, values[name])
     hit.queries = [*hit.queries, vote]
     if not any("title" in v["gave"] for v in hit.queries):
         hit.title = hit.link[:500]
@@ -141,13 +141,13 @@ def _told(result: SearchHit) -> dict[str, Any]:
     }
 
 
-def _usable(context: RunContext, asked: QueryResult) -> list[SearchHit]:
+def _usable(context: RunContext, result: QueryResult) -> list[SearchHit]:
     """Return an answer's hits without those that have no URL or one that is too long."""
-    usable = [found for found in map(_cleaned, asked.hits) if _has_address(found)]
-    if len(usable) < len(asked.hits):
+    usable = [found for found in map(_cleaned, result.hits) if _has_address(found)]
+    if len(usable) < len(result.hits):
         context.run.warn(
             _("Results from %(service)s without a usable URL were left out.")
-            % {"service": asked.service}
+            % {"service": result.service}
         )
     return usable
 
@@ -323,10 +323,10 @@ def _pass_on_warnings(
     context: RunContext, services: Sequence[Service], done: list[AskedQuery]
 ) -> None:
     """Pass on the warnings of a service that answered, such as a broken feed."""
-    told = " ".join(entry["problem"] for entry in done)
+    text = " ".join(entry["problem"] for entry in done)
     for service in services:
         for warning in getattr(service.provider, "warnings", ()):
-            if str(warning) not in told:
+            if str(warning) not in text:
                 context.run.warn(str(warning))
 
 
@@ -338,8 +338,8 @@ def _searched(
     order = [service.name for service in services]
     # A service that was removed while the run waited has no place.
     places = {name: place for place, name in enumerate(order)}
-    told = sorted(done, key=lambda entry: places.get(entry["service"], len(places)))
-    complaints = searching.complaints(told)
+    queries = sorted(done, key=lambda entry: places.get(entry["service"], len(places)))
+    complaints = searching.complaints(queries)
     # An empty answer from one service doesn't show what an unavailable one would have found.
     silent = {entry["service"] for entry in failed} - answered
     if silent and not count:

@@ -139,13 +139,13 @@ def add_pages(context: RunContext) -> set[str]:
 
     Repeatable: a run has one hit for each canonical URL.
     """
-    wanted = {canonical_or_same(link): link for link in links(context)}
-    have = set(context.run.hits.filter(url__in=wanted).values_list("url", flat=True))
+    values = {canonical_or_same(link): link for link in links(context)}
+    have = set(context.run.hits.filter(url__in=values).values_list("url", flat=True))
     count = context.run.hits.count()
     titles = dict(
-        Source.objects.filter(topic=context.topic, url__in=wanted).values_list("url", "title")
+        Source.objects.filter(topic=context.topic, url__in=values).values_list("url", "title")
     )
-    missing = [(url, link) for url, link in wanted.items() if url not in have]
+    missing = [(url, link) for url, link in values.items() if url not in have]
     Hit.objects.bulk_create(
         [
             Hit(
@@ -161,7 +161,7 @@ def add_pages(context: RunContext) -> set[str]:
         ],
         ignore_conflicts=True,
     )
-    return set(wanted)
+    return set(values)
 
 
 def read_again(context: RunContext) -> Q:
@@ -233,10 +233,10 @@ def known_of(context: RunContext, hits: Sequence[Hit]) -> list[Hit]:
     Pages of a deleted run, or of one whose memory wasn't saved, are new to the topic.
     """
     names = [page_of(hit.link) for hit in hits if hit.link.startswith("library:")]
-    wanted = Q(url__in=[hit.url for hit in hits])
+    condition = Q(url__in=[hit.url for hit in hits])
     for name in names:
-        wanted |= Q(link__startswith=f"{name}/")
-    rows = Source.objects.filter(wanted, topic=context.topic).values_list("url", "link")
+        condition |= Q(link__startswith=f"{name}/")
+    rows = Source.objects.filter(condition, topic=context.topic).values_list("url", "link")
     urls, known = set(), set()
     for url, link in rows:
         urls.add(url)
@@ -261,13 +261,16 @@ def versions(context: RunContext, hits: Sequence[Hit]) -> dict[str, list[Content
     Texts of another part of the page aren't versions of the same text.
     """
     parts = {page_of(hit.link): hit.part for hit in hits}
-    wanted = Q(url__in=[hit.url for hit in hits])
+    condition = Q(url__in=[hit.url for hit in hits])
     for hit in hits:
         name = page_of(hit.link)
         if name.startswith("library:"):
-            wanted |= Q(url__startswith=f"{name}/")
+            condition |= Q(url__startswith=f"{name}/")
     earlier = Hit.objects.filter(
-        wanted, run__topic=context.topic, content_item__isnull=False, content_item__trashed_at=None
+        condition,
+        run__topic=context.topic,
+        content_item__isnull=False,
+        content_item__trashed_at=None,
     )
     earlier = earlier.exclude(run=context.run).exclude(content_item__trust=Trust.QUARANTINED)
     found: dict[str, list[ContentItem]] = {}

@@ -20,13 +20,7 @@ from django.db.models import Q
 from beacon_site.net.address_guard import check_url
 from beacon_site.net.errors import ProviderError, ProviderRejected
 from beacon_site.net.extract import part_from
-from beacon_site.net.fetch import (
-    NeedsJavaScript,
-    PageFetcher,
-    WebPage,
-    get_fetcher,
-    reason_against,
-)
+from beacon_site.net.fetch import NeedsJavaScript, PageFetcher, WebPage, get_fetcher, reason_against
 from beacon_site.providers.search import sample
 from beacon_site.text import injection
 from beacon_site.text.canonical_urls import canonical_url
@@ -65,14 +59,14 @@ def read(context: RunContext) -> StepResult:
 
     An unreadable page keeps its reason and is represented by its snippet. The run continues.
     """
-    wanted = _to_read(context)
+    hits = _to_read(context)
     marks: dict[int, set[int]] = {}
     most = depth_of(context.settings).text
-    left = [hit for hit in wanted if hit.reading == Hit.Reading.NOT_READ]
+    left = [hit for hit in hits if hit.reading == Hit.Reading.NOT_READ]
     set_parts(context, left)
     last = _last_versions(context, left)
     calls = fetching(context, left, last)
-    done = len(wanted) - len(left)
+    done = len(hits) - len(left)
     # Library documents need database connections, and there are few of these.
     at_once = 4 if any(hit.link.startswith("library:") for hit in left) else AT_ONCE
     versions: Versions = dict(context.step.output.get("versions", {}))
@@ -83,14 +77,14 @@ def read(context: RunContext) -> StepResult:
             keep(context, hit, partial(noting_version, get, hit, versions), last)
             context.progress(
                 _("%(done)d of %(all)d pages · %(page)s")
-                % {"done": done, "all": len(wanted), "page": shown_name(hit)},
+                % {"done": done, "all": len(hits), "page": shown_name(hit)},
                 output=ReadOutput(versions=versions),
                 read=done,
-                pages=len(wanted),
+                pages=len(hits),
             )
         if hit.content_item is not None:  # other pages are still being fetched
             marks[hit.place] = duplicates.shingles(hit.content_item.content[:most])
-    return _read(context, wanted, marks, versions)
+    return _read(context, hits, marks, versions)
 
 
 def shown_name(hit: Hit) -> str:
@@ -115,8 +109,10 @@ def _to_read(context: RunContext) -> list[Hit]:
 
     In a deep run, only those that its tracks opened and those always included.
     """
-    wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING) | known_pages.read_again(context)
-    hits = list(context.run.hits.filter(wanted).select_related("content_item").order_by("place"))
+    condition = (
+        Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING) | known_pages.read_again(context)
+    )
+    hits = list(context.run.hits.filter(condition).select_related("content_item").order_by("place"))
     always = {hit.pk for hit in hits if applied_rules.is_always(context.settings, hit)}
     if inputs.opened(context):
         opened = (hit for hit in hits if hit.reading != Hit.Reading.NOT_READ)
@@ -255,9 +251,9 @@ def _content_item(
 
 
 def _read(
-    context: RunContext, wanted: list[Hit], marks: dict[int, set[int]], versions: Versions
+    context: RunContext, hits: list[Hit], marks: dict[int, set[int]], versions: Versions
 ) -> StepResult:
-    read_hits = [hit for hit in wanted if hit.reading == Hit.Reading.READ]
+    read_hits = [hit for hit in hits if hit.reading == Hit.Reading.READ]
     most = depth_of(context.settings).text
     new_hits = [hit for hit in read_hits if hit.state == Hit.State.NEW]
     repeated = duplicates.near_duplicates([_reading(hit, most) for hit in new_hits], marks)
@@ -267,7 +263,7 @@ def _read(
         hit.reading = Hit.Reading.NEAR_DUPLICATE
         hit.reason = _("has the same text as %(domain)s") % {"domain": by_place[of].domain}
         hit.save(update_fields=["reading", "reason"])
-    quarantine_reason = sum(hit.reading == Hit.Reading.QUARANTINED for hit in wanted)
+    quarantine_reason = sum(hit.reading == Hit.Reading.QUARANTINED for hit in hits)
     if quarantine_reason:
         context.run.warn(
             ngettext(
@@ -277,20 +273,17 @@ def _read(
             )
             % {"count": quarantine_reason}
         )
-    _warn_not_compared(context, wanted)
-    _warn_without_part(context, wanted)
-    new = [hit for hit in wanted if hit.state != Hit.State.KNOWN]
+    _warn_not_compared(context, hits)
+    _warn_without_part(context, hits)
+    new = [hit for hit in hits if hit.state != Hit.State.KNOWN]
     unread = [hit for hit in new if hit.reading == Hit.Reading.FAILED]
     failed = len(unread) - len(known_pages.new_versions(context, unread))
-    _warn_unread_pages(context, sum(hit.state != Hit.State.KNOWN for hit in wanted))
+    _warn_unread_pages(context, sum(hit.state != Hit.State.KNOWN for hit in hits))
     warning = ""
     if failed:
         warning = _(
             "%(failed)d of %(all)d pages couldn’t be read. The list of sources shows why."
-        ) % {
-            "failed": failed,
-            "all": len(new),
-        }
+        ) % {"failed": failed, "all": len(new)}
         context.run.warn(warning)
     again = sum(hit.state == Hit.State.KNOWN for hit in read_hits)
     counts = {
@@ -313,9 +306,9 @@ def _read(
     )
 
 
-def _warn_not_compared(context: RunContext, wanted: Sequence[Hit]) -> None:
+def _warn_not_compared(context: RunContext, hits: Sequence[Hit]) -> None:
     """Warn about known pages that couldn't be read again, or only in part."""
-    failed = [hit for hit in wanted if hit.reading == Hit.Reading.FAILED]
+    failed = [hit for hit in hits if hit.reading == Hit.Reading.FAILED]
     documents = known_pages.new_versions(context, failed)
     failed = [hit for hit in failed if hit.state == Hit.State.KNOWN or hit in documents]
     if failed:
@@ -333,7 +326,7 @@ def _warn_not_compared(context: RunContext, wanted: Sequence[Hit]) -> None:
         context.run.warn(message % {"n": len(failed), "pages": pages})
     cut = [
         hit
-        for hit in wanted
+        for hit in hits
         if hit.state in _READ_BEFORE
         and hit.content_item is not None
         # some tolerance, because trailing whitespace isn't stored
@@ -349,9 +342,9 @@ def _warn_not_compared(context: RunContext, wanted: Sequence[Hit]) -> None:
         context.run.warn(message % {"n": len(cut), "most": f"{MAX_TEXT:,}", "pages": pages})
 
 
-def _warn_without_part(context: RunContext, wanted: Sequence[Hit]) -> None:
+def _warn_without_part(context: RunContext, hits: Sequence[Hit]) -> None:
     """Warn about each page of which only a part is read, if that part wasn't read."""
-    for hit in wanted:
+    for hit in hits:
         if hit.part and hit.reading == Hit.Reading.FAILED and hit.state != Hit.State.KNOWN:
             context.run.warn(
                 _("Nothing was read from %(page)s. %(why)s")
@@ -367,17 +360,17 @@ def _describe(pages: int, again: int, same: int) -> str:
     return joined(", ", [read, aside % {"n": same}])
 
 
-def _warn_unread_pages(context: RunContext, wanted: int) -> None:
+def _warn_unread_pages(context: RunContext, count: int) -> None:
     """Warn if the topic's own budget, not the site's default, left pages unread."""
     if not context.settings.max_pages or inputs.opened(context):
         return  # or the tracks chose the pages
     new = context.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
-    if new > wanted:
+    if new > count:
         context.run.warn(
             _(
                 "The run read only %(read)d of %(all)d new pages because its page limit is %(most)d. For the rest, it used the search snippets."
             )
-            % {"read": wanted, "all": new, "most": context.budget.pages}
+            % {"read": count, "all": new, "most": context.budget.pages}
         )
 
 

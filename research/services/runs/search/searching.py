@@ -185,15 +185,15 @@ def ask(
             gate.failed(failure, is_last=is_last)
             if is_last or not _waited(failure, tries, gate):
                 break
-    asked = _asked(provider.service, query, hits, tries, began, failure)
+    result = _asked(provider.service, query, hits, tries, began, failure)
     logger.info(
-        "search failed" if asked.problem else "search answered",
-        service=asked.service,
+        "search failed" if result.problem else "search answered",
+        service=result.service,
         hits=len(hits),
         tries=tries,
-        ms=asked.milliseconds,
+        ms=result.milliseconds,
     )
-    return asked
+    return result
 
 
 def _tried(
@@ -258,32 +258,32 @@ def listed(services: Iterable[str]) -> str:
     return str(get_text_list([label_of(service) for service in services], _("and")))
 
 
-def complaints(asked: Sequence[AskedQuery]) -> list[str]:
+def complaints(queries: Sequence[AskedQuery]) -> list[str]:
     """Return a sentence for each service that failed, and one for all if the network is down.
 
-    `asked` are results of `Asked.as_json`. Each reason is reported once.
+    `queries` are results of `Asked.as_json`. Each reason is reported once.
     """
     by_service: dict[str, list[AskedQuery]] = {}
-    for entry in asked:
+    for entry in queries:
         by_service.setdefault(entry["service"], []).append(entry)
-    unreached = unreachable(asked)
-    said = []
+    unreached = unreachable(queries)
+    texts = []
     if unreached:
         text = _("No network connection. Beacon couldn’t reach %(services)s.")
-        said.append(text % {"services": listed(unreached)})
-    return said + [
+        texts.append(text % {"services": listed(unreached)})
+    return texts + [
         _complaint(service, entries)
         for service, entries in by_service.items()
         if service not in unreached and any(entry["problem"] for entry in entries)
     ]
 
 
-def unreachable(asked: Sequence[AskedQuery]) -> list[str]:
+def unreachable(queries: Sequence[AskedQuery]) -> list[str]:
     """Return the unreachable services, if no external service was reached.
 
     A single one may be down itself, so it doesn't count as a network failure.
     """
-    outside = [entry for entry in asked if entry["service"] not in AT_HOME]
+    outside = [entry for entry in queries if entry["service"] not in AT_HOME]
     if any(not entry["problem"] for entry in outside):
         return []
     reached = {entry["service"] for entry in outside if not entry.get("unreachable")}
@@ -382,8 +382,8 @@ def failing() -> list[str]:
     return [service for service, is_fine in answered.items() if not is_fine]
 
 
-def _by_service(asked: list[AskedQuery]) -> dict[str, list[AskedQuery]]:
+def _by_service(queries: list[AskedQuery]) -> dict[str, list[AskedQuery]]:
     found: defaultdict[str, list[AskedQuery]] = defaultdict(list)
-    for entry in asked:
+    for entry in queries:
         found[entry["service"]].append(entry)
     return found

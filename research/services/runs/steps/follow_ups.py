@@ -221,18 +221,20 @@ def task_of(context: RunContext) -> str:
 def history_of(context: RunContext) -> list[Message]:
     """Return the run as a conversation: each search and each page as a call with its result."""
     hits = list(context.run.hits.order_by("place"))
-    told: list[Message] = []
+    messages: list[Message] = []
     for number, query in enumerate(context.output("plan").get("queries", [])):
-        told += _call(f"s{number}", "web_search", {"query": query}, _found(context, query, hits))
+        messages += _call(
+            f"s{number}", "web_search", {"query": query}, _found(context, query, hits)
+        )
     for number, hit in enumerate(hits):
         if hit.reading != Hit.Reading.NOT_READ:
-            told += _call(f"p{number}", "open_page", {"url": hit.link}, _read(hit))
+            messages += _call(f"p{number}", "open_page", {"url": hit.link}, _read(hit))
     if context.run.warnings:
         warned = "\n".join(f"- {shorten(warning, 300)}" for warning in context.run.warnings)
-        told.append(Message("assistant", _("Problems:") + f"\n{warned}"))
+        messages.append(Message("assistant", _("Problems:") + f"\n{warned}"))
     # The report itself is the result, which the reflector gets in addition to the history.
-    told.append(Message("assistant", _("I wrote the report.")))
-    return told
+    messages.append(Message("assistant", _("I wrote the report.")))
+    return messages
 
 
 def _call(key: str, tool: str, arguments: dict[str, Any], result: str) -> list[Message]:
@@ -297,10 +299,10 @@ def reflect(context: RunContext) -> StepResult:
 
 def actions_of(context: RunContext) -> int:
     """Return how many actions a run took: searches, pages read, tools called."""
-    asked = context.output("search").get("asked", [])
+    queries = context.output("search").get("asked", [])
     # pages are already counted as read
     called = context.run.tool_calls.exclude(tool="open_page").count()
-    return len(asked) + context.run.read_count + called
+    return len(queries) + context.run.read_count + called
 
 
 def is_read_only(run: Run) -> bool:

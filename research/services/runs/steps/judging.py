@@ -62,15 +62,15 @@ def judge(context: RunContext) -> StepResult:
     if warning:
         context.run.warn(warning)
     by_intent = sum(bool(changes[place].hidden_reason) for place in listed)
-    told = sum(change.is_listed for change in changes)
-    counts = {"told": told, "filtered_out": by_intent, "muted": muted}
+    count = sum(change.is_listed for change in changes)
+    counts = {"told": count, "filtered_out": by_intent, "muted": muted}
     output: JudgeOutput = {
         "changes": [change.as_json() for change in changes],
         "by": by,
     }
     return StepResult(
         output,
-        detail=_describe(told, by_intent, muted, by),
+        detail=_describe(count, by_intent, muted, by),
         counts=counts,
         warning=warning,
     )

@@ -133,12 +133,12 @@ def _warn_model_not_used(context: RunContext) -> None:
 
 def _warn_of_missing_model(context: RunContext) -> None:
     """Warn that the model that the topic names is no longer set up."""
-    wanted = context.settings.model
-    if wanted and (names := connections.names_of_models()) and wanted not in names:
+    value = context.settings.model
+    if value and (names := connections.names_of_models()) and value not in names:
         message = _(
             "The model “%(model)s” is no longer set up, so %(usual)s was used. Choose another one in the topic’s settings."
         )
-        context.run.warn(message % {"model": wanted, "usual": names[0]})
+        context.run.warn(message % {"model": value, "usual": names[0]})
 
 
 def plan(context: RunContext) -> StepResult:
@@ -151,7 +151,7 @@ def plan(context: RunContext) -> StepResult:
     """
     memory = inputs.known(context)
     lessons = topic_block.of_topic(context.topic)
-    told = inputs.choose(context, memory, lessons)
+    observations = inputs.choose(context, memory, lessons)
     warning = ""
     try:
         if context.run.rerun_of is not None:
@@ -160,8 +160,8 @@ def plan(context: RunContext) -> StepResult:
         elif context.is_stopping:
             queries, by = _by_facets(context, memory), "facets"
         else:
-            asked = _by_model(context, memory, told, lessons)
-            queries, by = (asked, "model") if asked else (_by_facets(context, memory), "facets")
+            names = _by_model(context, memory, observations, lessons)
+            queries, by = (names, "model") if names else (_by_facets(context, memory), "facets")
     except BudgetReached as exc:
         warning = _("Planned without the model: %(why)s") % {"why": exc}
         context.run.warn(warning)
@@ -180,8 +180,8 @@ def plan(context: RunContext) -> StepResult:
         output["always"] = always
     if not_at := standing_rules.places_of(context.settings):
         output["not_at"] = not_at
-    if told:
-        output["observations"] = [str(one.pk) for one in told]
+    if observations:
+        output["observations"] = [str(one.pk) for one in observations]
     if lessons:
         output["taught"] = [str(one.pk) for one in lessons]
     return StepResult(
@@ -234,7 +234,7 @@ def _by_facets(context: RunContext, memory: TopicMemory | None) -> list[str]:
 def _by_model(
     work: RunContext,
     memory: TopicMemory | None,
-    told: Sequence[Observation],
+    observations: Sequence[Observation],
     lessons: Sequence[Observation],
 ) -> list[str]:
     settings = work.settings
@@ -244,7 +244,7 @@ def _by_model(
         "languages": ", ".join(settings.languages),
         "memory": memory.as_prompt() if memory else "",
         "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
-        "observations": inputs.enter(work, told),
+        "observations": inputs.enter(work, observations),
         "taught": inputs.teach(work, lessons),
         "topic": work.topic.title,
         "objective": settings.objective,
@@ -286,9 +286,9 @@ def hold(context: RunContext) -> None:
     Not for a run that repeats another, is stopping, or has begun to search. Raises Cancelled if the
     run was cancelled or its topic archived.
     """
-    wanted = context.settings.plan_review
+    value = context.settings.plan_review
     if (
-        wanted == TopicSettings.PlanReview.NO
+        value == TopicSettings.PlanReview.NO
         or context.run.rerun_of_id
         or context.has_begun("search")
     ):
@@ -299,7 +299,7 @@ def hold(context: RunContext) -> None:
     if Topic.objects.filter(pk=context.topic.pk).exclude(archived_at=None).exists():
         raise Cancelled(_("the topic was archived"))
     if not context.is_stopping:
-        raise AwaitsPlanReview(DAY if wanted == TopicSettings.PlanReview.DAY else None)
+        raise AwaitsPlanReview(DAY if value == TopicSettings.PlanReview.DAY else None)
 
 
 def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
@@ -362,10 +362,10 @@ def _seen_by(who: str, *, edited: bool) -> PlanReviewed:
 
 
 def _store(step: Step, output: PlanOutput) -> None:
-    asked = {query.casefold() for query in output["queries"]}
+    names = {query.casefold() for query in output["queries"]}
     # Rules whose query the person removed aren't listed as applied.
     always = [
-        rule for rule in output.get("always", []) if is_address(rule) or rule.casefold() in asked
+        rule for rule in output.get("always", []) if is_address(rule) or rule.casefold() in names
     ]
     if "always" in output:
         output["always"] = always
@@ -468,8 +468,8 @@ def facet_queries(
     covered = [set(match_key(part).split()) for part in narrowed]
     facets = [f for f in words["facets"][kind] if not _is_covered(f, covered)]
     if fresh:
-        asked = [topic, *(_asked(subject, facet.format(**dates)) for facet in facets)]
-        return _distinct([*asked[:3], *narrowed, *asked[3:]])
+        names = [topic, *(_asked(subject, facet.format(**dates)) for facet in facets)]
+        return _distinct([*names[:3], *narrowed, *names[3:]])
     news = [f"{subject} {said.format(**dates)}" for said in words["news"]]
     dated = [_asked(subject, facet.format(**dates)) for facet in facets if "{when}" in facet]
     return _distinct([*news, *dated[:1], *narrowed, *dated[1:]])

@@ -73,21 +73,21 @@ def statements(
     found = {}
     for fact in facts:
         own = sorted(pages, key=lambda page: page.reading.url != fact.url)
-        said = _first(fact, known, own)
-        if said is not None:
-            found[str(fact.pk)] = said
+        statement = _first(fact, known, own)
+        if statement is not None:
+            found[str(fact.pk)] = statement
     return found
 
 
 def _first(fact: TopicFact, known: Sequence[str], pages: Sequence[Page]) -> Statement | None:
     changed = None
     for page in pages:
-        kind, said = _said(fact, known, page)
-        if said is None:
+        kind, statement = _said(fact, known, page)
+        if statement is None:
             continue
         if kind == "confirmed" or page.reading.url == fact.url:
-            return said
-        changed = changed or said
+            return statement
+        changed = changed or statement
     return changed
 
 
@@ -105,10 +105,10 @@ def _said(fact: TopicFact, known: Sequence[str], page: Page) -> tuple[str, State
         hit = match(sentence, known)
         if hit is None or known[hit.index] != bare:
             continue
-        said = Statement(sentence, (number,), one_line(sentence))
+        statement = Statement(sentence, (number,), one_line(sentence))
         if hit.kind == "confirmed":
-            return "confirmed", said
-        changed = changed or said
+            return "confirmed", statement
+        changed = changed or statement
     return "changed", changed
 
 
@@ -124,9 +124,9 @@ _OPENABLE = ("http://", "https://", "library:")
 
 def facts_of(context: RunContext) -> list[TopicFact]:
     """Return the facts to check that are still current."""
-    wanted = TopicFact.objects.filter(topic=context.topic, pk__in=context.run.rechecks).current()
+    rows = TopicFact.objects.filter(topic=context.topic, pk__in=context.run.rechecks).current()
     known = {fact.id for fact in memory.facts} if (memory := inputs.known(context)) else set()
-    return [fact for fact in wanted if str(fact.pk) in known]
+    return [fact for fact in rows if str(fact.pk) in known]
 
 
 def fetch_sources(context: RunContext, facts: Sequence[TopicFact]) -> Versions:
@@ -150,9 +150,9 @@ def _hit(context: RunContext, url: str, place: int, *, service: str, **fields: A
         canonical, domain = canonical_url(url), domain_of(url)[:255]
     except ValueError:
         return None
-    made = {"link": url, "domain": domain, "service": service, "place": place, **fields}
-    made["title"] = str(made.get("title", ""))[:500]
-    return Hit.objects.get_or_create(run=context.run, url=canonical, defaults=made)[0]
+    values = {"link": url, "domain": domain, "service": service, "place": place, **fields}
+    values["title"] = str(values.get("title", ""))[:500]
+    return Hit.objects.get_or_create(run=context.run, url=canonical, defaults=values)[0]
 
 
 def _read(context: RunContext, hits: Sequence[Hit]) -> Versions:
@@ -198,8 +198,8 @@ def search_for(context: RunContext, facts: Sequence[TopicFact]) -> tuple[list[st
     for _place, get in context.each_of(calls, at_once=4):
         for found in [one for one in get() if _may_open(context, one.url)][:MAX_PAGES]:
             place += 1
-            told = {"title": clean(found.title)[0], "snippet": clean(found.snippet)[0]}
-            hit = _hit(context, found.url, place, service=found.service or SERVICE, **told)
+            fields = {"title": clean(found.title)[0], "snippet": clean(found.snippet)[0]}
+            hit = _hit(context, found.url, place, service=found.service or SERVICE, **fields)
             options += [hit] if hit is not None else []
     return queries, _read(context, options)
 
@@ -391,8 +391,8 @@ def _describe(counts: dict[str, int]) -> str:
         "confirmed": _("%(n)d confirmed"),
         "unchecked": _("%(n)d couldn’t be checked"),
     }
-    told = [words[name] % {"n": counts[name]} for name in words if counts[name]]
-    return joined(", ", told)
+    texts = [words[name] % {"n": counts[name]} for name in words if counts[name]]
+    return joined(", ", texts)
 
 
 def save(context: RunContext) -> StepResult:

@@ -51,12 +51,12 @@ def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[Topi
     disputed = [c for c in changes if c.is_remembered and c.previous_id and not c.replaces]
     if not disputed:
         return 0
-    made = {fact.key: fact for fact in fresh}
+    facts = {fact.key: fact for fact in fresh}
     olds = TopicFact.objects.filter(topic=topic).current()
     known = {str(fact.pk): fact for fact in olds.filter(pk__in=[c.previous_id for c in disputed])}
     noted = 0
     for change in disputed:
-        old, new = known.get(change.previous_id), made.get(match_key(change.sentence))
+        old, new = known.get(change.previous_id), facts.get(match_key(change.sentence))
         # If a person edited the old one in the meantime, the run never saw that text.
         if old is None or new is None or old.key != match_key(change.previous_text):
             continue
@@ -289,12 +289,12 @@ def _with_support(facts: list[FoundFact] | None, written: _StepOutputs) -> list[
         return None
     findings = {match_key(f["sentence"]): f for f in written.verify["findings"]}
     checks = {match_key(c["sentence"]): c for c in written.verify.get("checks", [])}
-    said = {c.previous_id: match_key(c.sentence) for c in _confirmed(written.changes)}
-    made = []
+    values = {c.previous_id: match_key(c.sentence) for c in _confirmed(written.changes)}
+    found_facts = []
     for fact in facts:
-        key = said.get(fact.known_id, match_key(fact.text))
+        key = values.get(fact.known_id, match_key(fact.text))
         finding, check = findings.get(key), checks.get(key)
-        made.append(
+        found_facts.append(
             replace(
                 fact,
                 support=finding["support"] if finding else "",
@@ -302,7 +302,7 @@ def _with_support(facts: list[FoundFact] | None, written: _StepOutputs) -> list[
                 independent_count=check["independent"] if check else 0,
             )
         )
-    return made
+    return found_facts
 
 
 def _confirmed(changes: list[Change]) -> list[Change]:

@@ -566,8 +566,8 @@ class TrackLoop:
         )
 
     def _progress_text(self) -> str:
-        made, opened = len(self._made), len(set(self._opened))
-        calls = ngettext("%(n)d tool call", "%(n)d tool calls", made) % {"n": made}
+        count, opened = len(self._made), len(set(self._opened))
+        calls = ngettext("%(n)d tool call", "%(n)d tool calls", count) % {"n": count}
         pages = ngettext("%(n)d page opened", "%(n)d pages opened", opened) % {"n": opened}
         return joined(", ", [calls, pages])
 
@@ -577,7 +577,7 @@ class TrackLoop:
         work, settings = self._work, self._work.settings
         memory = inputs.known(work)
         fresh = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "track": self._track,
             "rounds": ROUNDS,
             "most": MAX_NOTES,
@@ -592,8 +592,8 @@ class TrackLoop:
             "found": lines_of(list(fresh.order_by("place")[:MAX_PROMPT_HITS])),
         }
         return [
-            Message("system", render_to_string("prompts/track_system.txt", told)),
-            Message("user", render_to_string("prompts/track_user.txt", told)),
+            Message("system", render_to_string("prompts/track_system.txt", values)),
+            Message("user", render_to_string("prompts/track_user.txt", values)),
         ]
 
     # --- its end ---

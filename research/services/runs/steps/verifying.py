@@ -150,9 +150,9 @@ def _checked(finding: Finding, checks: _Checks, sources: list[CitedSource]) -> V
         if page is None:
             continue
         found = page.look_up(finding["quote"] or finding["sentence"])
-        told = found.as_json() if found else {"quote": finding["quote"], "found": False}
+        fields = found.as_json() if found else {"quote": finding["quote"], "found": False}
         by_number[number]["quotes"].append(
-            {"sentence": finding["sentence"], "in_snippet": False, **told, "checked_at": at}
+            {"sentence": finding["sentence"], "in_snippet": False, **fields, "checked_at": at}
         )
         if found:
             bearing.append(number)
@@ -180,9 +180,9 @@ def _numbers_on_page(finding: Finding, pages: Pages) -> bool:
 
     A correct quote doesn't prove a different figure in the sentence.
     """
-    said = numbers(finding["sentence"])
+    texts = numbers(finding["sentence"])
     there = [pages.cited[n].numbers for n in finding["citations"] if n in pages.cited]
-    return said <= frozenset().union(*there)
+    return texts <= frozenset().union(*there)
 
 
 def _bears(page: CitedPage | None, sentence: str) -> bool:

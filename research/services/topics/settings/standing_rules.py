@@ -184,10 +184,10 @@ def _edit(topic: Topic, kind: Kind, rule: str, change: Change, *, by: Actor) -> 
         # Locked before the list is read. Otherwise one of two rules added at once would be lost.
         held = Topic.objects.select_for_update().get(pk=topic.pk)
         settings = topic_editing.settings_of(held)
-        wanted = change(settings, kind, rule)
-        if wanted == getattr(settings, name):
+        names = change(settings, kind, rule)
+        if names == getattr(settings, name):
             return False
-        topic_editing.edit_topic(held, by=by, wanted={name: wanted})
+        topic_editing.edit_topic(held, by=by, wanted={name: names})
     return True
 
 
