@@ -101,7 +101,7 @@ def test_how_far_the_vectors_are_is_shown(browser: Client, admin: User, server: 
     more: dict[str, Any] = {"owner": admin, "record_type": "note"}
     for n in range(3):
         pk = f"00000000-0000-0000-0000-00000000000{n}"
-        EmbeddingDue.objects.create(object_id=pk, held=n == 0, **more)
+        EmbeddingDue.objects.create(object_id=pk, needs_local_embedder=n == 0, **more)
     Embedding.objects.create(
         object_id=admin.pk and f"00000000-0000-0000-0000-0000000000{10}",
         model="tiny",

@@ -124,7 +124,7 @@ def test_what_only_a_person_can_repair_is_reported_and_stays(
 def test_unread_reports_are_counted_again(topic: Topic) -> None:
     since_read.catch_up()
     assert broken() == {}
-    sql("""UPDATE research_topicnews SET told = jsonb_set(told, '{unread}', '7')""")
+    sql("""UPDATE research_topicnews SET counts = jsonb_set(counts, '{unread}', '7')""")
 
     assert broken() == {"unread-counts": 1}
     assert broken(fix=True) == {}

@@ -261,7 +261,7 @@ _WRONG_SIZES = "SELECT id, path, size FROM memory_memoryfile WHERE size <> octet
 _WAITING = """
 SELECT 'bulk action', id::text, created FROM memory_bulkaction WHERE state IN ('waiting', 'running')
    AND coalesce(lease_until, not_before) < now() - interval '30 min'
-UNION ALL SELECT way, id::text, created FROM memory_archive WHERE state IN ('waiting', 'running')
+UNION ALL SELECT kind, id::text, created FROM memory_archive WHERE state IN ('waiting', 'running')
    AND coalesce(lease_until, not_before) < now() - interval '30 min'
 UNION ALL SELECT 'answer', id::text, created FROM memory_message
  WHERE state IN ('waiting', 'answering')

@@ -187,7 +187,7 @@ def _unread(columns: Sequence[Column]) -> list[Column]:
 
 
 def _counted(status: str) -> Any:
-    shown = Q(delta_items__status=status, delta_items__withheld="")
+    shown = Q(delta_items__status=status, delta_items__hidden_reason="")
     return Count("delta_items", filter=shown)
 
 
