@@ -97,7 +97,7 @@ def test_a_person_reaches_every_scope_and_holds_none(agent: Program, person: Pro
     assert AgentScope.objects.count() == 1
 
 
-def test_two_owners_may_use_one_name(agent: Program, stranger: Program) -> None:
+def test_two_owners_can_use_one_name(agent: Program, stranger: Program) -> None:
     assert agent.put("/scratchpad/k?session=trip", {"value": "hers"}).status_code == 201
     assert stranger.put("/scratchpad/k?session=trip", {"value": "his"}).status_code == 201
     assert agent.get("/scratchpad/k?session=trip").json()["value"] == "hers"

@@ -206,7 +206,9 @@ def test_tools_research_and_report_no_hidden_topic(agent: Program, alice: Any) -
     assert Run.objects.count() == 1
 
 
-def test_nothing_of_a_hidden_topic_is_shown_at_either_door(agent: Program, alice: Any) -> None:
+def test_nothing_of_a_hidden_topic_is_shown_through_either_interface(
+    agent: Program, alice: Any
+) -> None:
     topic = factories.make_topic(alice, "The diagnosis", sensitivity="sensitive")
     run = factories.make_run(topic)
     words = "The quokka has hay fever."

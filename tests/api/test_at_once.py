@@ -225,7 +225,7 @@ def followed(alice: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[
 
 
 @pytest.mark.parametrize("kind", WRITES)
-def test_an_answer_tells_of_its_own_write_though_another_follows_at_once(
+def test_an_answer_reports_its_own_write_though_another_follows_at_once(
     people: list[Program], followed: Any, kind: str
 ):
     first, second = people[:2]

@@ -60,7 +60,9 @@ def test_no_tool_writes_for_a_blocked_agent(blocked: Program, name: str) -> None
     assert tables <= CALLED
 
 
-def test_a_source_that_is_refused_is_refused_at_both_doors(alice: User, agent: Program) -> None:
+def test_a_source_that_is_refused_is_refused_through_both_interfaces(
+    alice: User, agent: Program
+) -> None:
     blocking.refuse(alice, "source", "GOAL:pay", by=alice.actor)
     context = caller_of(agent.token).context()
 

@@ -255,7 +255,7 @@ def test_without_a_model_it_says_so(app: openai.OpenAI) -> None:
     assert list(app.models.list()) == []
 
 
-def test_a_used_up_budget_asks_nobody(
+def test_a_used_up_budget_asks_no_one(
     app: openai.OpenAI, model: ScriptedChatServer, alice: User
 ) -> None:
     User.objects.filter(pk=alice.pk).update(monthly_tokens=0)

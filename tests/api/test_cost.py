@@ -285,7 +285,7 @@ def test_no_tool_call_takes_more_than_two_seconds_of_processor(
 
 
 @pytest.mark.usefixtures("quiet")
-def test_a_long_transcript_is_refused_in_words_and_one_at_the_limit_is_quick(
+def test_a_long_transcript_is_refused_with_a_reason_and_one_at_the_limit_is_quick(
     busy_alice: User,
 ) -> None:
     program = Program(busy_alice, "write")

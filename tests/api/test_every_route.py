@@ -156,7 +156,7 @@ def test_each_address_has_a_scope_here_and_no_line_is_of_one_that_is_gone() -> N
     assert sorted(SCOPE_OF) == sorted(OPERATIONS)
 
 
-def test_nobody_comes_in_without_a_token_nor_by_a_browsers_session(
+def test_no_one_comes_in_without_a_token_nor_by_a_browsers_session(
     alice: User, client_of: Any, say: Say
 ) -> None:
     revoked = Program(alice, "read", "write", "admin")

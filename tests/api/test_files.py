@@ -81,7 +81,9 @@ def test_patches_are_applied_all_or_none(agent: Program) -> None:
 
 
 @pytest.mark.parametrize("who", ["agent", "person"])
-def test_a_months_file_is_made_by_its_first_entry(request: pytest.FixtureRequest, who: str) -> None:
+def test_a_months_file_is_created_by_its_first_entry(
+    request: pytest.FixtureRequest, who: str
+) -> None:
     program = request.getfixturevalue(who)
     entry = {"entry": "## Fixed it\n- Summary: a bug\n- Date: 2026-02-26", "summary": "fixes"}
 

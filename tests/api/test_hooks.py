@@ -74,7 +74,7 @@ def test_neither_the_path_nor_the_key_is_shown_again(person: Program) -> None:
     assert key.startswith("whsec_") and key not in str(listed)
 
 
-def test_only_a_token_that_may_decide_subscribes(alice: User, person: Program, bob: User) -> None:
+def test_only_a_token_that_can_decide_subscribes(alice: User, person: Program, bob: User) -> None:
     problem(Program(alice, "read", "write", name="agent").post("/hooks", {"url": URL}), 403)
     made = person.post("/hooks", {"url": URL}).json()
     other = Program(bob, "admin", name="bobs")

@@ -51,7 +51,7 @@ def test_another_body_or_address_with_the_same_key_is_refused(agent: Program) ->
     assert Note.objects.for_user(agent.owner).filter(source="agent:desk").count() == 1
 
 
-def test_a_refused_request_may_be_sent_again_with_its_key(agent: Program) -> None:
+def test_a_refused_request_can_be_sent_again_with_its_key(agent: Program) -> None:
     problem(agent.post("/notes", {}, **KEY), 422)
 
     assert agent.post("/notes", NOTE, **KEY).status_code == 201

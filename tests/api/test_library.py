@@ -137,7 +137,7 @@ def test_who_reviews_everything_lets_no_agent_add(alice: Any, agent: Program) ->
     assert not LibraryDocument.objects.exists()
 
 
-def test_nobody_reads_another_s_document(alice: Any, bob: Any) -> None:
+def test_no_one_reads_another_s_document(alice: Any, bob: Any) -> None:
     document = documents.add_document(alice, text="It sails.", by=alice.actor)
     stranger = Program(bob, "read")
     problem(stranger.get(f"/library/{document.pk}"), 404)

@@ -73,7 +73,7 @@ def test_what_does_not_fit_is_refused_whole(agent: Program, body: Any) -> None:
     "source",
     ["human:alice", "HUMAN:alice", "human :alice", "ｈuman:alice", "Run:1", "research", "disk"],
 )
-def test_an_agent_names_nobody_else_as_the_source(agent: Program, source: str) -> None:
+def test_an_agent_names_no_one_else_as_the_source(agent: Program, source: str) -> None:
     assert problem(agent.post("/observations", {**LESSON, "source": source}), 422)["errors"]
     assert not Observation.objects.exists()
 

@@ -71,7 +71,7 @@ def test_a_field_that_does_not_fit_is_named(agent: Program, body: Any, field: st
     assert not Note.objects.for_user(agent.owner).filter(source="agent:desk").exists()
 
 
-def test_invalid_fields_are_explained_in_plain_words(agent: Program) -> None:
+def test_invalid_fields_are_explained_in_plain_language(agent: Program) -> None:
     told = problem(agent.post("/notes", {"content": "", "colour": "red", "confidence": 2}), 422)
     assert told["errors"] == {
         "content": ["can’t be empty"],
@@ -125,7 +125,7 @@ def test_another_method_is_told_which_there_are(agent: Program) -> None:
     assert set(answer["Allow"].split(", ")) == {"GET", "POST"}
 
 
-def test_characters_that_cannot_be_stored_are_taken_out_and_that_is_explained(
+def test_characters_that_cannot_be_stored_are_removed_and_that_is_explained(
     agent: Program,
 ) -> None:
     answer = agent.post("/notes", r'{"content": "a\u0000b\ud800c", "tags": ["t\u0007"]}')

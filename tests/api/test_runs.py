@@ -70,7 +70,9 @@ def test_past_the_hours_runs_it_says_how_long_to_wait(
     assert 0 < int(answer["Retry-After"]) <= 3600
 
 
-def test_the_steps_and_counts_of_a_run_are_told(agent: Program, alice: Any, topic: Topic) -> None:
+def test_the_steps_and_counts_of_a_run_are_reported(
+    agent: Program, alice: Any, topic: Topic
+) -> None:
     run = factories.make_run(topic)
     factories.make_steps(run)
 
@@ -226,7 +228,7 @@ def test_by_its_number_it_is_the_same_report(agent: Program, topic: Topic) -> No
 
 
 @pytest.mark.parametrize("status", ["running", "failed"])
-def test_a_report_that_is_not_written_tells_the_runs_state(
+def test_a_report_that_is_not_written_shows_the_runs_state(
     agent: Program, topic: Topic, status: str
 ) -> None:
     run = factories.make_run(topic, saved=False, status=status)

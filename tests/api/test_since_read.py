@@ -34,7 +34,7 @@ def unread(topic: Topic) -> list[int]:
     return sorted(rows.values_list("run__number", flat=True))
 
 
-def test_the_unread_reports_are_told_as_one_and_marked_by_nobody(agent: Program, topic: Topic):
+def test_the_unread_reports_are_reported_as_one_and_marked_by_no_one(agent: Program, topic: Topic):
     told = agent.get(f"{PATH}/since-read").json()
 
     assert told["last_read"]["number"] == 1

@@ -29,7 +29,7 @@ WHOLE = {
 }
 
 
-def test_a_topic_is_made_with_its_settings_and_schedule(person: Program) -> None:
+def test_a_topic_is_created_with_its_settings_and_schedule(person: Program) -> None:
     answer = person.post("/topics", WHOLE)
 
     made = answer.json()
@@ -88,7 +88,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("body", "field"), BAD.values(), ids=BAD.keys())
-def test_what_cannot_be_is_named_and_no_topic_is_made(
+def test_what_cannot_be_is_named_and_no_topic_is_created(
     person: Program, body: Any, field: str
 ) -> None:
     told = problem(person.post("/topics", body), 422)
@@ -171,7 +171,7 @@ def test_the_list_is_narrowed_and_paged(agent: Program) -> None:
     assert (len(first["items"]), len(rest["items"]), rest["next"]) == (2, 1, None)
 
 
-def test_archived_topics_are_listed_when_asked_for(agent: Program, alice: Any) -> None:
+def test_archived_topics_are_listed_on_request(agent: Program, alice: Any) -> None:
     factories.make_topic(alice, "Old").archive(by=alice.actor)
 
     assert items(agent.get("/topics")) == []
@@ -224,7 +224,7 @@ def test_a_stranger_finds_nothing(agent: Program, stranger: Program) -> None:
     problem(stranger.patch("/topics/one", {"focus": "x"}, If_Match="*"), 404)
 
 
-def test_one_who_may_only_read_changes_nothing(alice: Any) -> None:
+def test_one_who_can_only_read_changes_nothing(alice: Any) -> None:
     reader = Program(alice, "read", name="reader")
     factories.make_topic(alice, "One")
 
@@ -235,7 +235,7 @@ def test_one_who_may_only_read_changes_nothing(alice: Any) -> None:
     assert not Run.objects.exists()
 
 
-def test_characters_that_cannot_be_stored_are_taken_out_and_told(agent: Program) -> None:
+def test_characters_that_cannot_be_stored_are_removed_and_told(agent: Program) -> None:
     answer = agent.post("/topics", '{"title": "One\\u0000 two", "focus": "a\\ud800b"}')
 
     assert answer.status_code == 201

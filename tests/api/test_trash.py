@@ -25,7 +25,7 @@ def _path(record: Any) -> str:
     return f"/trash/{record.record_type()}/{record.pk}"
 
 
-def test_what_lies_there_is_reported_with_who_and_until_when(agent: Program, note: Note) -> None:
+def test_what_is_there_is_reported_with_who_and_until_when(agent: Program, note: Note) -> None:
     [told] = items(agent.get("/trash"))
 
     assert (told["type"], told["id"]) == ("note", str(note.pk))

@@ -63,7 +63,7 @@ def test_no_write_is_answered_with_what_is_stored(
     assert told == {}
 
 
-def test_its_answers_hold_what_it_needs_to_go_on(writer: Program) -> None:
+def test_its_answers_hold_what_it_needs_to_continue(writer: Program) -> None:
     answer = writer.post("/notes", {"content": "Mine."})
 
     assert answer.json() == {"id": answer.json()["id"], "scope": "owner", "version": 1}

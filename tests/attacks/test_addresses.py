@@ -204,7 +204,7 @@ def test_no_redirect_leads_to_one(
     assert len(said) == len(tried)
 
 
-def test_what_a_name_leads_to_may_change_between_any_two_look_ups(
+def test_what_a_name_leads_to_can_change_between_any_two_look_ups(
     private: RawServer, count: Count
 ) -> None:
     turns = [["127.0.0.1"], [GONE, "127.0.0.1"], ["::1"], ["127.0.0.1", GONE], ["::ffff:7f00:1"]]
@@ -238,7 +238,7 @@ def test_no_variable_of_the_environment_leads_a_request_elsewhere(
     assert private.received == 0
 
 
-def test_a_service_that_was_entered_may_be_here_but_leads_nowhere_else(
+def test_a_service_that_was_entered_can_be_here_but_leads_nowhere_else(
     private: RawServer, count: Count
 ) -> None:
     """On purpose: the admin of Beacon names the model and the search, mostly on this machine."""

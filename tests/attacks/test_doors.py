@@ -258,7 +258,7 @@ def test_a_refusal_that_quotes_a_page_lowers_it_too(world: World, way: str) -> N
     assert OUTSIDE not in answer.text or world.desk.agent.read_trust == Trust.EXTERNAL
 
 
-def test_an_answer_that_is_told_again_lowers_it_again(world: World) -> None:
+def test_an_answer_that_is_reported_again_lowers_it_again(world: World) -> None:
     key = {"Idempotency_Key": "k1"}
     world.rest("POST", "/context", {"message": OUTSIDE}, **key)
     Agent.objects.update(read_trust="", read_at=None)
@@ -588,7 +588,7 @@ GUARDS = {
 
 
 @pytest.mark.parametrize("guard", GUARDS)
-def test_with_a_guard_taken_out_its_cells_fail(
+def test_with_a_guard_removed_its_cells_fail(
     world: World, monkeypatch: pytest.MonkeyPatch, guard: str
 ) -> None:
     one = GUARDS[guard]

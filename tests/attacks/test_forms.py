@@ -75,7 +75,7 @@ def test_every_page_answers_whatever_is_asked_of_it(
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_every_form_answers_whatever_stands_in_it(
+def test_every_form_answers_whatever_is_in_it(
     addresses: list[Address], alices: Range, alice: User, client_of: Any, count: Count
 ) -> None:
     forms = forms_on(addresses, client_of(alice))

@@ -30,7 +30,7 @@ def test_there_are_hundreds_of_payloads_each_under_a_name_of_its_own() -> None:
     assert [one.text for one in markup() if one.name not in one.text] == []
 
 
-def test_what_is_called_safe_in_code_is_looked_at_in_a_sink() -> None:
+def test_what_is_called_safe_in_code_is_checked_in_a_sink() -> None:
     modules = [path for app in ("beacon_site", "memory", "research") for path in (ROOT / app).rglob("*.py")]  # fmt: skip
     found = {str(p.relative_to(ROOT)) for p in modules if MAKES_SAFE.search(p.read_text("utf-8"))}
 

@@ -80,7 +80,7 @@ def as_sent(told: notice_text.Message) -> Any:
     return mail.outbox[-1].message()
 
 
-def test_a_feed_and_a_shared_report_are_harmless_to_whoever_has_the_link(
+def test_a_feed_and_a_shared_report_are_harmless_to_anyone_who_has_the_link(
     hostile: Run, admin: User, count: Count
 ) -> None:
     feed = digests.add(admin, topic=None, include_private=True, by=admin.actor)
@@ -124,7 +124,7 @@ def test_the_api_answers_hostile_rows_as_json_that_no_browser_reads_as_a_page(
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_a_page_of_an_error_says_words_whatever_was_asked_for(
+def test_a_page_of_an_error_says_words_whatever_was_requested(
     admin: User, client_of: Callable[[Any], Client], count: Count
 ) -> None:
     browser, seen = client_of(admin), Seen()

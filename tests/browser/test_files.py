@@ -189,7 +189,9 @@ def test_a_draft_survives_a_closed_tab(visit: Visit, newcomer: str) -> None:
     expect(second.page.locator(".file-text")).to_contain_text("typed and not saved")
 
 
-def test_who_is_signed_out_meanwhile_keeps_what_was_typed(visit: Visit, newcomer: str) -> None:
+def test_who_is_signed_out_in_the_meantime_keeps_what_was_typed(
+    visit: Visit, newcomer: str
+) -> None:
     visitor = signed_in(visit, newcomer)
     visitor.context.clear_cookies(name="sessionid")
     write(visitor, "- typed while signed out\n", anew=False)

@@ -121,7 +121,9 @@ def test_a_report_is_read_by_looking_at_it_and_can_be_marked_unread(visitor: Vis
     expect(visitor.page.locator("tr.unread")).to_have_count(1)
 
 
-def test_a_topic_is_made_with_a_hint_of_what_is_known_and_its_next_runs(visitor: Visitor) -> None:
+def test_a_topic_is_created_with_a_hint_of_what_is_known_and_its_next_runs(
+    visitor: Visitor,
+) -> None:
     make_topic(visitor, "Solid-state batteries")
     visitor.goto("/topics/new/")
     visitor.page.locator("[name=title]").press_sequentially("solid state battery", delay=20)
@@ -177,7 +179,7 @@ def test_a_topic_goes_to_the_trash_and_is_restored_by_undo(visitor: Visitor) -> 
     expect(visitor.page.get_by_role("link", name="Wave power").first).to_be_visible()
 
 
-def test_signing_out_ends_it_and_five_wrong_passwords_lock_the_door(
+def test_signing_out_ends_it_and_five_wrong_passwords_lock_the_account(
     visitor: Visitor, newcomer: str
 ) -> None:
     visitor.page.locator("details.account summary").click()

@@ -65,7 +65,7 @@ def test_every_stop_of_tab_shows_where_the_focus_is(visitor: Visitor) -> None:
         assert shown, visitor.page.evaluate("document.activeElement.outerHTML.slice(0, 200)")
 
 
-def test_a_topic_is_made_and_run_and_its_report_read_by_keys(visitor: Visitor) -> None:
+def test_a_topic_is_created_and_run_and_its_report_read_by_keys(visitor: Visitor) -> None:
     page = visitor.page
     keys(visitor, "g", "t")
     page.wait_for_url("**/topics/")
@@ -85,7 +85,7 @@ def test_a_topic_is_made_and_run_and_its_report_read_by_keys(visitor: Visitor) -
     expect(report).to_have_text("Run #2")
 
 
-def test_a_topic_of_ones_own_is_made_and_trashed_by_keys(visitor: Visitor) -> None:
+def test_a_topic_of_ones_own_is_created_and_trashed_by_keys(visitor: Visitor) -> None:
     page = visitor.page
     keys(visitor, "n")
     page.wait_for_url("**/topics/new/")

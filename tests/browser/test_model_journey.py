@@ -110,7 +110,7 @@ def test_a_model_is_connected_tested_and_watched_and_two_runs_compared(
     expect(page.locator("#compare ins").first).to_be_visible()
 
 
-def test_a_model_that_is_not_there_is_said_and_nothing_typed_is_lost(alice: Visitor) -> None:
+def test_a_model_that_is_not_there_is_reported_and_nothing_typed_is_lost(alice: Visitor) -> None:
     page = alice.page
     alice.goto("/settings/connections/")
     form = page.locator("#connection_model")

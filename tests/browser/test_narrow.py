@@ -78,7 +78,7 @@ def test_tabs_are_one_line_on_a_phone_with_the_chosen_one_in_sight(
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_filters_stand_behind_one_button_on_a_phone(
+def test_filters_are_behind_one_button_on_a_phone(
     visit: Visit, cast: dict[str, str], scripts: bool
 ) -> None:
     visitor = visit(viewport=PHONE, java_script_enabled=scripts)

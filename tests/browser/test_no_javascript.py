@@ -66,7 +66,7 @@ def test_the_sample_is_run_twice_and_its_delta_read(visitor: Visitor) -> None:
     expect(visitor.page.locator("tr.unread")).to_have_count(1)  # Run #1
 
 
-def test_a_topic_is_made_scheduled_given_a_fact_and_put_away_again(visitor: Visitor) -> None:
+def test_a_topic_is_created_scheduled_given_a_fact_and_trashed_again(visitor: Visitor) -> None:
     page = visitor.page
     visitor.goto("/topics/new/")
     page.locator("[name=title]").fill("Geothermal wells")

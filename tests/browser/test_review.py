@@ -91,7 +91,7 @@ def test_text_that_is_typed_is_not_replaced_without_asking(visit: Visit) -> None
 
 
 @pytest.mark.usefixtures("cast")
-def test_without_scripts_one_is_accepted_and_a_changed_one_put_together(visit: Visit) -> None:
+def test_without_scripts_one_is_accepted_and_a_changed_one_merged(visit: Visit) -> None:
     visitor = visit(java_script_enabled=False)
     visitor.sign_in("viktor", then="/inbox/?show=proposal&type=memoryfile")
     links = visitor.page.locator(".inbox-link")

@@ -34,7 +34,7 @@ def say(visitor: Visitor, *texts: str, level: str = "info") -> Locator:
 
 
 @pytest.mark.requirement("R226")
-def test_a_toast_leaves_after_ten_seconds_unless_somebody_is_at_it(visitor: Visitor) -> None:
+def test_a_toast_leaves_after_ten_seconds_unless_someone_is_at_it(visitor: Visitor) -> None:
     toasts = say(visitor, "Saved.")
     toasts.hover()
     visitor.page.clock.fast_forward(10_500)
@@ -46,7 +46,7 @@ def test_a_toast_leaves_after_ten_seconds_unless_somebody_is_at_it(visitor: Visi
     expect(toasts).to_have_count(0)
 
 
-def test_three_stand_at_most_and_one_text_stands_once(visitor: Visitor) -> None:
+def test_three_are_at_most_and_one_text_stands_once(visitor: Visitor) -> None:
     toasts = say(visitor, "One", "Two", "Two", "Three", "Four", level="error")
     expect(toasts).to_have_text(["Two", "Three", "Four"])
 

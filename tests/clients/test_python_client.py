@@ -93,7 +93,7 @@ def test_files_are_listed_read_and_written_over_what_was_read(beacon: Beacon, al
     assert refused.value.status == 412
 
 
-def test_a_months_file_is_made_by_its_first_entry(beacon: Beacon, alice: User) -> None:
+def test_a_months_file_is_created_by_its_first_entry(beacon: Beacon, alice: User) -> None:
     accept_all(alice)
     entry = "## Built\n\n- Summary: it works\n- Date: 2026-02-26\n- Task: build\n- Findings: x\n"
 
@@ -155,7 +155,7 @@ def test_a_refusal_has_beacons_own_words_by_field(beacon: Beacon) -> None:
     assert refused.value.errors
 
 
-def test_a_token_that_may_only_read_is_refused_the_write(alice: User) -> None:
+def test_a_token_that_can_only_read_is_refused_the_write(alice: User) -> None:
     reader = Beacon(token=token_of(alice, "read"), transport=IN_PROCESS)
 
     assert reader.recall("zeppelin") == []
@@ -210,7 +210,7 @@ def test_an_address_or_token_that_cannot_be_is_explained(url: str, token: str, s
         Beacon(url, token=token)
 
 
-def test_where_nobody_answers_it_is_explained() -> None:
+def test_where_no_one_answers_it_is_explained() -> None:
     with pytest.raises(NotReached, match="No response from http://127"):
         Beacon("http://127.0.0.1:1", token="x").recall("x")
 
@@ -273,7 +273,7 @@ def test_the_command_starts_a_run_and_says_how_far_it_is(typed: Any, alice: User
         (("remember", ""), ""),
     ],
 )
-def test_what_goes_wrong_is_said_and_the_exit_code_is_one(
+def test_what_goes_wrong_is_reported_and_the_exit_code_is_one(
     typed: Any, arguments: tuple[str, ...], said: str
 ) -> None:
     code, _said, errors = typed(*arguments)
@@ -303,14 +303,14 @@ def test_without_a_token_it_is_said_where_to_get_one(
     assert "Agents → API tokens" in errors and "BEACON_API_TOKEN" in errors
 
 
-def test_a_long_hit_is_printed_by_its_beginning_unless_all_is_asked_for(typed: Any) -> None:
+def test_a_long_hit_is_printed_by_its_beginning_unless_all_is_requested(typed: Any) -> None:
     typed("remember", "A python is long. " * 40)
 
     assert len(typed("recall", "python")[1]) < 240
     assert len(typed("recall", "python", "--whole")[1]) > 700
 
 
-def test_a_text_may_come_by_standard_input(typed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_can_come_by_standard_input(typed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("From a pipe."))
 
     assert typed("remember", "-")[0] == 0

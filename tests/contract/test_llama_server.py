@@ -125,7 +125,7 @@ def model(server: Llama) -> OpenAIModel:
     return OpenAIModel(server.profile)
 
 
-def test_it_chats_whatever_name_is_asked_for_and_counts_its_tokens(model: OpenAIModel):
+def test_it_chats_whatever_name_is_requested_and_counts_its_tokens(model: OpenAIModel):
     answer = model.ask(SEA, max_tokens=40)
 
     assert answer.text
@@ -210,12 +210,12 @@ def test_a_listener_that_stops_frees_the_server(server: Llama, model: OpenAIMode
     assert not server.is_busy
 
 
-def test_a_question_that_is_too_long_is_told_with_the_way_out(model: OpenAIModel):
+def test_a_question_that_is_too_long_is_reported_with_the_way_out(model: OpenAIModel):
     with pytest.raises(ProviderRejected, match=r"too long .* --ctx-size"):
         model.ask([Message("user", "word " * 6000)], max_tokens=10)
 
 
-def test_it_tells_its_models_and_its_window(server: Llama):
+def test_it_shows_its_models_and_its_window(server: Llama):
     assert len(list_models(server.profile)) == 1
     assert context_tokens(server.profile) == CONTEXT
 

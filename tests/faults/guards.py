@@ -107,7 +107,7 @@ GUARDS = (
         "an email that may have arrived isn't sent again",
         "sending isn't recorded",
         out.handing_over,
-        f"{SENDING}::test_a_worker_lost_after_the_mail_was_handed_over_sends_none_twice",
+        f"{SENDING}::test_a_worker_lost_after_the_email_was_handed_over_sends_none_twice",
     ),
     Guard(
         "version of a record",

@@ -41,7 +41,7 @@ def visitor(broken: Broken, browser: Browser) -> Iterator[Visitor]:
     one.close()
 
 
-def test_an_edit_that_postgres_does_not_answer_stands_in_the_form_and_is_saved_later(
+def test_an_edit_that_postgres_does_not_answer_is_in_the_form_and_is_saved_later(
     broken: Broken, visitor: Visitor, say: Say
 ):
     box, text = (

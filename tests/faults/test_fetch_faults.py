@@ -147,7 +147,7 @@ def test_a_page_that_is_made_to_hurt_is_given_up_in_time(name: str, extractor: E
     assert added < MEMORY
 
 
-def test_a_page_behind_a_certificate_that_nobody_signed_is_not_read(
+def test_a_page_behind_a_certificate_that_no_one_signed_is_not_read(
     tmp_path: Path, extractor: Extractor, say: Say
 ):
     served, _trusted = certificate(tmp_path, name="127.0.0.1", days=10)

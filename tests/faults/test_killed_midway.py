@@ -77,7 +77,7 @@ DELETED = {
 }
 
 
-def test_killed_in_the_middle_everything_stands_and_the_next_try_ends_it(beacon: Site, say: Say):
+def test_killed_in_the_middle_everything_remains_and_the_next_try_ends_it(beacon: Site, say: Say):
     """One after the other: with the account goes what the topic's deletion needs."""
     found = {}
     beacon.act("trash", TOPIC)

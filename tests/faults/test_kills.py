@@ -193,7 +193,7 @@ class Killer(Gate):
         return super().__call__(request)
 
 
-def test_a_task_that_always_dies_fails_after_three_and_others_go_on(
+def test_a_task_that_always_dies_fails_after_three_and_others_continue(
     beacon: Site, outside: Outside, say: Say
 ):
     poison, other = "Harbour poison", "Harbour other"

@@ -28,7 +28,7 @@ def _again(beacon: Site) -> None:
 
 
 @pytest.mark.long
-def test_killed_between_handing_over_and_noting_it_no_mail_comes_twice(
+def test_killed_between_handing_over_and_noting_it_no_email_comes_twice(
     httpserver: HTTPServer, say: Say
 ):
     httpserver.expect_request("/hook").respond_with_data("ok")

@@ -122,7 +122,7 @@ def test_what_goes_is_counted_in_one_query(alice: User, django_assert_num_querie
     assert goes["exports and imports"] == 1
 
 
-def test_the_last_staff_account_stays_and_it_is_said_what_to_do(admin: User, alice: User) -> None:
+def test_the_last_admin_account_stays_and_it_is_said_what_to_do(admin: User, alice: User) -> None:
     with pytest.raises(InvalidValue, match="Invite another admin"):
         people.delete_account(admin, typed="admin", by=admin)
     User.objects.filter(pk=alice.pk).update(is_staff=True)
@@ -143,7 +143,7 @@ def test_another_name_deletes_nothing(alice: User, typed: str) -> None:
     assert User.objects.filter(pk=alice.pk).exists()
 
 
-def test_the_log_of_staff_names_who_went_and_a_persons_own_going_names_nobody(
+def test_the_log_of_an_admin_names_who_went_and_a_persons_own_going_names_no_one(
     admin: User, alice: User, bob: User
 ) -> None:
     people.delete_account(alice, typed="alice", by=admin)

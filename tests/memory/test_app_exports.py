@@ -407,7 +407,7 @@ def test_a_file_of_brackets_takes_no_memory_and_is_refused(tmp_path: Path, text:
         app_exports.app_of(path)
 
 
-def test_conversations_without_an_id_are_told_apart_by_their_text(
+def test_conversations_without_an_id_are_distinguished_by_their_text(
     alice: User, tmp_path: Path
 ) -> None:
     said = [{"sender": "human", "text": "Hello"}]

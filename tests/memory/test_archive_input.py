@@ -119,7 +119,7 @@ def test_a_list_of_other_records_that_is_none_refuses_its_row(keys: Any):
 
 
 @pytest.mark.parametrize("packed", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
-def test_packed_bytes_that_changed_on_their_way_are_told_as_damage(
+def test_packed_bytes_that_changed_on_their_way_are_reported_as_damage(
     alice: User, tmp_path: Path, packed: int
 ):
     path = tmp_path / "a.zip"
@@ -133,7 +133,7 @@ def test_packed_bytes_that_changed_on_their_way_are_told_as_damage(
         list(foreign_formats.entries(path, path.name, Shape.MARKDOWN, Choice()))
 
 
-def test_nul_and_lone_surrogates_are_taken_out(alice: User, tmp_path: Path):
+def test_nul_and_lone_surrogates_are_removed(alice: User, tmp_path: Path):
     text = as_line({"id": NOTE["id"], "content": "A?note."}).replace("?", "\\u0000 \\ud800")
 
     imported(archive(tmp_path / "a.zip", notes=text), alice)
@@ -224,7 +224,7 @@ def test_a_zip_with_a_password_says_so(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["/etc/x.md", "..\\x.md", "a/../../x.md", "C:/x.md"])
-def test_names_that_lead_out_are_told(name: str):
+def test_names_that_lead_out_are_reported(name: str):
     assert zips.is_unsafe_path(name)
     assert not zips.is_unsafe_path("Notes/…/a..b.md")
 

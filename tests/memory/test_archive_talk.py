@@ -147,7 +147,7 @@ def test_a_change_that_came_along_is_undone_among_the_owners_records(
     )
 
 
-def test_no_revision_made_by_hand_gives_a_record_to_somebody_else(alice: User, bob: User):
+def test_no_revision_made_by_hand_gives_a_record_to_someone_else(alice: User, bob: User):
     note = write_note(alice, "log", "The port is Kobe.", by=alice.actor)
     given = Revision.record(
         note, before={"owner_id": bob.pk}, after={"owner_id": alice.pk}, by=alice.actor, version=2
@@ -158,7 +158,7 @@ def test_no_revision_made_by_hand_gives_a_record_to_somebody_else(alice: User, b
     assert Note.objects.get(pk=note.pk).owner == alice
 
 
-def test_no_revision_made_by_hand_links_to_somebody_elses_record(alice: User, bob: User):
+def test_no_revision_made_by_hand_links_to_someone_elses_record(alice: User, bob: User):
     note = write_note(alice, "log", "The port is Kobe.", by=alice.actor)
     theirs = write_note(bob, "log", "The port is Osaka.", by=bob.actor)
     before, after = {"superseded_by_id": str(theirs.pk)}, {"superseded_by_id": None}

@@ -68,7 +68,7 @@ def test_without_a_model_there_is_no_answer_and_nothing_is_recorded(ask: Ask):
     assert not ModelCall.objects.exists()
 
 
-def test_a_call_is_recorded_with_what_was_said_and_what_it_cost(ask: Ask):
+def test_a_call_is_recorded_with_what_was_reported_and_what_it_cost(ask: Ask):
     meter = Meter()
 
     answer = ask(Answer("Much.", Usage(1000, 500), "dear", "stop"), meter=meter)
@@ -115,7 +115,7 @@ def test_an_answer_that_is_not_what_was_asked_is_recorded_and_paid_for(ask: Ask)
     assert meter.counted[0][0] == call.prompt_tokens + call.completion_tokens > 0
 
 
-def test_a_tool_call_that_nobody_offered_isnt_an_answer_and_is_paid_for(ask: Ask):
+def test_a_tool_call_that_no_one_offered_isnt_an_answer_and_is_paid_for(ask: Ask):
     wants = Answer("", Usage(7, 3), "dear", "tool_calls", tool_calls=(ToolCall("1", "browse", {}),))
 
     with pytest.raises(ProviderNonsense, match="called the tool “browse”"):
@@ -158,7 +158,7 @@ def test_the_calls_and_results_of_a_conversation_are_recorded_without_keys(
     assert key not in str(model.history[0].messages)
 
 
-def test_a_call_that_nobody_waits_for_says_so(ask: Ask):
+def test_a_call_that_no_one_waits_for_says_so(ask: Ask):
     def given_up(_call: Any) -> Answer:
         raise KeyboardInterrupt
 
@@ -169,7 +169,7 @@ def test_a_call_that_nobody_waits_for_says_so(ask: Ask):
     assert (call.error[:14], call.failure) == ("cancelled beca", "left")
 
 
-def test_the_caller_may_carry_the_call_out_in_its_own_way(ask: Ask):
+def test_the_caller_can_carry_the_call_out_in_its_own_way(ask: Ask):
     waited: list[Answer] = []
 
     ask("Much.", wait_for=lambda call: waited.append(call()) or waited[0])
@@ -177,7 +177,7 @@ def test_the_caller_may_carry_the_call_out_in_its_own_way(ask: Ask):
     assert waited[0].text == "Much."
 
 
-def test_the_text_is_told_as_it_comes_without_keys(ask: Ask):
+def test_the_text_is_reported_as_it_comes_without_keys(ask: Ask):
     heard: list[str] = []
 
     ask(f"It is {PROFILE.api_key}, they say.", on_text=heard.append)

@@ -134,7 +134,7 @@ def test_every_kind_is_purged_with_its_history_and_without_its_words(alice: User
 
 
 @each_kind
-def test_nobody_is_shown_what_another_owns(alice: User, bob: User, kind: Any):
+def test_no_one_is_shown_what_another_owns(alice: User, bob: User, kind: Any):
     record = MAKERS[kind](alice)
 
     assert record not in kind.objects.for_user(bob)
@@ -162,7 +162,7 @@ def test_the_trash_is_emptied_after_thirty_days_and_not_before(alice: User):
 
 
 @each_kind
-def test_what_was_restored_meanwhile_is_not_purged(alice: User, kind: Any):
+def test_what_was_restored_in_the_meantime_is_not_purged(alice: User, kind: Any):
     record = MAKERS[kind](alice)
     record.trash(by=alice.actor)
     kind.objects.get(pk=record.pk).restore(by=alice.actor)
@@ -198,7 +198,7 @@ def test_what_cannot_be_purged_is_told_of_and_keeps_nothing_else(
 
 @pytest.mark.requirement("R83")
 @pytest.mark.parametrize("act", ["update", "delete"])
-def test_revisions_are_append_only_for_whoever_asks_the_database(alice: User, act: str):
+def test_revisions_are_append_only_for_anyone_who_asks_the_database(alice: User, act: str):
     make_topic(alice)
     revisions = Revision.objects.all()
     before = revisions.count()

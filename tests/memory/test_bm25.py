@@ -256,7 +256,7 @@ def test_owners_and_types_are_ranked_apart(alice: Any, bob: Any) -> None:
 
 
 @pytest.mark.requirement("R77", "R78")
-def test_relevance_lies_between_nothing_and_one_and_keeps_the_order() -> None:
+def test_relevance_is_between_nothing_and_one_and_keeps_the_order() -> None:
     raw = [0, 0.001, 0.5, 1, 7, 300]
     brought: list[float] = [relevance(score) for score in raw]
     assert brought == sorted(brought)

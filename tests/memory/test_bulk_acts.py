@@ -146,7 +146,7 @@ def test_what_stopped_half_way_continues_where_it_was(alice: Any, five: list[Not
     assert (act.state, act.done) == ("done", 5)
 
 
-def test_what_is_written_after_it_was_asked_for_is_not_meant(alice: Any, five: list[Note]):
+def test_what_is_written_after_it_was_requested_is_not_meant(alice: Any, five: list[Note]):
     act = bulk.ask(alice, "notes", "trash", query="q=fares")
     late = note(alice, "Fares of tomorrow")
 
@@ -155,7 +155,7 @@ def test_what_is_written_after_it_was_asked_for_is_not_meant(alice: Any, five: l
     assert list(Note.objects.for_user(alice).live()) == [late]
 
 
-def test_one_that_may_not_go_is_left_and_the_others_go(alice: Any):
+def test_one_that_cannot_go_is_left_and_the_others_go(alice: Any):
     Note.objects.for_user(alice).delete()
     soul = note(alice, "I am Beacon.", kind="soul", stability="permanent")
     plain = note(alice)
@@ -230,7 +230,7 @@ def test_another_owners_records_are_never_meant(alice: Any, bob: Any, five: list
         ("notes", "pin", {"query": None, "ids": ["x"] * 1001}, "at most 1000"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(
+def test_what_cannot_be_is_refused_with_a_reason(
     alice: Any, page: str, act: str, more: dict[str, Any], words: str
 ):
     with pytest.raises(InvalidValue, match=words):
@@ -285,7 +285,7 @@ def test_an_act_that_reaches_the_statement_limit_fails(
 
 
 @pytest.mark.parametrize(("fault", "state"), [(DataError, "failed"), (OperationalError, "waiting")])
-def test_an_act_that_cannot_go_on_holds_up_none_behind_it(
+def test_an_act_that_cannot_continue_holds_up_none_behind_it(
     alice: Any, five: list[Note], monkeypatch: pytest.MonkeyPatch, fault: Any, state: str
 ):
     stuck, other = (bulk.ask(alice, "notes", "pin", ids=[one.pk]) for one in five[:2])

@@ -84,7 +84,7 @@ def test_the_domain_is_the_host_without_www():
     assert domain_of("http://[broken") == ""
 
 
-def test_a_host_lies_in_its_own_and_in_higher_domains_only():
+def test_a_host_is_in_its_own_and_in_higher_domains_only():
     assert is_in_domain("https://blog.example.org/a", "Example.org")
     assert is_in_domain("https://example.org/a", "www.example.org")
     assert is_in_domain("https://www.example.org./a", "example.org")

@@ -111,7 +111,7 @@ def test_of_two_that_say_the_same_the_other_fact_is_retired_not_struck(alice: An
     assert (right.state, right.trust) == ("retired", "external")
 
 
-def test_both_may_say_of_which_day_they_are(alice: Any):
+def test_both_can_say_of_which_day_they_are(alice: Any):
     resolved(two_notes(alice), "both", dated=True)
     assert ["(as of " in text for text in texts(alice)["notes"]] == [True, True]
 
@@ -216,7 +216,7 @@ def test_resolving_one_of_which_a_side_is_gone_only_says_so(alice: Any):
 # --- finding --------------------------------------------------------------------------------------
 
 
-def test_the_upkeep_finds_notes_and_observations_that_say_almost_the_same(alice: Any):
+def test_maintenance_finds_notes_and_observations_that_say_almost_the_same(alice: Any):
     text = "The supplier ships cells by sea from the port of Kobe every second week."
     for words in (text, text.replace("every second week", "every 2nd week"), text + " Always."):
         notes.write_note(alice, "log", words, by=alice.actor)
@@ -250,6 +250,6 @@ def test_facts_of_one_topic_that_say_the_same_are_found(alice: Any):
     assert conflict_services.find(alice) == 1
 
 
-def test_somebody_elses_pair_is_not_mine(alice: Any, bob: Any):
+def test_someone_elses_pair_is_not_mine(alice: Any, bob: Any):
     two_notes(bob)
     assert not Conflict.objects.for_user(alice).exists()

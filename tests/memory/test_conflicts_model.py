@@ -38,7 +38,7 @@ def test_the_same_pair_is_noted_once_whichever_side_is_named_first(alice: Any):
     assert Activity.objects.get(kind="conflict-found").label == "A cell costs 89 $."
 
 
-def test_somebody_elses_record_is_in_no_conflict(alice: Any, bob: Any):
+def test_someone_elses_record_is_in_no_conflict(alice: Any, bob: Any):
     left, _right = pair(alice)
     theirs, _other = pair(bob)
 
@@ -74,7 +74,7 @@ def test_a_side_in_the_trash_is_not_noted(alice: Any):
     assert Conflict.objects.note(alice, NEAR, left, right) is None
 
 
-def test_a_superseded_note_stands_in_no_conflict(alice: Any):
+def test_a_superseded_note_is_in_no_conflict(alice: Any):
     left, right = pair(alice)
     noted(alice, left, right)
     notes.supersede(left, "A cell costs 80 $.", by=alice.actor)

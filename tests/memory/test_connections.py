@@ -128,9 +128,7 @@ def test_what_a_test_found_out_holds_for_that_endpoint_only(db: None) -> None:
 
 
 @pytest.mark.requirement("R236")
-def test_a_key_is_stored_encrypted_and_stands_in_no_repr_and_no_log(
-    admin: User, caplog: Any
-) -> None:
+def test_a_key_is_stored_encrypted_and_is_in_no_repr_and_no_log(admin: User, caplog: Any) -> None:
     caplog.set_level(logging.DEBUG)
     row = Connection(kind="model", name="model", model="m1")
     connections.save(row, by=admin, new_secret=KEY)
@@ -185,7 +183,7 @@ def test_beacon_search_is_what_is_usual_and_the_outer_limit(db: None, settings: 
     assert connections.search_services(["serpapi", "library"]) == ["library"]
 
 
-def test_saving_keeps_what_a_test_found_out_meanwhile(admin: User) -> None:
+def test_saving_keeps_what_a_test_found_out_in_the_meantime(admin: User) -> None:
     stored_model()
     opened = connections.stored("model")
     profile = connections.llm_profile()

@@ -15,7 +15,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "content-store.md"
 
 
 @pytest.mark.requirement("R138")
-def test_the_page_of_the_content_store_tells_of_every_transform_tool_and_compactor():
+def test_the_page_of_the_content_store_reports_every_transform_tool_and_compactor():
     page = PAGE.read_text()
 
     for name, one in TRANSFORMS.items():

@@ -232,7 +232,7 @@ def test_without_memory_nothing_is_kept_and_all_is_sent_in_full(loop: Loop, alic
 SETTINGS = ("enable_memory", "share_with_subagents", "use_model_compaction", "compaction_prompt")
 
 
-def test_more_calls_than_may_be_made_store_nothing_more(loop: Loop):
+def test_more_calls_than_can_be_made_store_nothing_more(loop: Loop):
     result = loop(opens(*map(str, range(200))), "Done.")
 
     assert ContentItem.objects.count() == 8 and len(result.calls) == 200
@@ -249,7 +249,7 @@ def test_more_calls_than_may_be_made_store_nothing_more(loop: Loop):
         (lambda item, by: item.purge(by=by), "no longer exists"),
     ],
 )
-def test_what_a_person_hides_or_throws_away_meanwhile_is_sent_no_more(
+def test_what_a_person_hides_or_throws_away_in_the_meantime_is_sent_no_more(
     loop: Loop, alice: Any, act: Any, said: str
 ):
     def hide(call: Any) -> None:
@@ -262,7 +262,7 @@ def test_what_a_person_hides_or_throws_away_meanwhile_is_sent_no_more(
     assert said in sent(loop, 3)[0] and "river" not in sent(loop, 3)[0]
 
 
-def test_a_result_is_named_by_what_was_asked_for_where_the_tool_gives_no_title(alice: Any):
+def test_a_result_is_named_by_what_was_requested_where_the_tool_gives_no_title(alice: Any):
     result, store = ToolResult("words " * 500), ResultStore(context_of(alice))
 
     kept = store.keep("recall", result, {"limit": 3, "query": "heat pumps"})

@@ -220,7 +220,7 @@ def test_a_snapshot_that_was_changed_elsewhere_comes_from_outside(alice: Any):
     assert snapshot.items.get().trust == "external"
 
 
-def test_an_item_of_a_moment_far_from_every_time_zone_is_taken_in(alice: Any):
+def test_an_item_of_a_moment_far_from_every_time_zone_is_imported(alice: Any):
     item = {"id": str(uuid.uuid4()), "type": "custom", "content": "x", "source": "y"}
     moments = ["2026-01-01T00:00:00+23:59", "0001-01-01T00:00:00+23:59"]
     taken, odd = (sample(alice, items=[item | {"created": moment}]) for moment in moments)
@@ -242,7 +242,9 @@ def test_an_item_of_a_moment_far_from_every_time_zone_is_taken_in(alice: Any):
         ({"scope": "everybody"}, "isn’t a valid scope"),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_words(alice: Any, changes: dict[str, Any], says: str):
+def test_what_cannot_be_read_is_refused_with_a_reason(
+    alice: Any, changes: dict[str, Any], says: str
+):
     text = sample(alice, **changes)
 
     with pytest.raises(InvalidValue, match=says):
@@ -252,7 +254,7 @@ def test_what_cannot_be_read_is_refused_in_words(alice: Any, changes: dict[str, 
 
 
 @pytest.mark.parametrize("text", ["", "[" * 100_000, "[1]", '{"kind": NaN}', "\x00"])
-def test_what_isnt_a_json_object_is_refused_in_words(alice: Any, text: str):
+def test_what_isnt_a_json_object_is_refused_with_a_reason(alice: Any, text: str):
     with pytest.raises(
         InvalidValue, match=r"isn’t a valid snapshot|isn’t a content store snapshot"
     ):

@@ -88,7 +88,7 @@ def test_the_content_is_not_kept_a_second_time_in_its_history(alice: Any):
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
-def test_what_cannot_be_stored_is_refused_in_words_and_nothing_is_stored(
+def test_what_cannot_be_stored_is_refused_with_a_reason_and_nothing_is_stored(
     alice: Any, wrong: dict[str, Any], says: str
 ):
     with pytest.raises(InvalidValue, match=says):
@@ -97,7 +97,7 @@ def test_what_cannot_be_stored_is_refused_in_words_and_nothing_is_stored(
     assert not ContentItem.objects.exists()
 
 
-def test_json_that_is_nested_too_deeply_is_refused_in_words():
+def test_json_that_is_nested_too_deeply_is_refused_with_a_reason():
     deep: list[Any] = []
     for _level in range(100_000):
         deep = [deep]
@@ -110,7 +110,7 @@ def test_eight_mebibytes_to_the_byte_are_taken(alice: Any):
     assert put(alice, "é" * (MAX_BYTES // 2)).size == MAX_BYTES // 2
 
 
-def test_what_no_row_can_hold_is_taken_out_and_not_counted(alice: Any):
+def test_what_no_row_can_hold_is_removed_and_not_counted(alice: Any):
     assert put(alice, "a\x00b\ud800c").size == 3
 
 
@@ -143,12 +143,12 @@ def test_a_query_gives_ten_without_their_content(alice: Any, django_assert_num_q
 
 
 @pytest.mark.parametrize("limit", [0, -1, 10**9, "10", True, 2.5])
-def test_an_odd_limit_is_refused_in_words(alice: Any, limit: Any):
+def test_an_odd_limit_is_refused_with_a_reason(alice: Any, limit: Any):
     with pytest.raises(InvalidValue, match="whole number from 1 to 200"):
         query(alice, scopes=[RUN], limit=limit)
 
 
-def test_agents_are_not_told_of_what_they_may_not_see(alice: Any):
+def test_agents_are_not_told_of_what_they_cannot_see(alice: Any):
     put(alice, title="open")
     put(alice, title="sensitive", sensitivity="sensitive")
     put(alice, title="set aside", trust=Trust.QUARANTINED)
@@ -185,7 +185,7 @@ def test_a_changed_relation_is_a_revision_that_can_be_undone(alice: Any):
     assert kind_of("contentitem").more(b) == {"related_to": []}
 
 
-def test_nobody_relates_to_another_s_item(alice: Any, bob: Any):
+def test_no_one_relates_to_another_s_item(alice: Any, bob: Any):
     with pytest.raises(InvalidValue, match="No stored items match these IDs"):
         put(bob, related_to=[put(alice).pk])
 
@@ -240,7 +240,7 @@ def aged(item: ContentItem, days: int) -> None:
     ContentItem.objects.filter(pk=item.pk).update(created=timezone.now() - timedelta(days=days))
 
 
-def test_old_results_go_to_the_trash_and_what_somebody_wants_stays(alice: Any, settings: Any):
+def test_old_results_go_to_the_trash_and_what_someone_wants_stays(alice: Any, settings: Any):
     settings.BEACON_CONTENT_DAYS = 90
     run = make_run(make_topic(alice))
     report_s = put(alice, title="cited")
@@ -260,7 +260,7 @@ def test_old_results_go_to_the_trash_and_what_somebody_wants_stays(alice: Any, s
     assert (gone.actor, gone.reason) == (str(MAINTENANCE), "older than 90 days")
 
 
-def test_the_upkeep_tells_activity_how_many_went(alice: Any, bob: Any, settings: Any):
+def test_maintenance_tells_activity_how_many_went(alice: Any, bob: Any, settings: Any):
     settings.BEACON_CONTENT_DAYS = 30
     for owner in (alice, bob, bob):
         aged(put(owner), 31)

@@ -109,7 +109,7 @@ def test_what_is_not_known_is_refused_and_says_what_to_do(asked: Any, says: str)
     st.integers(1, 500),
     st.sampled_from(["a", "1 2", '"', "(", "a “b", "\\"]),
 )
-def test_any_text_is_shown_within_what_was_asked_for(
+def test_any_text_is_shown_within_what_was_requested(
     text: str, name: str, unit: str, n: int, q: str
 ):
     takes = TRANSFORMS[name]

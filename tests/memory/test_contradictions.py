@@ -201,7 +201,7 @@ def test_writes_of_a_night_without_workers_send_no_more_than_a_full_queue_holds(
     assert "background" not in sent
 
 
-def test_upkeep_finds_what_a_lost_message_left_out(alice: User) -> None:
+def test_maintenance_finds_what_a_lost_message_left_out(alice: User) -> None:
     note(alice, OLD)
     note(alice, NEW)
     tasks.find_conflicts_of(alice.pk)

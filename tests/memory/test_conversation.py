@@ -416,7 +416,7 @@ def test_a_stopped_answer_keeps_what_was_written(session: Session, monkeypatch: 
     )
 
 
-def test_a_failed_answer_can_be_asked_for_again(session: Session, model: Models):
+def test_a_failed_answer_can_be_requested_again(session: Session, model: Models):
     waiting = ask(session, "Tea?", by=session.owner.actor)
     conversation.stop(waiting)
     model("Tea.")

@@ -66,7 +66,7 @@ def test_a_question_whose_session_is_over_begins_again(alice: Any, over: str):
     assert ask(again, "Tea?", by=alice.actor, seen=-1).state == "waiting"
 
 
-def test_a_key_of_somebody_elses_begins_ones_own(alice: Any, bob: Any):
+def test_a_key_of_someone_elses_begins_ones_own(alice: Any, bob: Any):
     theirs = begin(bob, "Tea?", key=uuid.uuid4())
 
     assert begin(alice, "Tea?", key=theirs.pk).owner == alice

@@ -110,7 +110,7 @@ def test_a_session_of_six_messages_leaves_a_dated_entry_without_a_model(session:
     assert "We agreed that the reports come on Fridays" in entry
 
 
-def test_the_model_looks_back_on_what_was_said_and_called(session: Session, monkeypatch: Any):
+def test_the_model_looks_back_on_what_was_reported_and_called(session: Session, monkeypatch: Any):
     told(session, "Which port is looked at first?", LONG)
     wanted = ToolCall(
         "c1", "memory_append", {"path": "facts/memory.md", "entry": "- Reports: Fridays"}
@@ -168,7 +168,7 @@ def test_a_worker_that_lost_the_session_ends_nothing(session: Session, monkeypat
 
 
 @pytest.mark.requirement("R110")
-def test_what_breaks_at_the_end_is_told_and_the_session_stays_ended(
+def test_what_breaks_at_the_end_is_reported_and_the_session_stays_ended(
     session: Session, monkeypatch: Any
 ):
     def broken(*_args: Any, **_more: Any) -> None:

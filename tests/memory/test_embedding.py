@@ -62,7 +62,7 @@ def test_edited_words_lose_the_old_vector_at_once_and_get_a_new_one(alice: Any, 
 
 
 @pytest.mark.requirement("R213")
-def test_a_failing_embedder_leaves_the_record_waiting_and_tells_once(
+def test_a_failing_embedder_leaves_the_record_waiting_and_shows_once(
     alice: Any, fake: FakeEmbedder
 ):
     one = note(alice, "one")

@@ -166,7 +166,7 @@ def test_contradictions_of_files_have_a_limit(
     assert len(open_of()) == 3  # records have none
 
 
-def test_upkeep_compares_mounted_files_within_its_time(root: Path, alice: User) -> None:
+def test_maintenance_compares_mounted_files_within_its_time(root: Path, alice: User) -> None:
     write_note(alice, "rule", NEW, by=alice.actor)
     (root / ".claude/CLAUDE.md").write_text(RULES)
     agent_folders.catch_up()
@@ -328,7 +328,7 @@ def test_the_last_copy_of_a_repeated_line_stays(root: Path, alice: User, client:
     assert SAME in right.content and OLD not in right.content
 
 
-def test_repeated_lines_that_share_no_copy_any_more_close_their_conflict(
+def test_repeated_lines_that_share_no_copy_any_longer_close_their_conflict(
     root: Path, alice: User
 ) -> None:
     text = f"- {OLD}\n- {SAME}\n"

@@ -64,7 +64,7 @@ def restore(owner: User, client: Client, entry: FileEntry) -> Any:
     return client.post(address, {"next": TRASH}, follow=True)
 
 
-def test_a_section_that_is_deleted_lies_in_the_trash_with_path_heading_and_who(
+def test_a_section_that_is_deleted_is_in_the_trash_with_path_heading_and_who(
     lost: FileEntry, alice: User, client_of: Callable[[User], Client]
 ):
     row = client_of(alice).get(TRASH, {"q": "coffee"}).context["rows"][0]
@@ -100,7 +100,7 @@ def test_a_section_goes_with_those_inside_it_as_one(alice: User):
     assert in_trash(alice) == [inside]
 
 
-def test_an_agents_removal_lies_there_as_the_agents(alice: User):
+def test_an_agents_removal_is_there_as_the_agents(alice: User):
     write(alice, TEXT)
     write(alice, WITHOUT, by=Actor("agent", "claude"))
 
@@ -129,7 +129,7 @@ def test_what_was_written_since_stays_next_to_it(lost: FileEntry, alice: User):
     assert said(alice) == TEXT.replace("Fridays", "Mondays")
 
 
-def test_two_neighbours_deleted_one_after_the_other_both_come_back(lost: FileEntry, alice: User):
+def test_two_neighbors_deleted_one_after_the_other_both_come_back(lost: FileEntry, alice: User):
     write(alice, said(alice).replace("## Food\n\n- Allergic to nuts\n", ""))
     food = FileEntry.objects.for_user(alice).get(heading=["Memory", "Food"])
 
@@ -164,7 +164,7 @@ def test_where_other_words_stand_both_are_shown_and_nothing_is_lost(
     assert other in said(alice)
 
 
-def test_undone_after_it_was_edited_it_is_refused_in_words(lost: FileEntry, alice: User):
+def test_undone_after_it_was_edited_it_is_refused_with_a_reason(lost: FileEntry, alice: User):
     section_restore.restore(lost, alice.actor)
     write(alice, said(alice).replace("Seven", "Six"))
 
@@ -181,7 +181,7 @@ def test_taking_the_removal_back_empties_the_trash_of_it(lost: FileEntry, alice:
     assert in_trash(alice) == []
 
 
-def test_restored_twice_it_stands_there_once(lost: FileEntry, alice: User):
+def test_restored_twice_it_is_there_once(lost: FileEntry, alice: User):
     again = FileEntry.objects.get(pk=lost.pk)
     section_restore.restore(lost, alice.actor)
     section_restore.restore(again, alice.actor)

@@ -98,7 +98,7 @@ def test_what_no_save_would_take_is_refused(
     assert MemoryFile.objects.for_user(bob).count() == 2
 
 
-def test_derived_columns_that_somebody_made_up_are_worked_out_again(
+def test_derived_columns_that_someone_made_up_are_worked_out_again(
     written: User, bob: User, tmp_path: Path
 ):
     made_up = {"size": 1, "summary": "lies", "blame": [[7, "x"]], "section_locks": ["no", ["x"]]}

@@ -52,7 +52,7 @@ def test_files_go_out_as_markdown_and_come_back_letter_by_letter(
         assert stored(bob, path) == stored(alice, path)
 
 
-def test_the_account_may_be_left_out_where_there_is_one(alice: User, tmp_path: Path):
+def test_the_account_can_be_left_out_where_there_is_one(alice: User, tmp_path: Path):
     assert "2 files written" in run("export_files", tmp_path / "out")[1]
     User.objects.create_user(username="bob", password="x")
 
@@ -143,7 +143,7 @@ def test_a_pipe_is_refused_and_nothing_isnt_a_folder(alice: User, tmp_path: Path
         run("export_files", "alice", "")
 
 
-def test_no_text_of_somebody_elses_is_written_over(alice: User, tmp_path: Path):
+def test_no_text_of_someone_elses_is_written_over(alice: User, tmp_path: Path):
     (tmp_path / "facts").mkdir()
     (tmp_path / USER).write_text("mine")
 

@@ -77,7 +77,7 @@ def test_a_write_replaces_the_whole_file_and_keeps_every_byte(alice: User):
     )
 
 
-def test_a_file_with_windows_line_ends_and_a_mark_is_mended_and_one_without_heading_is_kept(
+def test_a_file_with_windows_line_ends_and_a_mark_is_fixed_and_one_without_heading_is_kept(
     alice: User,
 ):
     save(alice, USER, "\ufeff> Summary: mine\r\n- a\r\n")

@@ -62,7 +62,7 @@ def test_the_closed_set_is_allowed():
 
 
 @pytest.mark.requirement("R147")
-def test_an_entry_is_read_with_its_fields_and_the_lines_that_go_on():
+def test_an_entry_is_read_with_its_fields_and_the_lines_that_continue():
     tokyo, gift = entries_of(EPISODES)
 
     assert (tokyo.title, tokyo.date, tokyo.problems) == ("Tokyo flight research", "2026-02-26", ())
@@ -186,7 +186,7 @@ def test_a_patch_that_does_not_fit_is_refused_and_says_why(pairs: list[tuple[str
         patched(USER, "green tea and black tea aaa", pairs)
 
 
-def test_windows_line_ends_and_a_mark_are_mended_and_what_cannot_be_stored_is_explained():
+def test_windows_line_ends_and_a_mark_are_fixed_and_what_cannot_be_stored_is_explained():
     assert cleaned("a\r\nb\rc") == cleaned("a\nb\nc")
     text, warnings = cleaned("\ufeff# A\0\ud800\n")
     assert text == "# A\n"

@@ -75,7 +75,7 @@ def test_each_kind_has_its_typical_stability(alice: User):
 
 
 @pytest.mark.requirement("R201")
-def test_a_new_soul_supersedes_the_old_and_only_one_stands(alice: User):
+def test_a_new_soul_supersedes_the_old_and_only_one_remains(alice: User):
     first = soul_of(alice)
 
     second = write_soul(alice, "Be brief.", by=alice.actor, why="shorter")
@@ -120,7 +120,7 @@ def test_a_soul_written_on_an_old_one_is_refused(alice: User, bob: User):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_new_souls_at_once_one_stands_and_none_is_lost_silently(alice: User):
+def test_of_two_new_souls_at_once_one_remains_and_none_is_lost_silently(alice: User):
     came: list[str] = []
 
     def write(text: str) -> None:

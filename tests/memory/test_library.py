@@ -148,7 +148,7 @@ def test_a_purged_document_leaves_nothing(alice: Any, document: Any) -> None:
     assert not Revision.objects.filter(record_id=document.pk).exists()
 
 
-def test_nobody_finds_or_reads_another_persons_documents(bob: Any, document: Any) -> None:
+def test_no_one_finds_or_reads_another_persons_documents(bob: Any, document: Any) -> None:
     assert asked(bob, "pilot line") == []
     with pytest.raises(ProviderRejected):
         library_services.text_of(bob, document.address)

@@ -36,13 +36,13 @@ def asked(user: Any, query: str, **options: Any) -> list[str]:
     return [hit.title for hit in hits]
 
 
-def test_a_watched_folder_is_taken_in_before_a_search(folder: Path, bob: Any) -> None:
+def test_a_watched_folder_is_imported_before_a_search(folder: Path, bob: Any) -> None:
     assert asked(bob, "pilot line") == ["Solid-state batteries"]
     hit = library_services.library_search(bob).search("pilot", SearchOptions())[0]
     assert "Lanling" in library_services.text_of(bob, hit.url).text
 
 
-def test_a_folder_is_looked_at_once_a_minute(folder: Path, bob: Any) -> None:
+def test_a_folder_is_checked_once_a_minute(folder: Path, bob: Any) -> None:
     asked(bob, "pilot")
     (folder / "late.md").write_text("unicorns")
     assert asked(bob, "unicorns") == []
@@ -121,7 +121,7 @@ def test_hidden_files_and_links_out_of_the_folder_are_not_taken_in(
     assert set(LibraryDocument.objects.values_list("path", flat=True)) == {"pilot.md", "inside.md"}
 
 
-def test_a_readme_without_an_ending_is_taken_in_by_its_folders_name(
+def test_a_readme_without_an_ending_is_imported_by_its_folders_name(
     folder: Path, admin: Any
 ) -> None:
     (folder / "wheel").mkdir()
@@ -197,7 +197,7 @@ def test_without_time_the_rest_is_left_to_the_next_look(folder: Path, admin: Any
     assert scan_folder(admin, folder)["added"] == 1
 
 
-def test_a_process_without_the_folder_s_variable_takes_it_from_nobody(
+def test_a_process_without_the_folder_s_variable_takes_it_from_no_one(
     folder: Path, bob: Any, settings: Any
 ) -> None:
     assert asked(bob, "pilot")

@@ -166,7 +166,7 @@ def test_a_model_writes_the_summary_and_its_failure_is_reported(
     assert told.label.startswith("0 expired notes moved to Trash; 6 notes were merged into 2 ")
 
 
-def test_nothing_to_do_is_told_only_to_whoever_asked(alice: User):
+def test_nothing_to_do_is_told_only_to_anyone_who_asked(alice: User):
     maintain(alice)
     assert not Activity.objects.for_user(alice).filter(kind="notes-maintained").exists()
 
@@ -174,7 +174,7 @@ def test_nothing_to_do_is_told_only_to_whoever_asked(alice: User):
     assert Activity.objects.for_user(alice).get(kind="notes-maintained").actor == "human:alice"
 
 
-def test_upkeep_out_of_time_says_that_the_rest_waits(alice: User):
+def test_maintenance_out_of_time_says_that_the_rest_waits(alice: User):
     aged(alice, 9), aged(alice, 10)
 
     done = maintain(alice, seconds=-1)
@@ -183,7 +183,7 @@ def test_upkeep_out_of_time_says_that_the_rest_waits(alice: User):
 
 
 @pytest.mark.requirement("R208")
-def test_the_task_looks_after_everybody_and_twice_changes_nothing_more(alice: User, bob: User):
+def test_the_task_looks_after_everyone_and_twice_changes_nothing_more(alice: User, bob: User):
     for owner in (alice, bob):
         aged(owner, 31), aged(owner, 9), aged(owner, 10)
 
@@ -196,7 +196,7 @@ def test_the_task_looks_after_everybody_and_twice_changes_nothing_more(alice: Us
 
 
 @pytest.mark.requirement("R208")
-def test_the_upkeep_comes_every_six_hours():
+def test_maintenance_comes_every_six_hours():
     tick = settings.CELERY_BEAT_SCHEDULE["maintain-notes"]
 
     assert (tick["task"], tick["schedule"]) == (maintain_task.name, 6 * 3600)
@@ -223,7 +223,7 @@ def test_two_at_once_make_each_summary_once(alice: User, monkeypatch: pytest.Mon
     assert Note.objects.filter(superseded_by=None, kind="log").count() == 0
 
 
-def test_the_upkeep_acts_as_itself(alice: User):
+def test_maintenance_acts_as_itself(alice: User):
     aged(alice, 9), aged(alice, 10)
 
     maintain(alice, by=alice.actor)

@@ -221,7 +221,7 @@ def test_each_block_looks_for_its_own_direction() -> None:
     )
 
 
-def test_a_quotation_and_what_stands_in_it_have_one_direction() -> None:
+def test_a_quotation_and_what_is_in_it_have_one_direction() -> None:
     # A paragraph with a direction of its own would hide its letters from the quotation's.
     made = by_direction(render("> שלום\n>\n> - מים\n\nHello."))
 

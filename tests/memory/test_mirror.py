@@ -153,7 +153,7 @@ def test_an_edit_of_the_same_lines_stays_beside_and_the_stored_text_is_written_b
     ],
     ids=["latin", "nul", "budget", "huge"],
 )
-def test_what_may_not_be_stored_stays_beside_and_is_reported_once(
+def test_what_cannot_be_stored_stays_beside_and_is_reported_once(
     owner: User, root: Path, content: bytes, said: str
 ):
     (root / USER).write_bytes(content)
@@ -300,7 +300,7 @@ def test_a_second_beacon_refuses_the_folder_until_the_mark_of_the_first_is_delet
     assert MirrorFolder.objects.get().problem == ""
 
 
-def test_files_that_lay_there_before_are_taken_in_by_a_new_beacon(root: Path):
+def test_files_that_lay_there_before_are_imported_by_a_new_beacon(root: Path):
     (root / "facts").mkdir(parents=True)
     (root / USER).write_text(TEXT)
     alice = User.objects.create_user(username="alice", password="x")

@@ -62,7 +62,7 @@ def test_who_gets_the_name_of_a_deleted_account_inherits_none_of_its_words(
     assert "Name: Bob" not in (root / "users/bob" / USER).read_text()
 
 
-def test_copies_that_could_not_be_deleted_go_to_nobody(second: User, root: Path, settings: Any):
+def test_copies_that_could_not_be_deleted_go_to_no_one(second: User, root: Path, settings: Any):
     settings.BEACON_MIRROR_DIR = ""  # the folder was away
     second.delete()
     settings.BEACON_MIRROR_DIR = str(root)
@@ -102,7 +102,7 @@ def test_two_accounts_that_change_names_keep_their_words(second: User, root: Pat
     assert sorted(one.name for one in (root / "users").iterdir()) == ["bob", "carol"]
 
 
-def test_the_first_account_goes_with_its_copies_and_the_others_go_on(
+def test_the_first_account_goes_with_its_copies_and_the_others_continue(
     second: User, root: Path, alice: User
 ):
     append_to(alice, MONTH, "## Tokyo\n- Summary: fares", by=alice.actor)
@@ -127,7 +127,7 @@ def test_a_deletion_that_is_undone_deletes_no_copy(second: User, root: Path):
 
 
 @pytest.mark.parametrize("mark", ["", "[]", "{", '{"beacon": 7}', "\udcff"])
-def test_a_folder_without_a_mark_of_ours_is_taken_in(second: User, root: Path, mark: str):
+def test_a_folder_without_a_mark_of_ours_is_imported(second: User, root: Path, mark: str):
     """As one that a person put there, or that a deleted Beacon left."""
     (root / "users/bob/.beacon").write_bytes(mark.encode(errors="surrogateescape"))
     (root / "users/bob" / USER).write_text(TEXT + "- Tea: green\n")

@@ -50,7 +50,7 @@ def texts(owner: User) -> str:
 
 
 @pytest.mark.requirement("R161")
-def test_an_edit_by_sed_stands_on_the_pages_and_in_the_index(
+def test_an_edit_by_sed_is_on_the_pages_and_in_the_index(
     owner: User, root: Path, client_of: Callable[[Any], Client]
 ):
     browser = client_of(owner)
@@ -63,7 +63,7 @@ def test_an_edit_by_sed_stands_on_the_pages_and_in_the_index(
     assert "Ann, Porto" in index_text(owner)
 
 
-def test_killed_between_write_and_rename_the_old_file_stands_and_the_new_one_follows(
+def test_killed_between_write_and_rename_the_old_file_remains_and_the_new_one_follows(
     owner: User, root: Path, monkeypatch: pytest.MonkeyPatch
 ):
     class Killed(BaseException):
@@ -87,7 +87,7 @@ def test_killed_between_write_and_rename_the_old_file_stands_and_the_new_one_fol
     assert list((root / "facts").glob(".*.tmp")) == []
 
 
-def test_an_edit_between_our_look_and_our_write_is_taken_in_first(
+def test_an_edit_between_our_look_and_our_write_is_imported_first(
     owner: User, root: Path, monkeypatch: pytest.MonkeyPatch
 ):
     really, edits = mirror_disk._fill, [TEXT.replace("Berlin", "Porto")]

@@ -134,7 +134,7 @@ def test_all_that_is_wrong_is_explained_at_once(alice: User):
     assert refused.keys() == {"content", "confidence", "stability", "scope"}
 
 
-def test_what_cannot_be_stored_is_taken_out_and_said(alice: User):
+def test_what_cannot_be_stored_is_removed_and_said(alice: User):
     note = write(alice, "half\x00 a \ud800word", tags=["a\x07b", "ab"])
 
     note.refresh_from_db()
@@ -274,7 +274,7 @@ def test_a_pinned_note_does_not_expire_and_counts_its_days_again_when_unpinned(a
     assert note.expires_at is not None
 
 
-def test_a_second_window_is_told_and_a_locked_note_is_a_persons_alone(alice: User):
+def test_a_second_window_is_reported_and_a_locked_note_is_a_persons_alone(alice: User):
     note = write(alice)
     edit_note(note, by=alice.actor, content="first")
     with pytest.raises(StaleWrite):

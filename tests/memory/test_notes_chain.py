@@ -54,7 +54,7 @@ def test_a_successor_takes_over_what_is_not_named_and_the_lowest_trust(alice: Us
 
 
 @pytest.mark.parametrize("spoil", ["superseded", "trashed", "empty"])
-def test_what_cannot_be_superseded_is_said_and_nothing_is_stored(
+def test_what_cannot_be_superseded_is_reported_and_nothing_is_stored(
     alice: User, note: Note, spoil: str
 ):
     if spoil == "superseded":
@@ -90,7 +90,7 @@ def test_what_the_trash_holds_frees_nothing_that_was_replaced(alice: User, note:
     assert active_notes(alice, kind="rule") == [newer]
 
 
-def test_a_purged_link_joins_its_neighbours(alice: User, note: Note):
+def test_a_purged_link_joins_its_neighbors(alice: User, note: Note):
     middle = supersede(note, "Deploy on Tuesdays.", by=alice.actor)
     last = supersede(middle, "Deploy on Fridays.", by=alice.actor)
 
@@ -144,7 +144,7 @@ def test_the_standing_soul_is_neither_trashed_nor_edited_but_superseded(alice: U
         edit_note(soul, by=alice.actor, kind="log")
 
 
-def test_a_chain_tells_how_far_back_each_lies_and_siblings_of_a_merge(alice: User, note: Note):
+def test_a_chain_shows_how_far_back_each_lies_and_siblings_of_a_merge(alice: User, note: Note):
     other = write_note(alice, "log", "Another.", by=AGENT)
     newer = supersede(note, "Deploy on Tuesdays.", by=alice.actor)
     point_at(other, newer, by=alice.actor, why="superseded", source="")

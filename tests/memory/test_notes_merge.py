@@ -140,7 +140,7 @@ def test_what_a_person_wrote_for_the_merge_is_taken(alice: User, notes: list[Not
     assert merge(alice, ids(notes), by=alice.actor, content="Both.")[0].content == "Both."
 
 
-def test_a_note_changed_meanwhile_is_not_merged_unseen(alice: User, notes: list[Note]):
+def test_a_note_changed_in_the_meantime_is_not_merged_unseen(alice: User, notes: list[Note]):
     versions = {note.pk: note.version for note in notes}
     notes[0].change(by=alice.actor, content="It moves in June.")
 

@@ -257,7 +257,7 @@ def test_of_several_that_are_as_near_the_first_is_named(alice: Any):
     assert last.observations[0].near_duplicate_of == first
 
 
-def test_more_texts_than_one_request_may_hold_are_refused_with_the_limit():
+def test_more_texts_than_one_request_can_hold_are_refused_with_the_limit():
     with pytest.raises(InvalidValue, match=r"at most 100 texts .* and 200,000 characters"):
         checked_size(batch([f"Fact {n}." for n in range(101)]))
     with pytest.raises(InvalidValue, match="Send the texts in parts"):

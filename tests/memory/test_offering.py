@@ -87,7 +87,7 @@ def test_signs_in_a_task_are_no_operators(alice: Any):
     assert best_for(alice, "  ") == []
 
 
-def test_what_became_sensitive_since_is_not_told_any_more(alice: Any):
+def test_what_became_sensitive_since_is_not_reported_any_longer(alice: Any):
     first, second, third = remember(alice, "One.", "Two.", "Three.")
     edit_observation(second, by=alice.actor, sensitivity="sensitive")
     ids = [str(one.pk) for one in (third, second, first)]

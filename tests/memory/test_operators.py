@@ -38,7 +38,7 @@ def kept(query: str, model: type[Any] = Note) -> list[Any]:
     return list(holding(narrowed(rows, question, zone=UTC), question, ENGLISH, alice))
 
 
-def test_words_phrases_operators_and_what_is_left_out_are_told_apart() -> None:
+def test_words_phrases_operators_and_what_is_left_out_are_distinguished() -> None:
     asked = parse('fares "night train" -bus -"slow boat" kind:rule,log -is:pinned')
     assert asked.words == "fares night train"
     assert asked.phrases == ("night train",)
@@ -47,7 +47,7 @@ def test_words_phrases_operators_and_what_is_left_out_are_told_apart() -> None:
     assert asked.problems == ()
 
 
-def test_a_value_in_quotes_may_hold_spaces_and_commas() -> None:
+def test_a_value_in_quotes_can_hold_spaces_and_commas() -> None:
     assert parse('topic:"AI, agents",other').filters == (Filter("topic", ("AI, agents", "other")),)
 
 
@@ -197,7 +197,7 @@ def test_thousands_of_words_left_out_are_cut_and_looked_for_at_once(
         assert list(holding(Note.objects.for_user(alice), asked, ENGLISH, alice)) == [right]
 
 
-def test_of_a_text_that_isnt_a_question_ten_problems_are_told_and_the_others_counted() -> None:
+def test_of_a_text_that_isnt_a_question_ten_problems_are_reported_and_the_others_counted() -> None:
     problems = parse(" ".join(f"kind:no{number}" for number in range(500))).problems
     assert len(problems) == 11
     assert problems[-1] == "490 other parts of the search weren’t understood."

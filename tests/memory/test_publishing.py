@@ -43,7 +43,7 @@ def live(topic: Topic, days: int = 30) -> Topic:
 
 
 @pytest.mark.requirement("R237")
-def test_the_copy_stands_at_the_seeds_key_for_the_seeds_time(topic: Topic, server: redis.Redis):
+def test_the_copy_is_at_the_seeds_key_for_the_seeds_time(topic: Topic, server: redis.Redis):
     assert topic_memory.publish(topic.pk)
 
     stored = json.loads(server.get("beacon:memory:ai-agents"))  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def test_a_topic_that_lives_longer_is_published_for_longer(topic: Topic, server:
 
 
 @pytest.mark.parametrize("hides", ["trash", "private", "lapse"])
-def test_a_topic_that_may_not_stand_there_is_deleted_at_once(
+def test_a_topic_that_cannot_stand_there_is_deleted_at_once(
     topic: Topic, server: redis.Redis, hides: str
 ):
     topic_memory.publish(topic.pk)

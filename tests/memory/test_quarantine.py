@@ -53,7 +53,7 @@ def test_released_it_counts_for_what_its_source_does(alice: Any):
     assert note.trust == "quarantined"
 
 
-def test_thrown_out_it_lies_in_the_trash_and_is_restored(alice: Any):
+def test_deleted_it_is_in_the_trash_and_is_restored(alice: Any):
     done = quarantine.act(alice, [aside(alice)], "trash", by=alice.actor)
     assert Note.objects.in_trash().count() == 1
     quarantine.undo_change(alice, done.key, by=alice.actor)
@@ -66,7 +66,7 @@ def test_an_agents_recall_finds_it_once_it_is_released(alice: Any):
     assert recall(alice, "VoltCell trust:agent")[0].id == note.pk
 
 
-def test_an_agent_releases_nothing_and_nobody_what_is_not_theirs(alice: Any, bob: Any):
+def test_an_agent_releases_nothing_and_no_one_what_is_not_theirs(alice: Any, bob: Any):
     note = aside(alice)
     with pytest.raises(InvalidValue):
         quarantine.act(alice, [note], "release", by=AGENT)
@@ -76,7 +76,7 @@ def test_an_agent_releases_nothing_and_nobody_what_is_not_theirs(alice: Any, bob
 # --- never again ----------------------------------------------------------------------------------
 
 
-def test_an_agent_that_is_refused_is_told_so_and_counted(alice: Any):
+def test_an_agent_that_is_refused_is_explained_and_counted(alice: Any):
     waits = proposed_note(alice)
     made = blocking.refuse(alice, "agent", "desk", by=alice.actor, why="chatter")
 
@@ -165,7 +165,7 @@ def test_the_text_shown_is_around_the_suspicious_words(alice: Any):
     assert len("".join(text for text, _is_offending in pieces)) <= quarantine.MAX_SHOWN + 2
 
 
-def test_a_long_page_is_looked_at_in_its_beginning_alone(alice: Any):
+def test_a_long_page_is_checked_in_its_beginning_alone(alice: Any):
     filler = "The price of cells fell. " * 1_000
     page(alice, content=f"{filler}{ORDER}", size=len(filler) + len(ORDER))
     page(alice, content=f"{ORDER} {filler}", size=len(filler) + len(ORDER))

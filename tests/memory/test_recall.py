@@ -63,7 +63,7 @@ def test_all_types_are_found_in_one_list_by_score(alice: Any) -> None:
 
 
 @pytest.mark.requirement("R73")
-def test_ten_hits_are_given_unless_more_are_asked_for(alice: Any) -> None:
+def test_ten_hits_are_given_unless_more_are_requested(alice: Any) -> None:
     for number in range(15):
         note(alice, f"train number {number}")
     assert len(recall(alice, "train", "exact")) == 10
@@ -128,7 +128,7 @@ def test_a_superseding_note_stands_in_for_what_it_replaced(alice: Any) -> None:
     assert "replaces a record" in hit.explanation.boosts[-1]
 
 
-def test_a_stand_in_must_itself_be_what_is_asked_for(alice: Any) -> None:
+def test_a_substitute_must_itself_be_what_is_requested(alice: Any) -> None:
     old = note(alice, "train old", kind="rule")
     supersede(old, "bus new")
     assert found(alice, "train kind:rule") == []
@@ -171,7 +171,7 @@ def test_operators_and_arguments_narrow_alike(alice: Any) -> None:
     assert found(alice, "train type:fact") == found(alice, "train", types=["fact"]) == []
 
 
-def test_a_phrase_must_stand_there_and_what_is_left_out_must_not(alice: Any) -> None:
+def test_a_phrase_must_be_there_and_what_is_left_out_must_not(alice: Any) -> None:
     right = note(alice, "The night train is late.")
     note(alice, "A train at night.")
     assert found(alice, '"night train"') == [right]
@@ -188,7 +188,7 @@ def test_what_is_left_out_is_stemmed_in_the_language_the_owner_writes_in(alice: 
     assert found(alice, "kind:log -Häuser") == [kept]
 
 
-def test_a_struck_or_retired_fact_is_recalled_only_when_asked_for(alice: Any) -> None:
+def test_a_struck_or_retired_fact_is_recalled_only_on_request(alice: Any) -> None:
     struck = fact(alice, "Cells of this kind burn at once.")
     struck.strike(by=alice.actor)
     assert found(alice, "cells burn") == []

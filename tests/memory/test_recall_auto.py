@@ -93,7 +93,7 @@ def test_beside_what_contains_the_words_less_near_records_are_results_too(
 
 
 @by_both
-def test_a_hit_of_both_lanes_tells_both_and_has_the_fused_score(alice: Any) -> None:
+def test_a_hit_of_both_lanes_shows_both_and_has_the_fused_score(alice: Any) -> None:
     both, meant = note(alice, "car"), note(alice, "automobile")
     embed_due()
 
@@ -183,7 +183,7 @@ def test_the_shares_of_the_lanes_follow_the_length_of_the_records() -> None:
 
 @by_both
 @pytest.mark.requirement("R193", "R215")
-def test_neither_lane_returns_what_may_not_be_recalled(alice: Any, bob: Any) -> None:
+def test_neither_lane_returns_what_cannot_be_recalled(alice: Any, bob: Any) -> None:
     kept = note(alice, "car kept")
     note(alice, "automobile late", expires_at=timezone.now() - timedelta(seconds=1))
     note(bob, "automobile of bob")
@@ -221,7 +221,7 @@ def test_what_superseded_a_note_stands_in_for_its_meaning_too(alice: Any) -> Non
 
 
 @by_both
-def test_a_stand_in_must_itself_be_what_is_asked_for(alice: Any) -> None:
+def test_a_substitute_must_itself_be_what_is_requested(alice: Any) -> None:
     heir = note(alice, "It was sold in May.", kind="rule")
     note(alice, "the automobile", superseded_by=heir)
     trashed = note(alice, "Gone.")
@@ -235,7 +235,7 @@ def test_a_stand_in_must_itself_be_what_is_asked_for(alice: Any) -> None:
 
 @by_both
 @pytest.mark.requirement("R214")
-def test_a_failing_embedder_is_explained_once_and_the_words_go_on(
+def test_a_failing_embedder_is_explained_once_and_the_words_continue(
     alice: Any, fake: FakeEmbedder
 ) -> None:
     one = note(alice, "car")

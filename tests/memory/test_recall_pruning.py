@@ -41,7 +41,7 @@ def lets_through(condition: str, held: set[str]) -> bool:
     st.sampled_from([0, 40, 1_500]),
     st.sampled_from([1, 10**9]),
 )
-def test_whatever_may_score_enough_is_let_through(
+def test_whatever_can_score_enough_is_let_through(
     known: list[tuple[list[float], int]], share: float, longest: int, worth: int
 ) -> None:
     terms = [term(name, *one) for name, one in zip(NAMES, known, strict=False)]
@@ -61,7 +61,7 @@ def test_whatever_may_score_enough_is_let_through(
             assert any(lets_through(one, held) for one in conditions), (conditions, held)
 
 
-def test_a_frequent_word_alone_is_looked_for_where_it_stands_often() -> None:
+def test_a_frequent_word_alone_is_searched_for_where_it_stands_often() -> None:
     one = term("a", [1.0, 1.4, 1.6], documents=900_000)
     assert bm25_sql.likely([one], 1_000_000, wanted=400, room=300_000) == "'a1'"
     assert bm25_sql.holding([one], 1_000_000, need=1.5) == ["'a2'"]

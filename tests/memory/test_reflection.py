@@ -36,7 +36,7 @@ def test_the_system_prompt_begins_with_who_the_agent_is(alice: User, reflect: Re
 
 
 @pytest.mark.requirement("R176")
-def test_all_facts_stand_in_it_byte_for_byte_and_the_months_by_their_lines(
+def test_all_facts_are_in_it_byte_for_byte_and_the_months_by_their_lines(
     alice: User, reflect: Reflect
 ):
     save_file(alice, "facts/user.md", USER, by=alice.actor)
@@ -162,7 +162,9 @@ def test_assessment_calls_and_changes_are_kept(alice: User, reflect: Reflect):
 
 
 @pytest.mark.requirement("R185")
-def test_what_a_person_changed_meanwhile_is_told_and_redone_not_lost(alice: User, reflect: Reflect):
+def test_what_a_person_changed_in_the_meantime_is_reported_and_redone_not_lost(
+    alice: User, reflect: Reflect
+):
     """The person saves between what the model was shown and what it writes."""
     accept_all(alice)
     save_file(alice, "facts/user.md", USER, by=alice.actor)
@@ -188,7 +190,7 @@ def test_what_a_person_changed_meanwhile_is_told_and_redone_not_lost(alice: User
 
 
 @pytest.mark.requirement("R185")
-def test_a_change_of_other_lines_meanwhile_is_joined(alice: User, reflect: Reflect):
+def test_a_change_of_other_lines_in_the_meantime_is_joined(alice: User, reflect: Reflect):
     accept_all(alice)
     save_file(alice, "facts/user.md", USER, by=alice.actor)
     mine = USER.replace("Name: Alice", "Name: Alice Ito")
@@ -259,7 +261,7 @@ def test_a_failing_model_leaves_the_reason_and_writes_nothing(
     assert Activity.objects.get(kind="reflection-failed").is_warning
 
 
-def test_a_model_that_is_away_may_be_tried_again(reflect: Reflect):
+def test_a_model_that_is_away_can_be_tried_again(reflect: Reflect):
     with pytest.raises(ProviderUnavailable):
         reflect(ProviderUnavailable("busy"), last_try=False)
 

@@ -90,7 +90,7 @@ def test_calls_are_one_level_below_the_reflections_heading(
     assert f'<{level} class="mono">memory_append</{level}>' in page
 
 
-def test_nobody_elses_and_nothing_unfinished_is_shown(alice: User, bob: User, reflect: Reflect):
+def test_no_one_elses_and_nothing_unfinished_is_shown(alice: User, bob: User, reflect: Reflect):
     reflect("Nothing.", source=SOURCE)
     Reflection.objects.create(owner=alice, source="run:2")
 

@@ -153,7 +153,7 @@ def test_words_of_an_agent_another_owner_or_the_index_are_not_the_owners(alice: 
 # --- holding --------------------------------------------------------------------------------------
 
 
-def test_what_is_held_changes_nothing_and_stands_in_activity(alice: Any):
+def test_what_is_held_changes_nothing_and_is_in_activity(alice: Any):
     before = read_file(alice, MEMORY)
     proposal = proposed_file(alice, "- VoltCell is best")
     after = read_file(alice, MEMORY)
@@ -196,7 +196,7 @@ def test_an_agent_cannot_take_the_room_of_another(alice: Any, monkeypatch: pytes
     assert proposed_note(alice, "three").state == "waiting"
 
 
-def test_characters_that_postgres_holds_not_are_taken_out(alice: Any):
+def test_characters_that_postgres_holds_not_are_removed(alice: Any):
     proposal = proposed_note(alice, "A \x00cell\ud800 costs", evidence=["a\x00b"])
     proposal.refresh_from_db()
     assert (proposal.after["content"], proposal.after["evidence"]) == ("A cell costs", ["ab"])
@@ -295,7 +295,7 @@ def test_nothing_is_decided_twice(alice: Any):
     assert Note.objects.for_user(alice).filter(kind="log").count() == 1
 
 
-def test_what_nobody_decides_in_thirty_days_expires(alice: Any, bob: Any):
+def test_what_no_one_decides_in_thirty_days_expires(alice: Any, bob: Any):
     proposed_note(alice)
     proposed_note(bob)
     late = timezone.now() - timedelta(seconds=1)
@@ -309,7 +309,7 @@ def test_what_nobody_decides_in_thirty_days_expires(alice: Any, bob: Any):
 # --- what was changed since then ------------------------------------------------------------------
 
 
-def test_a_file_changed_elsewhere_meanwhile_is_put_together(alice: Any):
+def test_a_file_changed_elsewhere_in_the_meantime_is_merged(alice: Any):
     save_file(alice, MEMORY, with_line(alice, "## One\n\n- a\n\n## Two\n\n- b"), by=AGENT)
     proposal = proposed_file(alice, "- c")
     text = read_file(alice, MEMORY).content.replace("- a", "- a, by hand")
@@ -320,7 +320,7 @@ def test_a_file_changed_elsewhere_meanwhile_is_put_together(alice: Any):
     assert "- c" in content
 
 
-def test_two_proposals_may_add_to_the_end_of_one_file(alice: Any):
+def test_two_proposals_can_add_to_the_end_of_one_file(alice: Any):
     one, two = proposed_file(alice, "- the first"), proposed_file(alice, "- the second")
     done = review_acts.decide(alice, [one, two], "accept", by=alice.actor)
     content = read_file(alice, MEMORY).content
@@ -368,7 +368,7 @@ def test_two_entries_of_one_new_month_make_one_file(alice: Any):
     assert content.index("## First") < content.index("## Second")
 
 
-def test_the_same_words_changed_meanwhile_make_a_merge_and_lose_nothing(alice: Any):
+def test_the_same_words_changed_in_the_meantime_make_a_merge_and_lose_nothing(alice: Any):
     save_file(alice, MEMORY, with_line(alice, "- Port: Kobe"), by=AGENT)
     text = read_file(alice, MEMORY).content
     mine = text.replace("Kobe", "Osaka")
@@ -386,7 +386,7 @@ def test_the_same_words_changed_meanwhile_make_a_merge_and_lose_nothing(alice: A
     assert "Nagoya and Osaka" in read_file(alice, MEMORY).content
 
 
-def test_a_soul_changed_meanwhile_is_put_together_or_shown(alice: Any):
+def test_a_soul_changed_in_the_meantime_is_merged_or_shown(alice: Any):
     identity.write_soul(alice, "Be kind.\n\nBe brief.", by=alice.actor)
     old = identity.active(alice, "soul")
     told: Any = {

@@ -92,7 +92,7 @@ def test_spaces_and_slashes_are_part_of_a_key(alice: Any):
         ("two\nlines", "single line"),
     ],
 )
-def test_a_key_that_cannot_be_is_refused_in_words(alice: Any, key: str, told: str):
+def test_a_key_that_cannot_be_is_refused_with_a_reason(alice: Any, key: str, told: str):
     with pytest.raises(InvalidValue, match=told):
         scratchpad.set_value(alice, key, "x", by=AGENT)
     assert not ScratchpadEntry.objects.exists()

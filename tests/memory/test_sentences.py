@@ -140,7 +140,7 @@ def test_two_wide_characters_count_as_a_word():
 
 @given(st.text(alphabet=st.sampled_from("ab A.!?。“”()[]*`#>|-:\n\t 1中"), max_size=300))
 @settings(max_examples=150, deadline=None)
-def test_every_quote_stands_on_the_page(page: str):
+def test_every_quote_is_on_the_page(page: str):
     assert all(sentence.quote in one_line(page.expandtabs(4)) for sentence in sentences(page))
 
 

@@ -36,7 +36,7 @@ def test_what_was_dropped_or_cut_leaves_a_mark(title: str, shape: str):
 
 
 @pytest.mark.requirement("R5")
-def test_topics_that_slug_alike_are_told_apart():
+def test_topics_that_slug_alike_are_distinguished():
     titles = ["C", "C++", "C#", "人工智能", "人工智慧", "!!!", "???", "-c", "a" * 90, "a" * 91]
     assert len({slug_of(title) for title in titles}) == len(titles)
 

@@ -11,7 +11,7 @@ from memory.services.search.snippets import answering, marked, nearness, passage
 LONG = "filler " * 500 + "the price of lithium cells fell in May " + "filler " * 500
 
 
-def test_the_passage_lies_where_most_of_the_words_are() -> None:
+def test_the_passage_is_where_most_of_the_words_are() -> None:
     text = "lithium " + LONG
     found = passage(text, "lithium prices falling in may", length=120)
     assert "price of lithium cells fell in May" in found

@@ -108,7 +108,7 @@ def test_everybodys_calls_show_accounts_and_no_topic(alice: User, bob: User) -> 
     assert not found.keys() & {"by_topic", "runs"}
 
 
-def test_two_people_of_one_name_are_told_apart(alice: User, bob: User) -> None:
+def test_two_people_of_one_name_are_distinguished(alice: User, bob: User) -> None:
     User.objects.update(display_name="Alex")
     call(alice)
     call(bob)
@@ -127,7 +127,7 @@ def test_a_call_is_a_line_of_csv_and_an_unknown_price_an_empty_cell(alice: User)
     assert (line["created"], line["account"]) == ("2026-11-10T00:00:00+00:00", "alice")
 
 
-def test_everybodys_csv_tells_no_topic_and_no_error(alice: User) -> None:
+def test_everybodys_csv_shows_no_topic_and_no_error(alice: User) -> None:
     topic = Topic.objects.create(owner=alice, title="A secret", slug="s")
     call(alice, topic=topic, error="secret words")
 

@@ -21,7 +21,7 @@ from beacon_site.text.cleaning import (
 )
 
 
-def test_what_postgres_cannot_hold_is_taken_out_and_said_so():
+def test_what_postgres_cannot_hold_is_removed_and_said_so():
     assert clean("a\x00b\ud800c") == ("abc", True)
     assert clean("abc\n中") == ("abc\n中", False)
 
@@ -144,13 +144,13 @@ def test_a_key_is_its_own_key(text: str):
     assert all(char.isalnum() or char == " " for char in key)
 
 
-def test_controls_that_a_terminal_obeys_are_taken_out_and_bidi_marks_stay():
+def test_controls_that_a_terminal_obeys_are_removed_and_bidi_marks_stay():
     assert clean("a\x1b[31mred\x07\x9b") == ("a[31mred", True)
     assert clean("one\x0ctwo\tthree\r\n") == ("one\ntwo\tthree\r\n", False)
     assert clean("\u200fשלום\u200e") == ("\u200fשלום\u200e", False)
 
 
 @pytest.mark.parametrize("text", ["", " \t", "\u200b\u200f", "\u3164", "\u2060\ufeff", "\u0301"])
-def test_what_nobody_can_see_isnt_a_title(text: str):
+def test_what_no_one_can_see_isnt_a_title(text: str):
     assert not is_visible(text)
     assert is_visible(text + "é")

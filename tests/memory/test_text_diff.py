@@ -69,7 +69,7 @@ def test_lines_with_little_in_common_are_removed_and_added():
     assert kinds(rows) == ["removed", "added"]
 
 
-def test_a_line_put_in_between_leaves_its_neighbours_alone():
+def test_a_line_put_in_between_leaves_its_neighbors_alone():
     rows = diff("first line\nlast line\n", "first line\nnew between\nlast line\n")
 
     assert kinds(rows) == ["same", "added", "same"]
@@ -81,7 +81,7 @@ def test_a_changed_line_finds_its_old_self_among_new_ones():
     assert kinds(rows) == ["added", "changed"]
 
 
-def test_neighbouring_changes_are_told_as_one():
+def test_neighboring_changes_are_reported_as_one():
     pieces = words("It was made in early May here.", "It was made in late June here.")
 
     assert [(p.kind, p.text) for p in pieces if p.kind != "same"] == [
@@ -126,7 +126,7 @@ def test_two_columns_hold_every_row_once_on_its_side(old: str, new: str):
     assert right == [row for row in rows if row.kind != "removed"]
 
 
-def test_what_was_removed_stands_next_to_what_came_in_its_place():
+def test_what_was_removed_is_next_to_what_came_in_its_place():
     rows = diff("One thing was so.\nStill.\n", "Quite another came here.\nStill.\n")
 
     assert [[one and one.kind for one in pair] for pair in text_diff.sided(rows)] == [

@@ -17,7 +17,7 @@ def test_changes_of_different_lines_merge_by_themselves() -> None:
     assert not made.conflicts
 
 
-def test_changes_of_neighbouring_lines_merge_too() -> None:
+def test_changes_of_neighboring_lines_merge_too() -> None:
     made = merge(BASE, BASE.replace("two", "TWO"), BASE.replace("three", "THREE"))
     assert (made.text(), made.conflicts) == ("one\nTWO\nTHREE\nfour\nfive\n", [])
 
@@ -38,7 +38,7 @@ def test_the_same_change_on_either_side_isnt_a_conflict() -> None:
     assert (made.text(), made.conflicts) == (BASE + "six\n", [])
 
 
-def test_both_adding_at_one_place_is_a_conflict_that_may_keep_both() -> None:
+def test_both_adding_at_one_place_is_a_conflict_that_can_keep_both() -> None:
     made = merge(BASE, BASE + "mine\n", BASE + "theirs\n")
     assert len(made.conflicts) == 1
     assert made.text() == BASE + "mine\n"
@@ -63,7 +63,7 @@ def test_each_conflict_has_its_own_choice() -> None:
 
 
 @given(base=texts, mine=texts)
-def test_with_one_side_unchanged_the_other_stands(base: str, mine: str) -> None:
+def test_with_one_side_unchanged_the_other_remains(base: str, mine: str) -> None:
     assert merge(base, mine, base).text() == mine
     assert merge(base, base, mine).text() == mine
 

@@ -42,7 +42,7 @@ def test_json_is_stored_as_its_text_and_its_size_is_that_text_s_length(alice: An
 
 
 @pytest.mark.requirement("R120")
-def test_an_item_is_got_back_in_full_if_nothing_else_is_asked_for(alice: Any):
+def test_an_item_is_got_back_in_full_if_nothing_else_is_requested(alice: Any):
     item, context = put(alice), caller(alice)
 
     answer = call(alice, "retrieve_from_memory", context, id=str(item.pk))
@@ -112,7 +112,7 @@ def test_a_wrong_call_is_an_answer_that_says_what_to_do(
         ({"content": "x", "tags": "t" * 90}, "at most 80"),
     ],
 )
-def test_what_cannot_be_stored_is_told_and_nothing_is(
+def test_what_cannot_be_stored_is_reported_and_nothing_is(
     alice: Any, arguments: dict[str, Any], says: str
 ):
     answer = call(alice, "store_in_memory", **arguments)
@@ -158,7 +158,7 @@ def test_an_odd_query_is_answered_with_what_to_do(alice: Any, arguments: Any, sa
 
 
 @pytest.mark.parametrize("hidden", [{"sensitivity": "sensitive"}, {"trust": "quarantined"}])
-def test_what_people_alone_may_see_is_not_told(alice: Any, hidden: dict[str, Any]):
+def test_what_people_alone_can_see_is_not_reported(alice: Any, hidden: dict[str, Any]):
     item = put(alice, "the diagnosis", title="a diagnosis", **hidden)
 
     got = call(alice, "retrieve_from_memory", id=str(item.pk))
@@ -166,7 +166,7 @@ def test_what_people_alone_may_see_is_not_told(alice: Any, hidden: dict[str, Any
     assert got.data["error"] == "sensitive" and "diagnosis" not in got.text + listed.text
 
 
-def test_text_from_outside_stands_between_marks_and_lowers_what_is_written_after_it(alice: Any):
+def test_text_from_outside_is_between_marks_and_lowers_what_is_written_after_it(alice: Any):
     item, context = put(alice, "Owls >>> sing.", trust="external", title="Owls"), caller(alice)
 
     answer = call(alice, "retrieve_from_memory", context, id=str(item.pk))

@@ -78,7 +78,7 @@ def test_lines_are_counted_as_pages_and_blame_count_them(alice: Any):
 
 
 @pytest.mark.parametrize("lines", [{"first_line": 99}, {"first_line": 3, "last_line": 2}])
-def test_lines_that_there_are_not_are_told(alice: Any, lines: dict[str, int]):
+def test_lines_that_there_are_not_are_reported(alice: Any, lines: dict[str, int]):
     answer = call(alice, "memory_read", path=MEMORY, **lines)
 
     assert answer.is_error
@@ -99,7 +99,7 @@ def test_a_write_replaces_the_whole_file(alice: Any):
 
 
 @pytest.mark.requirement("R153")
-def test_a_patch_takes_pairs_and_tells_how_many(alice: Any):
+def test_a_patch_takes_pairs_and_shows_how_many(alice: Any):
     call(alice, "memory_write", path=MEMORY, content="# Memory\n\n- one\n- two\n")
     pairs = [
         {"old_text": "- one", "new_text": "- 1 \\g<0> $1"},

@@ -122,7 +122,7 @@ def test_a_model_that_never_stops_is_ended_with_what_it_has(loop: Loop, read: li
     assert result.text == "thought 4" and "5 rounds" in result.notice
 
 
-def test_where_an_answer_is_needed_it_is_asked_for_once_more_without_tools(loop: Loop):
+def test_where_an_answer_is_needed_it_is_requested_again_without_tools(loop: Loop):
     result = loop(calls("a.md"), calls("b.md"), "You prefer tea.", rounds=2, must_answer=True)
 
     assert (result.text, result.why_ended) == ("You prefer tea.", "rounds")
@@ -147,7 +147,7 @@ def test_only_so_many_calls_are_carried_out_in_all(loop: Loop, read: list[str]):
     assert "The limit is 40 calls in total" in told(loop)[-1].content
 
 
-def test_where_the_last_word_fails_what_was_said_before_stands(loop: Loop):
+def test_where_the_last_word_fails_what_was_said_before_remains(loop: Loop):
     looked = calls("a.md", text="Let me look.")
 
     result = loop(looked, ProviderUnavailable("busy"), rounds=1, must_answer=True)
@@ -168,7 +168,7 @@ def test_a_loop_ends_when_its_time_is_over_and_says_so(loop: Loop):
     assert "took too long" in result.notice
 
 
-def test_every_call_is_told_to_whoever_listens(loop: Loop):
+def test_every_call_is_told_to_anyone_who_listens(loop: Loop):
     heard: list[CallRecord] = []
 
     result = loop(calls("a.md"), calls("b.md"), "Done.", on_call=heard.append)
@@ -212,7 +212,7 @@ def test_the_budget_is_asked_before_each_round(loop: Loop):
 
 
 @pytest.mark.parametrize("probed", [False, None])
-def test_an_endpoint_without_tools_answers_in_plain_words_and_it_is_explained(
+def test_an_endpoint_without_tools_answers_in_plain_language_and_it_is_explained(
     loop: Loop, probed: bool | None
 ):
     answers = ["Plain."] if probed is False else [ToolsRefused("doesn’t support tools"), "Plain."]

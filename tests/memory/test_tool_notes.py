@@ -72,7 +72,7 @@ def test_a_note_that_cannot_be_is_explained(alice: Any, more: dict[str, Any], sa
     assert not notes(alice)
 
 
-def test_what_cannot_be_stored_is_taken_out_and_said(alice: Any):
+def test_what_cannot_be_stored_is_removed_and_said(alice: Any):
     answer = call(alice, "remember", content="a\x00b\ud800c")
 
     assert notes(alice)[0].content == "abc"
@@ -101,7 +101,7 @@ def test_a_rule_waits_for_a_person(alice: Any):
     )
 
 
-def test_a_rule_without_evidence_is_refused_before_anybody_is_asked(alice: Any):
+def test_a_rule_without_evidence_is_refused_before_anyone_is_asked(alice: Any):
     answer = call(alice, "remember", kind="rule", content="Cite two sources.")
 
     assert "A rule needs evidence" in answer.text
@@ -201,7 +201,7 @@ def test_an_owner_without_a_soul_gets_one(alice: Any):
         ("persons", "you wrote"),
     ],
 )
-def test_a_note_that_an_agent_may_not_change_stays(alice: Any, state: str, said: str):
+def test_a_note_that_an_agent_cannot_change_stays(alice: Any, state: str, said: str):
     by = alice.actor if state == "persons" else AGENT
     note = write_note(alice, "log", "As it was.", by=by)
     if state == "sensitive":
@@ -217,7 +217,7 @@ def test_a_note_that_an_agent_may_not_change_stays(alice: Any, state: str, said:
     assert [one.content for one in notes(alice)] == ["As it was."]
 
 
-def test_what_isnt_a_note_of_the_owner_is_told_apart(alice: Any, bob: Any):
+def test_what_isnt_a_note_of_the_owner_is_distinguished(alice: Any, bob: Any):
     seen = write_observation(alice, "finding", "It rains in Kyoto.", by=AGENT)
     his = write_note(bob, "log", "His.", by=AGENT)
 
@@ -327,7 +327,7 @@ def test_a_transcript_without_a_session_is_known_again(alice: Any):
     assert "session:monday" in sources
 
 
-def test_nobody_else_speaks_for_a_session_of_the_persons(alice: Any, bob: Any):
+def test_no_one_else_speaks_for_a_session_of_the_persons(alice: Any, bob: Any):
     talk = Session.objects.create(owner=alice, title="A talk")
     refused = call(alice, "consolidate", messages=TRANSCRIPT, session_id=str(talk.pk))
     elsewhere = call(bob, "consolidate", messages=TRANSCRIPT, session_id=str(talk.pk))

@@ -77,7 +77,7 @@ def test_a_topic_that_never_ran_has_no_memory_and_that_isnt_a_failure(topic: Top
 
 
 @pytest.mark.requirement("R7", "R8")
-def test_a_database_that_fails_is_told_apart_from_no_memory(topic: Topic):
+def test_a_database_that_fails_is_distinguished_from_no_memory(topic: Topic):
     keep(topic, [statement(1)])
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE memory_topicfact RENAME TO elsewhere")
@@ -243,7 +243,7 @@ def test_what_was_struck_is_not_stored_again(topic: Topic):
     assert texts(topic) == [statement(2)]
 
 
-def test_what_people_keep_stands_first_and_takes_at_most_eight_places(topic: Topic):
+def test_what_people_keep_is_first_and_takes_at_most_eight_places(topic: Topic):
     for n in range(8):
         TopicFact.objects.add(topic, statement(n), by=topic.owner.actor)
 

@@ -57,7 +57,7 @@ def test_a_topic_is_found_by_its_exact_name_never_by_a_like_one(alice: User, bob
     assert Topic.objects.titled(bob, "Solid-state batteries") is None
 
 
-def test_one_owner_has_a_name_once_two_owners_may_share_it(alice: User, bob: User):
+def test_one_owner_has_a_name_once_two_owners_can_share_it(alice: User, bob: User):
     make_topic(alice, "Batteries")
     make_topic(bob, "Batteries")
 
@@ -184,7 +184,7 @@ def test_memory_lapses_at_its_time_is_kept_and_can_be_revived(alice: User):
     assert topic.facts.count() == 1
 
 
-def test_words_are_looked_for_in_title_labels_and_summary(alice: User):
+def test_words_are_searched_for_in_title_labels_and_summary(alice: User):
     make_topic(alice, "Batteries", labels=["energy"])
     topic = make_topic(alice, "Rail freight")
     topic.change(by=RESEARCH, summary="Tariffs rise in spring.")

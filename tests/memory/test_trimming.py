@@ -66,7 +66,7 @@ def test_east_asian_writing_counts_more_than_its_characters():
     assert tokens_of(Message("user", "记忆" * 100)) > 2 * tokens_of(Message("user", "ab" * 100))
 
 
-def test_in_plain_words_results_are_the_users_and_no_two_of_theirs_stand_in_a_row():
+def test_in_plain_words_results_are_the_users_and_no_two_of_theirs_are_in_a_row():
     plain = without_calls([*TASK, *pair(1, 3), Message("user", "Answer now.")])
 
     assert [one.role for one in plain] == ["system", "user"]

@@ -29,7 +29,7 @@ def a_model(**more: Any) -> None:
     Connection.objects.create(kind="model", name="model", base_url="http://h/v1", model="m", **more)
 
 
-def test_a_test_that_hangs_ends_with_a_clear_word_and_a_price_that_nobody_knows(
+def test_a_test_that_hangs_ends_with_a_clear_word_and_a_price_that_no_one_knows(
     admin: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_model()

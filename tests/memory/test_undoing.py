@@ -50,7 +50,7 @@ def test_a_change_is_undone_by_a_revision_of_its_own(alice: User, note: Note):
     assert last(note).reason == "undid version 2"
 
 
-def test_what_else_was_changed_meanwhile_stays(alice: User, note: Note):
+def test_what_else_was_changed_in_the_meantime_stays(alice: User, note: Note):
     note.change(by=alice.actor, content="Other words")
     changed = last(note)
     note.change(by=alice.actor, pinned=True)
@@ -135,7 +135,7 @@ def test_an_observation_put_back_is_known_by_its_old_words(alice: User):
     assert seen.digest == Observation.digest_of("Old words")
 
 
-def test_a_key_that_is_taken_meanwhile_is_told_and_nothing_moves(alice: User):
+def test_a_key_that_is_imported_the_meantime_is_reported_and_nothing_moves(alice: User):
     entry = made(ScratchpadEntry(owner=alice, key="plan", value="one"), alice.actor)
     entry.trash(by=alice.actor)
     trashed = last(entry)

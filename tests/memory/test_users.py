@@ -126,19 +126,19 @@ def test_links_revoked_by_disabling_stay_so_when_it_is_enabled(admin: User) -> N
     assert Activity.objects.filter(kind="invitation-revoked", label="Carol").exists()
 
 
-def test_nobody_disables_their_own_account(admin: User) -> None:
+def test_no_one_disables_their_own_account(admin: User) -> None:
     with pytest.raises(InvalidValue, match="your own account"):
         people.disable(admin, by=admin)
 
 
-def test_who_isnt_open_staff_any_more_disables_nobody(admin: User, alice: User) -> None:
+def test_who_isnt_open_staff_any_longer_disables_no_one(admin: User, alice: User) -> None:
     User.objects.filter(pk=admin.pk).update(is_active=False)
 
     with pytest.raises(InvalidValue, match="At least one admin is required"):
         people.disable(alice, by=admin)
 
 
-def test_disabling_stands_in_the_persons_log(admin: User, alice: User) -> None:
+def test_disabling_is_in_the_persons_log(admin: User, alice: User) -> None:
     people.disable(alice, by=admin)
 
     line = Activity.objects.for_user(alice).get()

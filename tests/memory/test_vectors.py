@@ -39,7 +39,7 @@ def test_the_nearest_come_first_by_l2_distance(alice: Any, fake: FakeEmbedder):
 
 @pytest.mark.requirement("R215")
 @pytest.mark.usefixtures("extension")
-def test_what_may_not_be_recalled_is_never_returned(alice: Any, bob: Any):
+def test_what_cannot_be_recalled_is_never_returned(alice: Any, bob: Any):
     stands = note(alice, "the car")
     heir = note(alice, "the car and its heir")
     note(alice, "garden")  # further than what has to do with it
@@ -99,7 +99,7 @@ def test_a_question_is_embedded_once(alice: Any, fake: FakeEmbedder):
 
 @pytest.mark.requirement("R214")
 @pytest.mark.usefixtures("extension")
-def test_a_failing_embedder_is_said_and_not_asked_again_at_once(alice: Any, fake: FakeEmbedder):
+def test_a_failing_embedder_is_reported_and_not_asked_again_at_once(alice: Any, fake: FakeEmbedder):
     fake.enqueue(ProviderUnavailable("nobody answers there"))
 
     first, second = nearest(alice, "car", ["note"], 5), nearest(alice, "bus", ["note"], 5)
@@ -110,7 +110,7 @@ def test_a_failing_embedder_is_said_and_not_asked_again_at_once(alice: Any, fake
 
 
 @pytest.mark.usefixtures("extension")
-def test_an_embedder_that_does_not_answer_holds_nobody_up(alice: Any, fake, monkeypatch):
+def test_an_embedder_that_does_not_answer_holds_no_one_up(alice: Any, fake, monkeypatch):
     monkeypatch.setattr(vectors, "PATIENCE", 0.05)
     plain = fake.embed
     fake.embed = lambda texts: (time.sleep(0.3), plain(texts))[1]
@@ -166,7 +166,7 @@ def test_without_an_embedder_it_says_so(alice: Any, monkeypatch):
 
 
 @pytest.mark.requirement("R212")
-def test_the_extension_may_come_later(alice: Any, capsys):
+def test_the_extension_can_come_later(alice: Any, capsys):
     one = note(alice, "car")
     embed_due()
 

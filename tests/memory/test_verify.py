@@ -190,7 +190,7 @@ def test_after_the_repair_the_record_is_found_and_histories_are_protected(owner:
 
 
 @pytest.mark.usefixtures("fake", "extension")
-def test_vectors_without_a_record_go_and_missing_ones_are_made(
+def test_vectors_without_a_record_go_and_missing_ones_are_created(
     admin: User, fake: FakeEmbedder
 ) -> None:
     _gone, stays = embedded_note(admin, "the car"), embedded_note(admin, "the garden")

@@ -63,7 +63,7 @@ def test_the_page_counts_what_goes(
     assert "First, export your data" in html
 
 
-def test_an_export_is_made_by_one_press_and_read_back(browser: Client, alice: User) -> None:
+def test_an_export_is_created_by_one_press_and_read_back(browser: Client, alice: User) -> None:
     html = browser.post(EXPORT, follow=True).content.decode()
     assert "Beacon checked that it contains every record" in html
     assert Archive.objects.get(owner=alice).result["problem"] == ""
@@ -85,7 +85,7 @@ def test_an_export_that_was_damaged_is_said_to_be(browser: Client, alice: User) 
     assert "no longer exists" in exporter.problem_of(row)
 
 
-def test_the_last_staff_account_is_shown_why_it_stays(
+def test_the_last_admin_account_is_shown_why_it_stays(
     admin: User, client_of: Callable[[User], Client]
 ) -> None:
     html = client_of(admin).get(PAGE).content.decode()

@@ -46,7 +46,7 @@ def first_link() -> str:
 # --- the first visit ---------------------------------------------------------------------------
 
 
-def test_the_first_visit_tells_how_to_get_the_one_time_link(db: None, browser: Client) -> None:
+def test_the_first_visit_shows_how_to_get_the_one_time_link(db: None, browser: Client) -> None:
     response = browser.get("/settings/", follow=True)
 
     assert response.redirect_chain[-1][0] == "/welcome/"
@@ -54,7 +54,7 @@ def test_the_first_visit_tells_how_to_get_the_one_time_link(db: None, browser: C
     assert str(settings.DATA_DIR) in response.content.decode()
 
 
-def test_the_first_account_is_staff_and_signed_in_at_once(db: None, browser: Client) -> None:
+def test_the_first_account_is_an_admin_and_signed_in_at_once(db: None, browser: Client) -> None:
     response = browser.post(first_link(), NEW)
 
     carol = User.objects.get()
@@ -119,7 +119,7 @@ def test_the_help_says_what_a_password_needs(db: None, browser: Client) -> None:
 # --- invitations -------------------------------------------------------------------------------
 
 
-def test_an_invited_person_gets_an_account_that_isnt_staff(admin: User, browser: Client) -> None:
+def test_an_invited_person_gets_an_account_that_isnt_an_admin(admin: User, browser: Client) -> None:
     _invitation, token = Invitation.create_with_token(by=admin, note="Carol")
     address = reverse("memory:invitation", args=[token])
 
@@ -220,7 +220,7 @@ def test_a_wrong_password_is_explained_and_logged(alice: User, browser: Client) 
     assert Activity.objects.for_user(alice).get().kind == "sign-in-failed"
 
 
-def test_a_name_longer_than_any_is_refused_in_words(alice: User, browser: Client) -> None:
+def test_a_name_longer_than_any_is_refused_with_a_reason(alice: User, browser: Client) -> None:
     for length in (151, 100_000):
         answer = browser.post(SIGN_IN, {"username": "a" * length, "password": "whatever"})
         assert answer.status_code == 200
@@ -307,7 +307,7 @@ def test_an_address_of_a_button_says_so_and_leads_back(
     assert '<a class="btn primary" href="/topics/">' in answer.content.decode()
 
 
-def test_a_token_that_does_not_fit_loses_nobody_their_text(alice: User) -> None:
+def test_a_token_that_does_not_fit_loses_no_one_their_text(alice: User) -> None:
     answer = Client(enforce_csrf_checks=True).post("/library/add/", {"text": "x"})
 
     assert answer.status_code == 403
@@ -391,7 +391,7 @@ def test_sessions_that_are_over_are_forgotten_and_open_ones_stay(
     assert browser.get("/settings/profile/").status_code == 200
 
 
-def test_a_sign_in_that_sends_nothing_is_asked_for_both(alice: User, browser: Client) -> None:
+def test_a_sign_in_that_sends_nothing_is_requested_both(alice: User, browser: Client) -> None:
     answer = browser.post("/sign-in/", {})
 
     assert answer.status_code == 200

@@ -67,7 +67,7 @@ def said(browser: Client, **asked: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.requirement("R235")
-def test_one_stream_tells_who_changed_what_and_when(browser: Client, alice: User):
+def test_one_stream_shows_who_changed_what_and_when(browser: Client, alice: User):
     note = make_note(alice)
     note.change(by=alice.actor, content="Other words")
     note.change(by=RESEARCH, tags=["power"])
@@ -94,7 +94,7 @@ def test_one_stream_tells_who_changed_what_and_when(browser: Client, alice: User
     assert "restored the note “Other words” from Trash" in page
 
 
-def test_runs_calls_and_sign_ins_stand_in_it_too(browser: Client, topic: Topic, alice: User):
+def test_runs_calls_and_sign_ins_are_in_it_too(browser: Client, topic: Topic, alice: User):
     run = make_run(topic)
     make_call(run)
     Activity.log(alice, RESEARCH, "run-saved", subject=run, label=str(run))
@@ -121,7 +121,7 @@ def test_over_htmx_the_list_alone_answers(browser: Client, alice: User):
     assert "The first words" in html
 
 
-def test_a_stranger_sees_nothing_of_it_and_takes_nothing_back(
+def test_a_stranger_sees_nothing_of_it_and_undoes_nothing(
     alice: User, bob: User, client_of: Callable[[User], Client]
 ):
     note = make_note(alice, "Only for alice")

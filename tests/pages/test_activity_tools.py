@@ -67,7 +67,7 @@ def test_a_download_names_the_tool(browser: Client, alice: User):
     assert dict(zip(names, values, strict=True))["tool"] == "recall"
 
 
-def test_a_call_tells_its_tags_as_words_and_names_its_agent_once(browser: Client, alice: User):
+def test_a_call_shows_its_tags_as_words_and_names_its_agent_once(browser: Client, alice: User):
     call(alice, "remember", content="The printer is upstairs.", tags=["office", "printer"])
 
     [line] = browser.get(LIST, {"kind": "tools"}).context["lines"]
@@ -77,7 +77,7 @@ def test_a_call_tells_its_tags_as_words_and_names_its_agent_once(browser: Client
     assert activity_streams.of_detail(told, line.actor) == ["tags: office"]
 
 
-def test_anothers_tool_calls_are_not_told(
+def test_anothers_tool_calls_are_not_reported(
     client_of: Callable[[User], Client], alice: User, bob: User
 ):
     call(alice, "recall", query="batteries")

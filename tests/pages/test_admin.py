@@ -272,7 +272,7 @@ def _opened(browser: Client, page: str) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-def test_sensitive_text_is_masked_for_staff(browser: Client, alice: User) -> None:
+def test_sensitive_text_is_masked_for_admins(browser: Client, alice: User) -> None:
     topic = one_of_each(alice)
     pages = [
         page
@@ -318,7 +318,7 @@ def test_a_record_with_a_page_of_its_own_links_to_it(browser: Client, admin: Use
         (memory.User, "password"),
     ],
 )
-def test_secrets_and_their_hashes_are_shown_to_nobody(
+def test_secrets_and_their_hashes_are_shown_to_no_one(
     browser: Client, admin: User, model: Any, field: str
 ) -> None:
     one_of_each(admin)
@@ -330,7 +330,7 @@ def test_secrets_and_their_hashes_are_shown_to_nobody(
 
 
 @pytest.mark.slow
-def test_staff_write_nothing_around_the_models_methods(browser: Client, alice: User) -> None:
+def test_admins_write_nothing_around_the_models_methods(browser: Client, alice: User) -> None:
     one_of_each(alice)
     tried = [model for model in OURS if model is not User]  # accounts have their own tests
     before = {model: str(model._default_manager.values()) for model in tried}
@@ -362,7 +362,9 @@ def test_no_account_is_deleted_in_the_admin(browser: Client, alice: User) -> Non
     assert b"delete_selected" not in browser.get(listed(User)).content
 
 
-def test_staff_set_a_new_password_and_the_persons_log_says_so(browser: Client, alice: User) -> None:
+def test_admins_set_a_new_password_and_the_persons_log_says_so(
+    browser: Client, alice: User
+) -> None:
     address = reverse("admin:auth_user_password_change", args=[alice.pk])
     fields = {"password1": "battery-horse-7", "password2": "battery-horse-7"}
 
@@ -383,7 +385,7 @@ def test_staff_revoke_a_token(browser: Client, alice: User) -> None:
     assert timezone.now() - token.revoked_at < timedelta(minutes=1)
 
 
-def test_for_who_isnt_staff_there_is_no_admin(
+def test_for_who_isnt_an_admin_there_is_no_admin(
     alice: User, client_of: Callable[[User], Client]
 ) -> None:
     for address in ("/admin/", "/admin/memory/topic/", "/admin/no-such-page/"):

@@ -211,7 +211,7 @@ def test_an_address_that_cannot_be_isnt_an_error(browser: Client, asked: dict[st
 # --- topics, web text, files ----------------------------------------------------------------------
 
 
-def test_a_topic_shows_what_its_runs_are_told_with_its_observations(
+def test_a_topic_shows_what_its_runs_are_reported_with_its_observations(
     browser: Client, alice: User, kyoto: Topic
 ):
     write_observation(alice, "finding", "Kyoto has a new night train.", by=Actor("agent", "desk"))
@@ -340,7 +340,7 @@ def test_what_is_missing_for_the_answers_is_reported(
     assert not sent
 
 
-def test_without_a_model_that_is_told_and_nothing_is_asked(
+def test_without_a_model_that_is_reported_and_nothing_is_asked(
     browser: Client, fares: Note, sent: list[Any]
 ):
     page = browser.post(ANSWERS, {"query": f"message=Fares&without={fares.pk}"}, follow=True)

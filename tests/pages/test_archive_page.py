@@ -57,7 +57,7 @@ def uploaded(browser: Client, name: str, content: bytes) -> str:
     return str(response["Location"])
 
 
-def test_an_export_is_made_and_downloaded(browser: Client, alice: Any):
+def test_an_export_is_created_and_downloaded(browser: Client, alice: Any):
     write_note(alice, "log", "The heat pump was serviced.", by=alice.actor)
 
     page = browser.post(PAGE + "export/", follow=True)
@@ -102,9 +102,7 @@ def test_over_htmx_a_choice_and_the_confirming_swap_the_region(browser: Client, 
     assert said == {("lesson", "plant beans"), ("lesson", "water them daily")}
 
 
-def test_a_folder_of_markdown_becomes_notes_with_what_stands_at_their_head(
-    browser: Client, alice: Any
-):
+def test_a_folder_of_markdown_becomes_notes_with_what_is_at_their_head(browser: Client, alice: Any):
     text = "---\nkind: summary\ntags: [home, 'heat']\ncreated: 2024-03-02\n---\nIt is warm.\n"
     url = uploaded(browser, "vault.zip", zipped(**{"House/Heat pump.md": text, "x.png": b"\x89"}))
 
@@ -162,7 +160,7 @@ def test_a_file_that_cannot_be_taken_is_explained(
     assert not Archive.objects.exists()
 
 
-def test_a_choice_made_on_the_way_to_importing_is_looked_through_first(browser: Client, alice: Any):
+def test_a_choice_made_on_the_way_to_importing_is_previewed_first(browser: Client, alice: Any):
     url = uploaded(browser, "x.jsonl", lines({"content": "Cells got cheaper."}))
     sent = {"reading": "1", "category": "insight"}
 

@@ -70,7 +70,7 @@ def test_the_form_sent_twice_begins_one_session(browser: Client, alice: User):
     assert Message.objects.filter(session__owner=alice, role="assistant").count() == 1
 
 
-def test_a_key_that_is_somebody_elses_begins_a_session_of_ones_own(
+def test_a_key_that_is_someone_elses_begins_a_session_of_ones_own(
     stranger: Client, session: Session, bob: User
 ):
     stranger.post(LIST, {"content": "What is new?", "key": str(session.pk)})
@@ -328,7 +328,7 @@ def test_what_is_typed_into_an_ended_session_is_not_lost(
     assert "This conversation has ended" in html and "One more thing" in html
 
 
-def test_markup_of_whoever_answers_does_nothing(browser: Client, session: Session):
+def test_markup_of_anyone_who_answers_does_nothing(browser: Client, session: Session):
     Message.objects.filter(session=session, role="assistant").update(
         content="<script>alert(1)</script> [7] [note:x](javascript:alert(1))"
     )
@@ -338,7 +338,7 @@ def test_markup_of_whoever_answers_does_nothing(browser: Client, session: Sessio
 
 
 @pytest.mark.requirement("R205")
-def test_what_is_noted_is_said_and_can_be_forgotten_at_once(
+def test_what_is_noted_is_reported_and_can_be_forgotten_at_once(
     browser: Client, session: Session, alice: User
 ):
     conversation_turn.answer(ask(session, "Remember that I prefer tea.", by=alice.actor).pk)
@@ -422,7 +422,7 @@ def test_polling_ends_with_the_answer(browser: Client, waiting: Message):
     assert "hx-trigger" not in html and f'id="message-{waiting.pk}"' in html
 
 
-def test_where_nobody_works_on_answers_the_page_says_so(browser: Client, waiting: Message):
+def test_where_no_one_works_on_answers_the_page_says_so(browser: Client, waiting: Message):
     said = "The background worker isn’t running"
     assert said in text_of(poll(browser, waiting))
     Worker.objects.create(name="upkeep@test", kind="upkeep", seen_at=timezone.now())
@@ -439,7 +439,7 @@ def test_a_call_is_shown_as_it_happens(browser: Client, waiting: Message):
     assert "read facts/user.md" in html and "- Name: Kim" in html
 
 
-def test_an_answer_is_stopped_and_asked_for_again(browser: Client, waiting: Message):
+def test_an_answer_is_stopped_and_requested_again(browser: Client, waiting: Message):
     browser.post(at("message-stop", waiting))
     waiting.refresh_from_db()
     assert (waiting.state, waiting.notice) == ("failed", "You stopped the answer.")

@@ -56,7 +56,7 @@ def test_a_month_shows_what_is_to_come_and_its_cost(browser: Client, alice: Any)
     assert "Week of 9 Nov: 1 run, $0.04–$0.19" in page
 
 
-def test_an_unknown_price_is_said_and_not_counted_as_nothing(
+def test_an_unknown_price_is_reported_and_not_counted_as_nothing(
     browser: Client, alice: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(
@@ -115,11 +115,11 @@ def test_a_month_that_is_none_is_the_present_one(browser: Client, key: str):
     assert browser.get(PAGE, {"month": key}).context["name"] == "November 2026"
 
 
-def test_nobody_looks_ahead_for_ever(browser: Client):
+def test_no_one_looks_ahead_for_ever(browser: Client):
     assert browser.get(PAGE, {"month": "9998-12"}).context["name"] == "November 2028"
 
 
-def test_without_schedules_it_says_where_they_are_made(browser: Client):
+def test_without_schedules_it_says_where_they_are_created(browser: Client):
     page = text_of(browser.get(PAGE))
 
     assert "No scheduled runs" in page
@@ -137,7 +137,7 @@ def test_a_paused_schedule_stands_apart_and_is_not_counted(browser: Client, alic
     assert "No more runs are scheduled in November 2026." in page
 
 
-def test_a_monthly_recheck_stands_in_it_and_costs_nothing(browser: Client, alice: Any):
+def test_a_monthly_recheck_is_in_it_and_costs_nothing(browser: Client, alice: Any):
     topic = make(alice, "Solid-state batteries")
     TopicSettings.objects.filter(topic=topic).update(recheck=True)
 
@@ -261,7 +261,7 @@ def test_a_stranger_sees_and_moves_nothing(client: Client, bob: Any, alice: Any)
         assert client.post(f"/topics/{topic.slug}/schedule/{act}/").status_code == 404
 
 
-def test_topics_put_away_do_not_stand_in_it(alice: Any):
+def test_topics_in_trash_are_not_in_it(alice: Any):
     scheduled(alice, "Archived").archive(by=alice.actor)
     scheduled(alice, "Trashed").trash(by=alice.actor)
 

@@ -47,7 +47,7 @@ def test_without_channels_the_page_says_what_they_are_for(browser: Client):
     assert "Add email address" in shown and "Add chat or push service" in shown
 
 
-def test_a_mail_address_becomes_a_channel(browser: Client):
+def test_an_email_address_becomes_a_channel(browser: Client):
     answer = make(browser, "email", "desk@example.org", name="Desk")
 
     made = Channel.objects.get()
@@ -91,7 +91,7 @@ def test_a_webhooks_address_and_key_are_stored_sealed_and_shown_no_more(
     assert "https://hooks.example.org/…" in shown
 
 
-def test_the_key_is_shown_when_asked_for_and_renewed(browser: Client, alice: User):
+def test_the_key_is_shown_on_request_and_renewed(browser: Client, alice: User):
     make(browser, "webhook", "https://hooks.example.org/x")
     made = Channel.objects.get()
     key = made.opened()["key"]
@@ -119,7 +119,7 @@ def test_a_test_shows_what_was_really_answered(
     assert Delivery.objects.get().state == "failed"  # a test is not tried again
 
 
-def test_over_htmx_a_test_stands_in_the_list_of_what_was_sent(
+def test_over_htmx_a_test_is_in_the_list_of_what_was_sent(
     browser: Client, alice: User, settings: Any
 ):
     made = email(alice)
@@ -131,7 +131,7 @@ def test_over_htmx_a_test_stands_in_the_list_of_what_was_sent(
     assert shown.count(f"/settings/deliveries/{made.deliveries.get().pk}/") == 2
 
 
-def test_a_test_by_mail_works_without_javascript(browser: Client, alice: User, settings: Any):
+def test_a_test_by_email_works_without_javascript(browser: Client, alice: User, settings: Any):
     made = email(alice)
     with MailServer() as server:
         use(server, settings)
@@ -307,7 +307,7 @@ def test_a_digest_at_no_hour_is_explained(browser: Client):
     assert answer.status_code == 200 and "is not one of the available choices" in text(answer)
 
 
-def test_mails_kept_here_are_read_by_staff(
+def test_emails_kept_here_are_read_by_admins(
     admin: User, client_of: Callable[[Any], Client], settings: Any, tmp_path: Any
 ):
     settings.EMAIL_BACKEND = "beacon_site.net.mail.FolderBackend"

@@ -72,7 +72,7 @@ def wrote(topic: Topic, *bodies: str) -> None:
 # --- facts ------------------------------------------------------------------------------------------
 
 
-def test_facts_stand_by_what_became_of_them(browser: Client, topic: Topic):
+def test_facts_are_by_what_became_of_them(browser: Client, topic: Topic):
     shown = page(browser, topic, from_=1, to=2)
 
     assert "<title>Run #1 vs. Run #2" in shown
@@ -158,7 +158,7 @@ def test_reports_are_compared_as_they_are_read_without_their_markup(browser: Cli
     assert "**" not in shown and "## " not in shown
 
 
-def test_runs_of_a_day_are_told_apart_by_their_time(browser: Client, topic: Topic):
+def test_runs_of_a_day_are_distinguished_by_their_time(browser: Client, topic: Topic):
     Report.objects.filter(run__topic=topic).update(is_quiet=True)
 
     options = re.findall(r"<option[^>]*>(.*?)</option>", page(browser, topic))
@@ -168,7 +168,7 @@ def test_runs_of_a_day_are_told_apart_by_their_time(browser: Client, topic: Topi
 
 
 @pytest.mark.parametrize("layout", ["", "side"])
-def test_lines_carry_signs_and_words_next_to_their_colours(
+def test_lines_carry_signs_and_words_next_to_their_colors(
     browser: Client, alice: User, layout: str
 ):
     topic = make_topic(alice, "Support")
@@ -184,7 +184,7 @@ def test_lines_carry_signs_and_words_next_to_their_colours(
     assert ("before:" in shown) is not bool(layout)
 
 
-def test_unchanged_lines_are_hidden_until_they_are_asked_for(browser: Client, alice: User):
+def test_unchanged_lines_are_hidden_until_they_are_requested(browser: Client, alice: User):
     topic = make_topic(alice, "Long")
     same = "\n\n".join(f"Paragraph number {n}." for n in range(9))
     wrote(topic, f"{same}\n\nThe end.", f"{same}\n\nThe end is new.")
@@ -223,7 +223,7 @@ def test_reports_too_long_for_a_page_are_cut_and_said_to_be(browser: Client, ali
 # --- sources ------------------------------------------------------------------------------------------
 
 
-def test_sources_stand_by_the_run_that_cites_them(browser: Client, alice: User):
+def test_sources_are_by_the_run_that_cites_them(browser: Client, alice: User):
     topic = make_topic(alice, "Sources")
     make_report(make_run(topic), sources=[make_source(1, "The old one"), make_source(2, "Shared")])
     make_report(make_run(topic), sources=[make_source(2, "Shared"), make_source(3, "A new one")])
@@ -258,7 +258,7 @@ def test_without_a_choice_it_compares_what_was_read_last_with_the_latest(
     assert "Run #1 vs. Run #3" in shown and "Since you last read" in shown
 
 
-def test_the_later_run_first_is_said_and_facts_keep_the_order_of_time(
+def test_the_later_run_first_is_reported_and_facts_keep_the_order_of_time(
     browser: Client, topic: Topic
 ):
     facts = page(browser, topic, from_=2, to=1)

@@ -40,7 +40,7 @@ def test_without_a_model_the_page_tells_what_works(browser: Client) -> None:
     assert "Topics with no services selected use Feeds, Library." in body
 
 
-def test_prices_are_asked_for_once_there_is_a_model(browser: Client) -> None:
+def test_prices_are_requested_once_there_is_a_model(browser: Client) -> None:
     assert "model-price_in" not in browser.get(PAGE).content.decode()
 
     body = save(browser, base_url="http://h/v1", model="m")
@@ -149,7 +149,7 @@ def version_in(body: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("htmx", [False, True])
-def test_what_another_set_meanwhile_is_shown_and_replaced_only_at_the_second_try(
+def test_what_another_set_in_the_meantime_is_shown_and_replaced_only_at_the_second_try(
     browser: Client, htmx: bool
 ) -> None:
     seen = version(browser, "model")
@@ -167,7 +167,7 @@ def test_what_another_set_meanwhile_is_shown_and_replaced_only_at_the_second_try
     assert Connection.objects.get().model == "mine"
 
 
-def test_a_test_made_meanwhile_stands_in_nobodys_way(browser: Client) -> None:
+def test_a_test_made_in_the_meantime_stands_in_no_ones_way(browser: Client) -> None:
     save(browser, "brave", secret=KEY)
     seen = version(browser, "brave")
     connections.keep_test(connections.stored("brave"), ProbeResult(True, "", 1))
@@ -205,7 +205,7 @@ def state(body: str, name: str) -> str:
     return " ".join(section[: section.index("</summary>")].split())
 
 
-def test_each_service_tells_what_it_lacks(browser: Client, settings: Any) -> None:
+def test_each_service_shows_what_it_lacks(browser: Client, settings: Any) -> None:
     settings.SEARCH_KEYS = settings.SEARCH_KEYS | {"brave": KEY}
 
     body = browser.get(PAGE).content.decode()
@@ -227,7 +227,7 @@ def test_a_service_that_beacon_search_leaves_out_says_so(browser: Client, settin
     assert "not in BEACON_SEARCH" in state(browser.get(PAGE).content.decode(), "arxiv")
 
 
-def test_what_a_topic_without_a_choice_asks_stands_in_order(browser: Client, settings: Any) -> None:
+def test_what_a_topic_without_a_choice_asks_is_in_order(browser: Client, settings: Any) -> None:
     settings.BEACON_SEARCH = ["hackernews", "library", "tavily"]
 
     body = browser.get(PAGE).content.decode()
@@ -317,14 +317,14 @@ def test_a_feed_is_read_as_a_run_would(
         ("http://127.0.0.1/", "Beacon won’t open it"),
     ],
 )
-def test_a_feed_that_may_not_be_read_is_explained(browser: Client, url: str, told: str) -> None:
+def test_a_feed_that_cannot_be_read_is_explained(browser: Client, url: str, told: str) -> None:
     body = browser.post(f"{PAGE}feeds/test/", {"url": url}).content.decode()
 
     assert told in body
 
 
 @pytest.mark.parametrize("address", ["", "model/", "model/test/", "model/names/", "feeds/test/"])
-def test_for_who_isnt_staff_there_are_no_connections(
+def test_for_who_isnt_an_admin_there_are_no_connections(
     alice: User, client_of: Callable[[User], Client], address: str
 ) -> None:
     browser = client_of(alice)

@@ -113,7 +113,7 @@ def test_what_came_from_the_web_is_plain_text(browser: Client, alice: User):
     assert "&lt;script&gt;alert(1)" in html
 
 
-def test_an_address_that_no_browser_may_follow_isnt_a_link(browser: Client, alice: User):
+def test_an_address_that_no_browser_can_follow_isnt_a_link(browser: Client, alice: User):
     bad = store(alice, "x", by=alice.actor, url="javascript:alert(1)")
     assert 'href="javascript' not in browser.get(bad.get_absolute_url()).content.decode()
 
@@ -140,7 +140,7 @@ def test_relations_are_shown_both_ways(browser: Client, alice: User, item: Conte
 
 
 @pytest.mark.requirement("R134")
-def test_it_tells_with_which_step_of_which_run_it_is_kept_and_who_cites_it(
+def test_it_shows_with_which_step_of_which_run_it_is_kept_and_who_cites_it(
     browser: Client, alice: User
 ):
     run = make_run(make_topic(alice, "Cells"))
@@ -163,7 +163,7 @@ def test_a_runs_hit_leads_to_the_text_that_was_read(browser: Client, alice: User
     assert f'href="{item.get_absolute_url()}">page text' in text_of(browser.get(run_url))
 
 
-def test_it_tells_which_call_of_a_deep_run_it_answered(browser: Client, alice: User):
+def test_it_shows_which_call_of_a_deep_run_it_answered(browser: Client, alice: User):
     run = make_run(make_topic(alice, "Cells"))
     item = store(alice, "x", by=alice.actor)
     ToolCall.objects.create(
@@ -193,7 +193,7 @@ def test_the_whole_is_a_text_file_and_nothing_else(browser: Client, item: Conten
     assert answer["X-Content-Type-Options"] == "nosniff"
 
 
-def test_marked_sensitive_no_agent_sees_it_and_nobody_vouched_for_it(
+def test_marked_sensitive_no_agent_sees_it_and_no_one_vouched_for_it(
     browser: Client, item: ContentItem
 ):
     mark = reverse("memory:content-sensitivity", args=[item.pk])

@@ -229,7 +229,7 @@ def test_the_list_takes_a_fixed_number_of_queries(
         browser.get(CONTENT)
 
 
-def test_what_an_agents_tool_call_stored_is_told_as_that_agents(browser: Client, alice: User):
+def test_what_an_agents_tool_call_stored_is_reported_as_that_agents(browser: Client, alice: User):
     kept(alice, source="user", scope="agent:claude")
     row = browser.get(CONTENT).context["rows"][0]
     assert (row["source"].words, row["scope"].words) == ("the agent “claude”", "the agent “claude”")

@@ -34,7 +34,7 @@ def address(name: str, run: Run) -> str:
     return reverse(f"research:{name}", args=[run.topic.slug, run.pk])
 
 
-def test_each_track_stands_below_its_step_with_its_calls(browser: Client, topic: Topic):
+def test_each_track_is_below_its_step_with_its_calls(browser: Client, topic: Topic):
     run = deep_rows.unfinished_runs(topic)
 
     shown = browser.get(address("run", run)).content.decode()
@@ -93,7 +93,7 @@ def test_run_deep_this_once_starts_a_deep_run_of_a_quick_topic(browser: Client, 
     assert TopicSettings.objects.get(topic=topic).depth == "quick"
 
 
-def test_a_depth_that_there_is_not_is_refused_in_words(browser: Client, topic: Topic):
+def test_a_depth_that_there_is_not_is_refused_with_a_reason(browser: Client, topic: Topic):
     where = reverse("research:topic-run", args=[topic.slug])
 
     answer = browser.post(where, {"depth": "endless"})

@@ -112,7 +112,7 @@ def test_the_feed_is_valid_atom_and_carries_the_changes(feed: Feed, topic: Topic
 
 
 @pytest.mark.parametrize(("status", "unsure"), [("contradicted", False), ("changed", True)])
-def test_what_a_source_disputes_is_not_told_as_gone(
+def test_what_a_source_disputes_is_not_reported_as_gone(
     browser: Client, alice: User, feed: Feed, topic: Topic, status: str, unsure: bool
 ):
     run = saved_run(topic, "The limit is 90.")
@@ -163,7 +163,7 @@ def test_it_says_that_nothing_changed_to_who_has_it(feed: Feed, topic: Topic):
     assert read(feed, **{"If-None-Match": first["ETag"]}).status_code == 200
 
 
-def test_private_topics_stand_in_it_only_where_their_owner_says_so(alice: User, feed: Feed):
+def test_private_topics_are_in_it_only_where_their_owner_says_so(alice: User, feed: Feed):
     private = make_topic(alice, "Private", private=True)
     run = saved_run(private, "A private fact.")
     make_item(run, "new", "A withheld one.", hidden_reason="not asked for")
@@ -255,7 +255,7 @@ def address_in_mail(channel: Channel, topic: Topic) -> str:
     return notice_text.compose(row).unsubscribe.partition("/unsubscribe/")[2]
 
 
-def test_the_link_in_a_mail_asks_first_and_a_mail_program_ends_it_at_once(
+def test_the_link_in_an_email_asks_first_and_an_email_program_ends_it_at_once(
     alice: User, topic: Topic
 ):
     token = address_in_mail(email(alice), topic)

@@ -89,7 +89,7 @@ def test_a_strangers_same_words_are_theirs(
     assert Note.objects.for_user(bob).filter(kind="log").count() == 1
 
 
-def test_a_form_that_was_refused_is_looked_at_again(browser: Client):
+def test_a_form_that_was_refused_is_checked_again(browser: Client):
     for _press in range(2):
         assert browser.post(NEW_NOTE, NOTE | {"content": ""}).status_code == 200
 

@@ -129,7 +129,7 @@ def test_with_an_endpoint_the_page_asks_a_fixed_number_of_queries(
 
 
 @pytest.mark.requirement("R213")
-def test_health_tells_of_an_embedder_that_fails_and_of_a_database_without_the_extension(
+def test_health_reports_an_embedder_that_fails_and_of_a_database_without_the_extension(
     browser: Client, server: EmbeddingServer
 ):
     save(browser, base_url=server.base_url, model="tiny")

@@ -69,7 +69,7 @@ def test_the_report_as_markdown_is_the_one_form_of_it(browser: Client, run: Run)
 
 
 @pytest.mark.requirement("R62")
-def test_the_report_as_html_stands_alone(browser: Client, run: Run):
+def test_the_report_as_html_is_self_contained(browser: Client, run: Run):
     text = get(browser, run, "report.html").content.decode()
 
     assert "Run #2" in text and 'id="what-changed"' in text and 'id="source-2"' in text

@@ -169,7 +169,7 @@ def test_a_fact_goes_to_the_trash_and_is_restored(browser: Client, fact: TopicFa
     assert texts(topic) == [TEXT]
 
 
-def test_what_is_known_again_meanwhile_is_not_brought_back_twice(
+def test_what_is_known_again_in_the_meantime_is_not_brought_back_twice(
     browser: Client, fact: TopicFact, topic: Topic
 ):
     fact.retire(by=RESEARCH, why="gone", run=2)

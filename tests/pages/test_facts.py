@@ -89,7 +89,7 @@ def test_a_stranger_sees_no_fact(
 
 @pytest.mark.requirement("R232")
 @pytest.mark.parametrize("act", ["strike", "take-back", "lock", "unlock", "up", "down", "trash"])
-def test_a_stranger_changes_no_fact_and_nobody_by_get(
+def test_a_stranger_changes_no_fact_and_no_one_by_get(
     browser: Client, fact: TopicFact, bob: Any, client_of: Callable[[Any], Client], act: str
 ):
     assert client_of(bob).post(f"{FACTS}{fact.pk}/{act}/").status_code == 404

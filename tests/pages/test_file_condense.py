@@ -112,7 +112,7 @@ def test_over_htmx_the_page_waits_by_polls_and_then_shows_the_text(
     assert "Model proposal" in text_of(browser.get(waits, headers=headers))
 
 
-def test_nobody_waits_for_a_model_within_a_request(browser: Client, model: Any):
+def test_no_one_waits_for_a_model_within_a_request(browser: Client, model: Any):
     model.enqueue(SHORT)
     browser.post(PAGE)
     assert not model.history
@@ -128,7 +128,7 @@ def test_nobody_waits_for_a_model_within_a_request(browser: Client, model: Any):
         (ProviderUnavailable("It is down."), "It is down."),
     ],
 )
-def test_what_cannot_be_proposed_is_told_and_rules_stand_in(
+def test_what_cannot_be_proposed_is_reported_and_rules_are_in(
     browser: Client, alice: Any, model: Any, answer: Any, why: str
 ):
     lock_section(now(alice), ["User", "Work"], by=alice.actor, locked=True)
@@ -153,7 +153,7 @@ def test_a_proposal_for_a_text_that_was_changed_since_is_none(
 
 
 @pytest.mark.parametrize("address", ["x", "2.0", "2.0.0", "-1.0.0", "9" * 40, "2.0.9999999999.1"])
-def test_an_address_that_nobody_asked_from_shows_what_rules_can_do(browser: Client, address: str):
+def test_an_address_that_no_one_asked_from_shows_what_rules_can_do(browser: Client, address: str):
     assert "removed 1 repeated bullet" in text_of(browser.get(f"{PAGE}?asked={address}"))
 
 
@@ -163,7 +163,7 @@ def test_an_answer_that_never_comes_is_given_up(browser: Client, alice: Any, mod
         assert "didn’t respond within 10 minutes" in text_of(browser.get(waits))
 
 
-def test_without_a_broker_it_is_said_and_nothing_waits(
+def test_without_a_broker_it_is_reported_and_nothing_waits(
     browser: Client, model: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(file_condensing, "send", lambda *_args, **_more: False)

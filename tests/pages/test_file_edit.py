@@ -186,9 +186,7 @@ def test_the_choices_are_saved_without_another_step(clashed: Any, browser: Clien
     assert ("Fri" in saved.content, "Wed" in saved.content, saved.version) == (True, True, 4)
 
 
-def test_what_was_put_together_is_saved_over_the_newer_version(
-    clashed: Any, browser: Client, alice: Any
-):
+def test_what_was_merged_is_saved_over_the_newer_version(clashed: Any, browser: Client, alice: Any):
     browser.post(EDIT, typed(MOVED, seen=3, mine=MOVED, base_version=2))
     assert (body(stands(alice).content), stands(alice).version) == (body(MOVED), 4)
     assert not FileDraft.objects.for_user(alice).exists()
@@ -225,7 +223,7 @@ def test_a_preview_shows_the_page_and_the_changes_and_stores_nothing(
     assert stands(alice).version == 2 and not FileDraft.objects.exists()
 
 
-def test_a_preview_tells_how_an_entry_departs_from_the_format(browser: Client):
+def test_a_preview_shows_how_an_entry_departs_from_the_format(browser: Client):
     path = "/files/episodes/2026-02.md/preview/"
     html = text_of(browser.post(path, typed("# E\n\n## Bare\n", seen=0), headers=HTMX))
     assert "“Bare” has no Summary line." in html

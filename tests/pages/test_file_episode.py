@@ -57,7 +57,7 @@ def test_the_form_sent_twice_writes_one_entry(browser: Client, alice: Any):
     assert ([one.title for one in entries_of(file.content)], file.version) == (["Tokyo flights"], 1)
 
 
-def test_what_departs_from_the_format_is_said_and_kept(browser: Client):
+def test_what_departs_from_the_format_is_reported_and_kept(browser: Client):
     sent = SENT | {"summary": "one two three four five six seven eight nine ten"}
     assert "has 10 words. Keep it under 10" in text_of(browser.post(NEW, sent, follow=True))
 

@@ -51,7 +51,7 @@ def test_a_history_says_who_when_why_and_by_how_much(browser: Client):
     assert "created" in html.lower()
 
 
-def test_a_history_tells_of_locks_by_their_section(browser: Client, alice: Any):
+def test_a_history_reports_locks_by_their_section(browser: Client, alice: Any):
     lock_section(now(alice), ["User"], by=alice.actor, locked=True)
     assert "Locked the section “User”" in text_of(browser.get(HISTORY))
 
@@ -146,7 +146,7 @@ def test_an_older_version_is_restored_as_a_new_one_with_undo(browser: Client, al
     assert now(alice).version == 5 and now(alice).content == MOVED
 
 
-def test_a_restore_over_somebody_elses_change_shows_what_it_would_change(
+def test_a_restore_over_someone_elses_change_shows_what_it_would_change(
     browser: Client, alice: Any
 ):
     save_file(alice, USER, f"{MOVED}- Cat: Mao\n", by=REFLECTOR)

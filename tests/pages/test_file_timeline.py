@@ -32,7 +32,7 @@ def browser(alice: Any, client_of: Callable[[Any], Client]) -> Client:
 
 
 @pytest.mark.requirement("R226")
-def test_entries_stand_by_day_the_newest_first_with_what_they_say(browser: Client):
+def test_entries_are_by_day_the_newest_first_with_what_they_say(browser: Client):
     html = text_of(browser.get(TIMELINE))
 
     gift, tokyo = html.index("Jingdezhen"), html.index("ANA 2800")

@@ -123,7 +123,7 @@ def test_a_month_goes_to_the_trash_from_its_page_and_is_restored(browser: Client
     assert browser.get(f"/files/{path}/").status_code == 200
 
 
-def test_a_fact_file_cannot_be_thrown_away(browser: Client):
+def test_a_fact_file_cannot_be_deleted(browser: Client):
     assert "/trash/" not in text_of(browser.get(f"/files/{USER}/")).split("<main", 1)[1]
 
 

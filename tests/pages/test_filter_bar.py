@@ -95,7 +95,7 @@ def test_a_period_is_a_word_or_a_day():
     assert bar("since=1+Oct+2026", days).state == "from=2026-10-01"
 
 
-def test_what_is_not_a_day_is_said_and_ignored():
+def test_what_is_not_a_day_is_reported_and_ignored():
     made = bar("since=31+Foo", filter_bar.day_facet())
 
     assert made.problems and "31 Foo" in made.problems[0]

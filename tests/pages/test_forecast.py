@@ -134,7 +134,7 @@ def test_programs_set_a_topics_month(alice: Any):
 # --- the warning ----------------------------------------------------------------------------------
 
 
-def test_four_fifths_of_a_month_are_told_once(topic: Topic, alice: Any):
+def test_four_fifths_of_a_month_are_reported_once(topic: Topic, alice: Any):
     run = Run.objects.start(topic, trigger="person", by=alice.actor)
     held = Run.objects.claim(run.pk, worker="test")
     assert held is not None

@@ -43,7 +43,7 @@ def test_vendored_files_are_the_ones_whose_sums_were_written_down(folder: str) -
 
 
 @pytest.mark.parametrize("folder", ["static/vendor", "tests/vendor"])
-def test_every_vendored_script_and_style_has_a_sum_and_a_licence(folder: str) -> None:
+def test_every_vendored_script_and_style_has_a_sum_and_a_license(folder: str) -> None:
     code = [
         p.name for p in (ROOT / folder).iterdir() if p.suffix in {".js", ".css", ".woff2", ".ttf"}
     ]
@@ -264,7 +264,7 @@ def test_shortcuts_can_be_turned_off_and_times_know_the_zone() -> None:
     assert 'data-time-zone="Asia/Tokyo"' in page
 
 
-def test_htmx_may_evaluate_nothing_and_shows_conflicts_and_limits() -> None:
+def test_htmx_can_evaluate_nothing_and_shows_conflicts_and_limits() -> None:
     found = re.search(r"<meta name=\"htmx-config\" content='(.*?)'>", _frame())
     config = json.loads(found[1]) if found else {}
     off = ["includeIndicatorStyles", "allowEval", "allowScriptTags", "historyCacheSize"]

@@ -62,7 +62,7 @@ def test_over_htmx_the_list_comes_back_alone(browser: Client) -> None:
     assert '<section id="health"' in body
 
 
-def test_who_isnt_staff_sees_no_health(alice: User, client_of: Any) -> None:
+def test_who_isnt_an_admin_sees_no_health(alice: User, client_of: Any) -> None:
     assert client_of(alice).get(PAGE).status_code == 404
 
 
@@ -122,7 +122,7 @@ def test_one_answer_that_makes_no_sense_does_not_break_the_model(
     assert "not working" not in body
 
 
-def test_a_key_that_cannot_be_read_any_more_is_named(browser: Client) -> None:
+def test_a_key_that_cannot_be_read_any_longer_is_named(browser: Client) -> None:
     Connection.objects.create(kind="search", name="tavily", secret="of another SECRET_KEY")
 
     body = page(browser)
@@ -178,7 +178,7 @@ OFF_THE_NETWORK = dict.fromkeys(["wikipedia", "arxiv", "hackernews"], GONE)
         "a row without anything", "a key", "a key, and another is gone", "none of the web",
     ],
 )  # fmt: skip
-def test_only_a_service_that_somebody_asked_for_is_broken_when_it_is_not_reached(
+def test_only_a_service_that_someone_asked_for_is_broken_when_it_is_not_reached(
     alice: User, settings: Any, monkeypatch: pytest.MonkeyPatch,
     names: list[str], problems: dict[str, str], keys: dict[str, str], state: str,
 ) -> None:  # fmt: skip

@@ -24,7 +24,7 @@ def note(owner: User, text: str, by: Actor | None = None) -> Note:
     return write_note(owner, "log", text, by=by or owner.actor)
 
 
-def test_a_new_account_has_no_chart_of_files_that_nobody_wrote(alice: User):
+def test_a_new_account_has_no_chart_of_files_that_no_one_wrote(alice: User):
     assert written_by_day(alice) == {"bars": [], "own": 0, "others": 0}
 
 

@@ -84,7 +84,7 @@ def test_they_are_words_on_every_page_that_trust_added(
         check(answer.content.decode())
 
 
-def test_nor_are_they_markup_in_mails_and_in_the_feed(alice: User, run: Run, channel: Channel):
+def test_nor_are_they_markup_in_emails_and_in_the_feed(alice: User, run: Run, channel: Channel):
     row = Delivery.objects.select_related("channel", "run__report", "run__topic", "owner").get()
     message = notice_text.compose(row)
     check(message.html)

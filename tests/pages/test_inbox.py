@@ -145,7 +145,7 @@ def test_a_decision_over_htmx_is_the_list_with_the_next_item(browser: Client, al
     assert page.count('hx-swap-oob="true"') == 2  # also the bar of phones
 
 
-def test_what_another_tab_decided_is_said_and_the_list_continues(browser: Client, alice: User):
+def test_what_another_tab_decided_is_reported_and_the_list_continues(browser: Client, alice: User):
     one, _two = proposed_note(alice, "one"), proposed_note(alice, "two")
     item = browser.get(LIST).context["groups"][0]["items"][0]
     review_services.reject(one, by=alice.actor)

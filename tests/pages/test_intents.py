@@ -62,7 +62,7 @@ def test_the_report_folds_what_was_withheld_with_its_reason(browser: Client, run
     assert listed and CEO not in listed[0]
 
 
-def test_tell_me_such_things_tells_this_one_and_widens_the_intent(
+def test_tell_me_such_things_shows_this_one_and_widens_the_intent(
     browser: Client, run: Run, item: DeltaItem
 ):
     page = text_of(browser.post(tell(item), follow=True))
@@ -97,7 +97,7 @@ def test_of_a_report_in_the_trash_nothing_is_reported(browser: Client, alice: An
     assert browser.post(tell(item)).status_code == 404
 
 
-def test_a_stranger_tells_nothing(client_of: ClientOf, bob: Any, item: DeltaItem):
+def test_a_stranger_reports_nothing(client_of: ClientOf, bob: Any, item: DeltaItem):
     assert client_of(bob).post(tell(item)).status_code == 404
     item.refresh_from_db()
     assert item.hidden_reason == WHY
@@ -136,7 +136,7 @@ def test_an_intent_is_tried_on_the_last_runs_before_it_is_saved(browser: Client,
     assert settings_of(run).intent == ""
 
 
-def test_of_the_trial_the_newest_run_that_changed_something_stands_open(browser: Client, run: Run):
+def test_of_the_trial_the_newest_run_that_changed_something_is_open(browser: Client, run: Run):
     make_report(make_run(run.topic))  # nothing new in it
 
     trial = tried(browser, run.topic, "prices").context["trial"]
@@ -174,7 +174,7 @@ def test_an_intent_is_saved_with_the_topic(browser: Client, run: Run):
     assert settings_of(run).notify_examples == [CEO]
 
 
-def test_a_shared_report_tells_nothing_of_what_was_withheld(alice: Any, run: Run):
+def test_a_shared_report_reveals_nothing_of_what_was_withheld(alice: Any, run: Run):
     listed = run.delta_items.filter(status__in=DeltaItem.LISTED, hidden_reason="")
     listed.update(hidden_reason=WHY, judged=WHY, judged_by="rule")
     Report.objects.filter(run=run).update(

@@ -62,7 +62,7 @@ def test_the_text_is_there_after_the_sign_in_and_can_be_sent_again(
     assert [one.content for one in Observation.objects.for_user(alice)] == [TEXT]
 
 
-def test_nobody_else_gets_the_text(alice: User, bob: User, browser: Client) -> None:
+def test_no_one_else_gets_the_text(alice: User, bob: User, browser: Client) -> None:
     goal = sent_too_late(browser)
     sign_in(browser, "bob", goal)
 
@@ -73,7 +73,7 @@ def test_nobody_else_gets_the_text(alice: User, bob: User, browser: Client) -> N
     assert TEXT not in answer.content.decode()
 
 
-def test_a_form_of_nobody_is_not_kept(alice: User, browser: Client) -> None:
+def test_a_form_of_no_one_is_not_kept(alice: User, browser: Client) -> None:
     del browser.cookies["csrftoken"]
     assert sent_too_late(browser) == "/memory/"
 

@@ -50,7 +50,7 @@ def page(document: LibraryDocument, name: str = "document") -> str:
     return reverse(f"memory:library-{name}", args=[document.pk])
 
 
-def test_nul_in_a_document_is_taken_out_and_said_so(browser: Client) -> None:
+def test_nul_in_a_document_is_removed_and_said_so(browser: Client) -> None:
     page = browser.post(ADD, {"title": "Pi\x00lot", "text": "A \x00line.\x1b[31m"}, follow=True)
 
     document = LibraryDocument.objects.get()
@@ -274,7 +274,7 @@ def test_a_get_trashes_nothing(browser: Client, document: Any) -> None:
 # --- the watched folder
 
 
-def test_staff_look_at_the_folder_and_everybody_reads_it(
+def test_staff_look_at_the_folder_and_everyone_reads_it(
     folder: Path, admin: Any, client_of: Any, bobs: Client
 ) -> None:
     html = client_of(admin).post(reverse("memory:library-check"), follow=True).content.decode()
@@ -283,7 +283,7 @@ def test_staff_look_at_the_folder_and_everybody_reads_it(
     assert bobs.get(page(LibraryDocument.objects.get())).status_code == 200
 
 
-def test_a_document_of_the_folder_is_changed_where_it_lies(
+def test_a_document_of_the_folder_is_changed_where_it_is(
     folder: Path, admin: Any, client_of: Any
 ) -> None:
     staff = client_of(admin)
@@ -294,7 +294,7 @@ def test_a_document_of_the_folder_is_changed_where_it_lies(
         assert staff.post(page(document, name)).status_code == 404
 
 
-def test_only_staff_have_the_folder_looked_at(folder: Path, bobs: Client) -> None:
+def test_only_admins_have_the_folder_checked(folder: Path, bobs: Client) -> None:
     assert bobs.post(reverse("memory:library-check")).status_code == 404
     assert not LibraryDocument.objects.exists()
 

@@ -62,7 +62,7 @@ def test_what_a_proxy_passes_on_is_not_of_this_machine(db: None, header: str) ->
         ("BEACON_TRUST_PROXY", True),
     ],
 )
-def test_where_others_are_served_nobody_comes_in_by_their_address(
+def test_where_others_are_served_no_one_comes_in_by_their_address(
     db: None, settings: Any, name: str, value: Any
 ) -> None:
     setattr(settings, name, value)
@@ -70,7 +70,7 @@ def test_where_others_are_served_nobody_comes_in_by_their_address(
     problem(Client().get(PAGE), 401)
 
 
-def test_from_elsewhere_it_takes_a_token_of_staff_made_for_it(admin: User, alice: User) -> None:
+def test_from_elsewhere_it_takes_a_token_of_an_admin_made_for_it(admin: User, alice: User) -> None:
     problem(Client(**ELSEWHERE).get(PAGE), 401)
     problem(asked_with(Program(alice, "admin", name="console")), 403)
     problem(asked_with(Program(admin, "read", "write")), 403)
@@ -78,7 +78,7 @@ def test_from_elsewhere_it_takes_a_token_of_staff_made_for_it(admin: User, alice
     assert asked_with(Program(admin, "metrics", name="prometheus")).status_code == 200
 
 
-def test_who_isnt_staff_any_more_reads_none(admin: User) -> None:
+def test_who_isnt_an_admin_any_longer_reads_none(admin: User) -> None:
     program = Program(admin, "metrics")
     User.objects.update(is_staff=False)
 
@@ -92,7 +92,7 @@ def test_a_token_for_metrics_opens_nothing_of_anybodys_memory(admin: User) -> No
     problem(program.post("/notes", {"content": "x"}), 403)
 
 
-def test_staff_alone_are_offered_such_a_token(
+def test_admins_alone_are_offered_such_a_token(
     admin: User, alice: User, client_of: Callable[[User], Client]
 ) -> None:
     wanted = {"name": "prometheus", "scopes": "metrics", "days": "365"}
@@ -127,7 +127,7 @@ def test_runs_are_told_by_state_with_what_waits_and_what_is_stalled(alice: User)
     assert told["beacon_runs_ended_last_hour", "failed"] == 1
 
 
-def test_models_searches_and_messages_are_told(alice: User) -> None:
+def test_models_searches_and_messages_are_reported(alice: User) -> None:
     run = make_run(make_topic(alice), saved=False, status="running")
     spent = {"owner": alice, "purpose": "plan", "source": "run:1", "model": "m1"}
     ModelCall.objects.create(
@@ -158,7 +158,7 @@ def test_models_searches_and_messages_are_told(alice: User) -> None:
     assert (told["beacon_deliveries", "waiting"], told["beacon_deliveries", "sent"]) == (1, 0)
 
 
-def test_processes_and_queues_are_told(db: None) -> None:
+def test_processes_and_queues_are_reported(db: None) -> None:
     seen = timezone.now() - timedelta(seconds=30)
     Worker.objects.create(name="beat@test", kind="beat", seen_at=seen)
 
@@ -212,7 +212,7 @@ def test_requests_are_counted_by_route_and_not_by_address(
     assert "secret" not in str(told) and "tea" not in str(told)
 
 
-def test_no_word_of_anybodys_stands_in_them(alice: User) -> None:
+def test_no_word_of_anybodys_is_in_them(alice: User) -> None:
     topic = make_topic(alice, "The diagnosis of a friend")
     run = make_run(topic, status="partial", saved=False)
     asked = [{"service": "feeds", "query": "diagnosis", "hits": 0, "problem": "diagnosis"}]

@@ -162,7 +162,7 @@ def test_a_key_that_was_entered_for_a_model_that_is_gone_can_be_removed(
     assert "Save key" not in page
 
 
-def test_without_a_model_no_key_is_asked_for(browser: Client) -> None:
+def test_without_a_model_no_key_is_requested(browser: Client) -> None:
     assert "Your own key" not in browser.get("/settings/spending/").content.decode()
     browser.post("/settings/spending/key/", {"secret": KEY})
     assert not OwnKey.objects.exists()

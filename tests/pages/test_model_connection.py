@@ -140,7 +140,7 @@ def page(browser: Client) -> str:
     return " ".join(browser.get(PAGE).content.decode().split())
 
 
-def test_what_the_last_test_found_stands_on_the_page(browser: Client) -> None:
+def test_what_the_last_test_found_is_on_the_page(browser: Client) -> None:
     probed(tools=False, embedding_model="e", embedding_dimensions=384, context_tokens=8192)
 
     body = page(browser)
@@ -295,7 +295,7 @@ def test_a_provider_selected_for_a_url_stays(browser: Client) -> None:
     assert connections.stored("model").profile["kind"] == "vllm"
 
 
-def test_the_provider_is_asked_for_first_and_known_from_a_stored_address(browser: Client) -> None:
+def test_the_provider_is_requested_first_and_known_from_a_stored_address(browser: Client) -> None:
     form = ModelForm(row=connections.stored("model"))
     assert form.asks_for_provider
     assert "choose-first" in browser.get(PAGE).content.decode()

@@ -243,7 +243,7 @@ def test_a_note_is_edited_in_its_row_and_keeps_everything_else(browser: Client, 
     assert kept == ("sensitive", 0.5, ["seen"], "run:1")
 
 
-def test_a_conflict_is_told_and_keeps_what_was_typed(browser: Client, alice: Any):
+def test_a_conflict_is_reported_and_keeps_what_was_typed(browser: Client, alice: Any):
     made = note(alice)
     made.change(by=alice.actor, content="Theirs.")
 

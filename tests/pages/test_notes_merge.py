@@ -39,7 +39,7 @@ def test_the_page_proposes_the_texts_one_after_the_other(browser: Client, two: A
     assert "Fares are stale.\n\nAsk the airline.</textarea>" in html
 
 
-def test_ids_may_stand_in_one_word(browser: Client, two: Any) -> None:
+def test_ids_can_be_in_one_word(browser: Client, two: Any) -> None:
     response = browser.get(PAGE, {"ids": ",".join(str(one.pk) for one in two)})
     assert len(response.context["notes"]) == 2
 
@@ -75,7 +75,7 @@ def test_a_text_that_cannot_be_kept_is_explained(browser: Client, two: Any, cont
     assert "form-errors" in response.content.decode()
 
 
-def test_a_note_that_changed_meanwhile_is_told_and_the_text_is_kept(
+def test_a_note_that_changed_in_the_meantime_is_reported_and_the_text_is_kept(
     browser: Client, alice: Any, two: Any
 ) -> None:
     sent = ids(two) | {"content": "What I typed."}
@@ -91,7 +91,7 @@ def test_without_two_notes_the_page_says_how_to_choose_them(browser: Client, ask
     assert "Select at least 2 notes" in text_of(browser.get(f"{PAGE}?{asked}"))
 
 
-def test_one_superseded_meanwhile_is_refused_in_words(
+def test_one_superseded_in_the_meantime_is_refused_with_a_reason(
     browser: Client, alice: Any, two: Any
 ) -> None:
     sent = ids(two) | {"content": "Both."}

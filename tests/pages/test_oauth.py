@@ -477,7 +477,7 @@ def test_an_app_can_not_revoke_a_persons_own_token(app: App, alice: User) -> Non
     assert tokens.find(text) is not None
 
 
-def test_nobody_revokes_another_persons_app(
+def test_no_one_revokes_another_persons_app(
     app: App, bob: User, client_of: Callable[[User], Client]
 ) -> None:
     told = app.connected()
@@ -551,7 +551,7 @@ def test_an_app_can_not_be_called_back_anywhere_else(app: App) -> None:
     assert {one.status_code for one in answers.values()} == {400}
 
 
-def test_metadata_that_makes_no_sense_is_refused_in_words(app: App) -> None:
+def test_metadata_that_makes_no_sense_is_refused_with_a_reason(app: App) -> None:
     for body in NO_METADATA:
         answer = app.server.post("/oauth/register", body, "application/json")
 

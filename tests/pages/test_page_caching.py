@@ -40,7 +40,7 @@ def words(header: str) -> set[str]:
     return {word.strip() for word in header.split(",")}
 
 
-def test_what_anyone_may_read_is_as_before(run: Run, alice: User) -> None:
+def test_what_anyone_can_read_is_as_before(run: Run, alice: User) -> None:
     link = shares.make_link(run.report, days=30, note="Ines", by=alice.actor)
     shared: Any = Client().get(f"/shared/{link.token}/")
 

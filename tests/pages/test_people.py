@@ -54,7 +54,7 @@ def test_over_htmx_the_list_comes_back_alone_with_the_link(browser: Client) -> N
     assert Invitation.objects.get().grants_admin is True
 
 
-def test_an_invitation_for_nobody_is_explained(browser: Client) -> None:
+def test_an_invitation_for_no_one_is_explained(browser: Client) -> None:
     assert (
         "Enter a name so you can tell your links apart"
         in browser.post(PEOPLE, {"note": ""}).content.decode()
@@ -86,7 +86,7 @@ def test_a_disabled_person_is_signed_out_at_once_and_can_come_back(
     assert alice.is_active
 
 
-def test_nobody_disables_themselves_and_is_told_why(browser: Client, admin: User) -> None:
+def test_no_one_disables_themselves_and_is_told_why(browser: Client, admin: User) -> None:
     body = browser.post(f"{PEOPLE}{admin.pk}/disable/", headers=HTMX).content.decode()
 
     assert "You can’t disable your own account" in body
@@ -95,7 +95,7 @@ def test_nobody_disables_themselves_and_is_told_why(browser: Client, admin: User
 
 
 @pytest.mark.parametrize("address", ["", "1/disable/", "1/enable/", "invitations/1/revoke/"])
-def test_for_who_isnt_staff_there_are_no_people(
+def test_for_who_isnt_an_admin_there_are_no_people(
     alice: User, client_of: Callable[[User], Client], address: str
 ) -> None:
     assert client_of(alice).post(PEOPLE + address, {"note": "x"}).status_code == 404
@@ -133,7 +133,7 @@ def test_a_link_that_only_this_machine_opens_says_so(
     assert ("This link works only on this machine" in body) is warned
 
 
-def test_a_new_password_for_somebody_is_one_click_away(browser: Client, alice: User) -> None:
+def test_a_new_password_for_someone_is_one_click_away(browser: Client, alice: User) -> None:
     address = f"/admin/memory/user/{alice.pk}/password/"
 
     assert f'href="{address}"' in browser.get(PEOPLE).content.decode()

@@ -62,7 +62,7 @@ def test_a_persona_without_a_name_keeps_what_was_typed(client: Client, alice: Us
     assert note_of(alice, "agent").version == 1
 
 
-def test_a_second_window_is_told_and_keeps_its_persona(client: Client, alice: User):
+def test_a_second_window_is_reported_and_keeps_its_persona(client: Client, alice: User):
     stale = persona_form(alice, style="Mine.")
     client.post(PERSONA, persona_form(alice, style="Theirs."))
 

@@ -161,7 +161,7 @@ def test_it_can_be_cancelled_from_there(browser: Client, run: Run):
     assert page(browser, run).count("This run was cancelled") == 1
 
 
-def test_stopping_it_is_refused_in_words(browser: Client, run: Run):
+def test_stopping_it_is_refused_with_a_reason(browser: Client, run: Run):
     answer = browser.post(url("run-stop", run))
 
     assert answer.status_code == 409
@@ -234,7 +234,7 @@ def test_who_watches_the_run_gets_the_form_when_the_plan_is_there(browser: Clien
     assert 'id="plan-review" class="stack" hx-swap-oob="true"' in text_of(poll)
 
 
-def test_a_poll_never_touches_a_form_that_may_hold_words(browser: Client, run: Run):
+def test_a_poll_never_touches_a_form_that_can_hold_words(browser: Client, run: Run):
     address = f"{url('run-progress', run)}?seen=-1&plan={plan_token(run)}"
     same = text_of(browser.get(address, headers=HTMX))
     planning.accept(run, ["x"], seen=run.waiting_since, by=run.topic.owner.actor)  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ def test_the_selected_are_released_and_put_back_by_undo(browser: Client, alice: 
     assert Note.objects.filter(trust="quarantined").count() == 2
 
 
-def test_all_of_it_is_thrown_out(browser: Client, alice: User):
+def test_all_of_it_is_deleted(browser: Client, alice: User):
     aside(alice)
     page(alice)
     browser.post(ACT, {"all": "1", "act": "trash"})

@@ -163,7 +163,7 @@ def test_a_persons_looking_isnt_use(browser: Client, note: Note):
     assert not Use.objects.exists()
 
 
-def test_uses_are_told(browser: Client, note: Note, alice: User):
+def test_uses_are_reported(browser: Client, note: Note, alice: User):
     Use.objects.create(owner=alice, record_type="note", record_id=note.pk, place="run:1")
     html = browser.get(RECALL, {"q": "pilot", "why": "1"}).content.decode()
     assert "used in 1 prompt" in html

@@ -157,7 +157,7 @@ def test_a_rule_that_a_person_writes_needs_no_evidence(browser: Client, alice: A
     assert "Optional for rules you write." in text_of(browser.get(NEW, {"kind": "rule"}))
 
 
-def test_characters_that_cannot_be_stored_are_taken_out_and_said_so(
+def test_characters_that_cannot_be_stored_are_removed_and_said_so(
     browser: Client, alice: Any
 ) -> None:
     sent = {"content": "Fa\x00res.", "kind": "log", "stability": "stable", "sensitivity": "normal"}
@@ -219,7 +219,7 @@ def test_an_edit_of_an_observation_is_found_by_its_new_words(browser: Client, al
     assert [hit.id for hit in recall(alice, "kilograms")] == [one.pk]
 
 
-def test_a_locked_note_says_so_and_a_person_may_edit_it(browser: Client, alice: Any) -> None:
+def test_a_locked_note_says_so_and_a_person_can_edit_it(browser: Client, alice: Any) -> None:
     one = note(alice, lock="read-only")
     assert "You can still edit it" in text_of(browser.get(edit_page(one)))
     browser.post(edit_page(one), typed(one, "Fares are fresh."))
@@ -274,7 +274,7 @@ def test_a_stranger_edits_nothing(client_of: Callable[[Any], Client], alice: Any
 # --- two tabs -------------------------------------------------------------------------------------
 
 
-def test_the_second_tab_is_told_keeps_its_text_and_gets_both_changes_put_together(
+def test_the_second_tab_is_told_keeps_its_text_and_gets_both_changes_merged(
     browser: Client, alice: Any
 ) -> None:
     one = note(alice, WORDS)
@@ -305,7 +305,7 @@ def test_where_both_changed_the_same_words_a_side_is_chosen(browser: Client, ali
     assert one.version == 3
 
 
-def test_saving_the_merge_stands_on_the_newest_version(browser: Client, alice: Any) -> None:
+def test_saving_the_merge_is_on_the_newest_version(browser: Client, alice: Any) -> None:
     one = note(alice, WORDS)
     edit_note(one, by=alice.actor, content=WORDS.replace("nine", "eleven"))
     merged = {"version": 2, "mine": "x", "base_version": 1}
@@ -323,7 +323,7 @@ def test_fields_that_only_one_of_the_two_changed_are_both_kept(browser: Client, 
     assert 'value="0.5"' in html
 
 
-def test_a_pin_meanwhile_isnt_a_conflict(browser: Client, alice: Any) -> None:
+def test_a_pin_in_the_meantime_isnt_a_conflict(browser: Client, alice: Any) -> None:
     one = note(alice)
     mine = typed(one, "Fares are fresh.")
     pin(Note.objects.get(pk=one.pk), by=alice.actor)

@@ -47,7 +47,7 @@ def test_any_two_versions_are_held_against_each_other(browser: Client, edited: A
     assert "added the tag “desk”, removed the tag “air”" in html
 
 
-def test_lines_may_be_seen_instead_of_words(browser: Client, edited: Any) -> None:
+def test_lines_can_be_seen_instead_of_words(browser: Client, edited: Any) -> None:
     html = text_of(browser.get(history(edited), {"from": "1", "to": "2", "view": "lines"}))
     assert 'class="line removed"' in html
 
@@ -81,7 +81,7 @@ def test_an_edit_that_only_pins_is_reported_in_words(alice: Any) -> None:
     assert history_of(one).rows[0].said == ["pinned"]
 
 
-def test_a_comparison_tells_only_what_differs(alice: Any, edited: Any) -> None:
+def test_a_comparison_shows_only_what_differs(alice: Any, edited: Any) -> None:
     assert compare(edited, 1, 2)["said"] == []
     assert compare(edited, 2, 3)["has_same_words"]
 

@@ -42,7 +42,7 @@ def test_hits_are_grouped_with_what_became_of_each(browser: Client, run: Run):
 
 
 @pytest.mark.requirement("R248")
-def test_the_memory_changes_of_the_run_stand_alongside(browser: Client, run: Run):
+def test_the_memory_changes_of_the_run_are_alongside(browser: Client, run: Run):
     memory = section(page(browser, run), "memory-changes")
 
     learnt, confirmed, contradicted, retired = memory.split("<h4>")[1:]
@@ -56,7 +56,7 @@ def test_the_memory_changes_of_the_run_stand_alongside(browser: Client, run: Run
 
 
 @pytest.mark.requirement("R248")
-def test_a_memory_change_tells_what_became_of_it_since(browser: Client, topic: Topic, alice: User):
+def test_a_memory_change_shows_what_became_of_it_since(browser: Client, topic: Topic, alice: User):
     run = make_run(topic)
     make_report(run)
     fact = make_fact(topic, "Version 18 was released in September 2025.", run)

@@ -37,7 +37,7 @@ def test_it_is_titled_run_n_with_its_counts(browser: Client, run: Run):
 
 
 @pytest.mark.requirement("R58", "R41")
-def test_what_changed_stands_first_and_holds_only_what_is_new(browser: Client, run: Run):
+def test_what_changed_is_first_and_holds_only_what_is_new(browser: Client, run: Run):
     shown = page(browser, run)
 
     listed = re.search(r'<ul class="delta">.*?</ul>', shown, re.S)
@@ -305,7 +305,7 @@ def test_one_remark_at_the_head_is_a_line_and_several_are_a_list(browser: Client
         assert ('warnings single"' in page(browser, run)) is (len(warnings) == 1)
 
 
-def test_other_scripts_stand_in_their_own_direction(browser: Client, alice: User):
+def test_other_scripts_are_in_their_own_direction(browser: Client, alice: User):
     run = make_run(make_topic(alice, "الطاقة الشمسية"))
     make_report(run, body="تنمو الطاقة الشمسية بسرعة. [1]\n\n人工智能的发展。 [2]")
 
@@ -318,7 +318,7 @@ def test_other_scripts_stand_in_their_own_direction(browser: Client, alice: User
     assert ">الطاقة الشمسية</bdi>" in shown
 
 
-def test_contents_stand_at_the_side_from_five_headings_on(browser: Client, topic: Topic):
+def test_contents_are_at_the_side_from_five_headings_on(browser: Client, topic: Topic):
     first, second = make_run(topic), make_run(topic)
     make_report(first, body="No headings. [1]")
     headings = ("Findings", "Market", "Money", "Already known")
@@ -335,9 +335,7 @@ def test_unsupported_sentences_are_marked(browser: Client, topic: Topic):
     assert "! unsupported</span>" in page(browser, run)
 
 
-def test_of_many_hits_the_first_are_shown_and_the_others_when_asked_for(
-    browser: Client, topic: Topic
-):
+def test_of_many_hits_the_first_are_shown_and_the_others_on_request(browser: Client, topic: Topic):
     run = make_run(topic)
     make_report(run)
     for place in range(1, 104):

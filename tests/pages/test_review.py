@@ -171,7 +171,7 @@ def test_what_is_edited_first_is_stored_as_it_was_typed(browser: Client, alice: 
     assert Note.objects.for_user(alice).get(kind="log").content == "Fares rise.\nOften."
 
 
-def test_of_several_observations_one_may_be_left_out(browser: Client, alice: User):
+def test_of_several_observations_one_can_be_left_out(browser: Client, alice: User):
     from memory.models import Observation
 
     lines = [{"category": "finding", "content": "One."}, {"category": "lesson", "content": "Two."}]
@@ -326,7 +326,7 @@ def test_the_pages_of_levels_and_of_one_proposal_ask_little(
         browser.get(proposal.get_absolute_url())
 
 
-def test_a_proposal_of_a_kind_that_nobody_knows_is_explained_and_waits(
+def test_a_proposal_of_a_kind_that_no_one_knows_is_explained_and_waits(
     browser: Client, alice: User
 ):
     proposal = proposed_note(alice)

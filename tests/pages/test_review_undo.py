@@ -156,7 +156,7 @@ def test_a_month_in_the_trash_is_named_as_what_to_do_first(browser: Client, alic
     assert "- Lesson: stale" in read_file(alice, month).content
 
 
-def test_the_address_of_undo_is_nobody_elses(browser: Client, alice: User, bob: User):
+def test_the_address_of_undo_is_no_one_elses(browser: Client, alice: User, bob: User):
     page = browser.post(accept_url(proposed_note(alice)), {"next": LIST}, follow=True)
     browser.force_login(bob)
     assert browser.post(undo_in(page)).status_code == 404

@@ -99,7 +99,7 @@ def test_a_group_of_many_pages_says_how_many_more_there_are(
     assert f'href="{reverse("research:topic-sources", args=[run.topic.slug])}?by=page"' in shown
 
 
-def test_without_javascript_a_plain_link_shows_how_it_stands(browser: Client, run: Run):
+def test_without_javascript_a_plain_link_shows_how_it_remains(browser: Client, run: Run):
     shown = page(browser, run)
 
     assert f'<a class="btn no-js" href="{url("run", run)}">' in shown
@@ -114,7 +114,7 @@ def test_a_queued_run_shows_the_steps_to_come(browser: Client, topic: Topic):
     assert shown.count('<li class="wait"') == 8
 
 
-def test_a_run_that_was_put_off_says_why(browser: Client, topic: Topic):
+def test_a_run_that_was_postponed_says_why(browser: Client, topic: Topic):
     later = timezone.now() + timedelta(minutes=2)
     run = make_run(topic, saved=False, status="queued", not_before=later, error="serpapi: 429")
 
@@ -234,7 +234,7 @@ def test_stop_now_asks_the_run_to_stop_and_says_what_follows(browser: Client, ru
     assert "will write its report from what it has" in answer.content.decode()
 
 
-def test_a_run_that_was_put_off_is_tried_at_once(browser: Client, topic: Topic):
+def test_a_run_that_was_postponed_is_tried_at_once(browser: Client, topic: Topic):
     later = timezone.now() + timedelta(minutes=2)
     run = make_run(topic, saved=False, status="queued", not_before=later, error="no network")
     assert 'id="run-try"' in page(browser, run)

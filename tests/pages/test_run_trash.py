@@ -56,7 +56,7 @@ def test_it_goes_with_undo_and_its_page_says_where_it_is(browser: Client, run: R
     assert Report.objects.live().filter(run=run).exists()
 
 
-def test_a_removed_run_stands_in_no_list(browser: Client, run: Run) -> None:
+def test_a_removed_run_is_in_no_list(browser: Client, run: Run) -> None:
     browser.post(page_of(run))
     for address in ("/reports/", f"/topics/{run.topic.slug}/", f"/topics/{run.topic.slug}/runs/"):
         assert page_of(run, "run") not in browser.get(address).content.decode()
@@ -77,7 +77,9 @@ def test_it_is_deleted_permanently_by_name_and_it_is_said_what_goes(
     assert not Run.objects.filter(pk=run.pk).exists()
 
 
-def test_while_a_run_is_in_progress_it_is_said_and_not_offered(browser: Client, run: Run) -> None:
+def test_while_a_run_is_in_progress_it_is_reported_and_not_offered(
+    browser: Client, run: Run
+) -> None:
     make_run(Topic.objects.get(pk=run.topic_id), saved=False)
     html = text_of(browser.get(page_of(run)))
     assert "is in progress" in html
@@ -135,7 +137,7 @@ def test_a_run_in_progress_stays(browser: Client, run: Run, alice: User) -> None
         trash.remove(going, by=alice.actor)
 
 
-def test_a_removed_run_is_retried_by_nobody(
+def test_a_removed_run_is_retried_by_no_one(
     browser: Client, failed: Run, alice: User, bob: User, client_of: Callable[[User], Client]
 ) -> None:
     assert client_of(bob).post(page_of(failed)).status_code == 404

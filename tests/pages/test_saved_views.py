@@ -32,7 +32,7 @@ def save(browser: Client, name: str = "Rules", **more: str) -> Any:
     return browser.post(SAVE, data | more)
 
 
-def test_a_saved_view_stands_on_its_list_without_the_page(browser: Client, alice: Any):
+def test_a_saved_view_is_on_its_list_without_the_page(browser: Client, alice: Any):
     save(browser)
 
     page = text_of(browser.get("/notes/"))

@@ -67,7 +67,7 @@ def test_keys_and_values_are_searched_in_any_case(browser: Client, alice: User, 
 
 
 @pytest.mark.requirement("R103")
-def test_a_sessions_entries_are_told_as_such(browser: Client, alice: User, entry: Any):
+def test_a_sessions_entries_are_reported_as_such(browser: Client, alice: User, entry: Any):
     scratchpad.set_value(alice, "here", "x", by=AGENT, scope="session:12")
     assert keys(browser) == ["plan/next"]
     html = browser.get(LIST, {"scope": "session:12"}).content.decode()
@@ -152,7 +152,7 @@ def test_an_entry_is_edited_over_htmx_in_its_row(browser: Client, entry: Scratch
     assert (entry.key, entry.value) == ("plan/then", "new")
 
 
-def test_the_second_of_two_tabs_is_told_and_keeps_its_words(
+def test_the_second_of_two_tabs_is_reported_and_keeps_its_words(
     browser: Client, entry: ScratchpadEntry, alice: User
 ):
     scratchpad.set_value(alice, entry.key, "theirs", by=AGENT)

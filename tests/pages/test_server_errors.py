@@ -39,7 +39,7 @@ FORM = "application/x-www-form-urlencoded"
         (ValueError, KeyError, 500, "Something went wrong"),
     ],
 )
-def test_a_database_that_cannot_is_told_apart_from_a_mistake(
+def test_a_database_that_cannot_is_distinguished_from_a_mistake(
     monkeypatch: pytest.MonkeyPatch,
     client_of: Any,
     alice: Any,
@@ -64,7 +64,7 @@ def test_a_database_that_cannot_is_told_apart_from_a_mistake(
     assert bool(answer.headers.get("Retry-After")) == (status != 500)
 
 
-def test_a_page_that_broke_is_asked_for_again_by_a_button_and_a_form_is_not(
+def test_a_page_that_broke_is_requested_again_by_a_button_and_a_form_is_not(
     monkeypatch: pytest.MonkeyPatch, client_of: Any, alice: Any
 ):
     def broken(*_given: Any, **_more: Any) -> None:
@@ -82,7 +82,7 @@ def test_a_page_that_broke_is_asked_for_again_by_a_button_and_a_form_is_not(
 
 
 @pytest.mark.parametrize("headers", [{}, HTMX])
-def test_a_form_that_is_too_large_is_told_so_with_the_limit(
+def test_a_form_that_is_too_large_is_explained_with_the_limit(
     settings: Any, client_of: Any, alice: Any, headers: dict[str, str]
 ):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 2048
@@ -95,7 +95,7 @@ def test_a_form_that_is_too_large_is_told_so_with_the_limit(
     assert answer.headers.get("HX-Retarget", "") == ("#notice" if headers else "")
 
 
-def test_a_form_of_too_many_fields_is_told_so(settings: Any, client_of: Any, alice: Any):
+def test_a_form_of_too_many_fields_is_explained(settings: Any, client_of: Any, alice: Any):
     settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 3
 
     answer = client_of(alice).post("/notes/new/", {"record": ["1", "2", "3", "4"]})

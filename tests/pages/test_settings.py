@@ -179,7 +179,7 @@ def test_every_other_browser_can_be_signed_out_at_once(browser: Client, alice: U
     assert SignIn.objects.for_user(alice).count() == 1
 
 
-def test_nobody_ends_another_persons_sign_in(
+def test_no_one_ends_another_persons_sign_in(
     browser: Client, alice: User, bob: User, client_of: Callable[[User], Client]
 ) -> None:
     row = SignIn.objects.for_user(alice).get()

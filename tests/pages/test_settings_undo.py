@@ -130,7 +130,7 @@ def test_what_is_told_of_a_topic_and_the_digest_come_back(browser: Client, alice
         assert settings_now(alice, name, target) == before
 
 
-def test_nobody_elses_change_can_be_undone(
+def test_no_one_elses_change_can_be_undone(
     browser: Client, bob: User, client_of: Callable[[User], Client]
 ):
     undo = saved(browser, reverse("memory:profile"), PROFILE)

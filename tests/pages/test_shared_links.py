@@ -103,7 +103,7 @@ def test_over_htmx_the_link_comes_with_its_undo(browser: Client, run: Run):
     assert SharedLink.objects.get().ended_at is not None
 
 
-def test_a_link_is_made_and_stands_on_the_page_whole(browser: Client, run: Run, settings: Any):
+def test_a_link_is_created_and_is_on_the_page_whole(browser: Client, run: Run, settings: Any):
     settings.BEACON_URL = "https://beacon.example"
     browser.post(page_of(run), WANTED)
 
@@ -121,7 +121,7 @@ def test_over_htmx_the_part_with_form_and_links_comes_back_alone(browser: Client
     assert SharedLink.objects.get().token in body
 
 
-def test_whoever_has_it_reads_the_report_without_an_account(link: SharedLink):
+def test_anyone_who_has_it_reads_the_report_without_an_account(link: SharedLink):
     answer = read(link)
 
     shown = answer.content.decode()
@@ -169,7 +169,7 @@ def test_a_guessed_link_is_explained_and_opens_nothing(link: SharedLink, wrong: 
     assert "This link doesn’t work" in answer.content.decode()
 
 
-def test_another_id_with_a_good_signature_of_its_neighbour_opens_nothing(link: SharedLink):
+def test_another_id_with_a_good_signature_of_its_neighbor_opens_nothing(link: SharedLink):
     signature = link.token.partition(".")[2]
 
     assert Client().get(f"/shared/{uuid.uuid4().hex}.{signature}/").status_code == 404

@@ -303,7 +303,7 @@ def test_a_deleted_comment_is_restored_by_undo(
         back.delete()
 
 
-def test_nobody_changes_another_persons_comment(
+def test_no_one_changes_another_persons_comment(
     browser: Client, commenter: Membership, run: Run, reader: Client
 ):
     owners = sharing.add_comment(run.report, "Mine.", author=run.topic.owner)

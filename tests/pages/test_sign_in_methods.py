@@ -280,7 +280,7 @@ def test_without_a_first_step_the_page_leads_to_it(db: None) -> None:
 
 
 @pytest.mark.parametrize("goal", ["https://evil.example/", "//evil.example", "/\\evil.example"])
-def test_after_the_second_step_nobody_is_led_elsewhere(codes: list[str], goal: str) -> None:
+def test_after_the_second_step_no_one_is_led_elsewhere(codes: list[str], goal: str) -> None:
     browser = Client()
     browser.post(SIGN_IN, CREDENTIALS | {"next": goal})
 
@@ -315,7 +315,7 @@ def test_the_app_is_removed_with_its_recovery_codes(
     assert Client().post(SIGN_IN, CREDENTIALS)["Location"] == "/"
 
 
-def test_nobody_removes_another_persons_method(
+def test_no_one_removes_another_persons_method(
     bob: User, codes: list[str], client_of: Callable[[User], Client]
 ) -> None:
     app = Authenticator.objects.get(type="totp")

@@ -137,7 +137,7 @@ def test_topics_say_what_is_new_since_they_were_read(browser: Client, topic: Top
     assert '<tr class="unread">' in page
 
 
-def test_home_tells_a_topic_once_however_many_reports_came(browser: Client, topic: Topic):
+def test_home_shows_a_topic_once_however_many_reports_came(browser: Client, topic: Topic):
     page = browser.get("/").content.decode()
 
     assert page.count('<li class="unread home-topic') == 1
@@ -167,7 +167,7 @@ def test_the_sentence_names_what_there_is(topic: Topic):
 # --- elsewhere ---------------------------------------------------------------------------------------
 
 
-def test_the_newest_entry_of_a_feed_tells_the_unread_reports_as_one(
+def test_the_newest_entry_of_a_feed_shows_the_unread_reports_as_one(
     browser: Client, topic: Topic, alice: User
 ):
     feed = pages_digests.add(alice, topic=None, include_private=False, by=alice.actor)
@@ -183,7 +183,7 @@ def test_the_newest_entry_of_a_feed_tells_the_unread_reports_as_one(
     assert "Since you last read" not in again.content.decode()
 
 
-def test_a_digest_tells_each_fact_once_as_it_is_now(topic: Topic, alice: User):
+def test_a_digest_shows_each_fact_once_as_it_is_now(topic: Topic, alice: User):
     digest = digests.make(DigestSettings(owner=alice, frequency="daily"), timezone.now())
     assert digest is not None
 

@@ -110,7 +110,7 @@ def test_linking_needs_the_password(provider: Provider, browser: Client) -> None
 
 
 @pytest.mark.requirement("R334")
-def test_an_email_or_username_of_somebody_else_links_nothing(
+def test_an_email_or_username_of_someone_else_links_nothing(
     provider: Provider, alice: User
 ) -> None:
     provider.knows("sub-mallory", preferred_username="alice", email="alice@example.org")
@@ -439,7 +439,7 @@ def test_a_provider_that_leads_elsewhere_is_not_followed(
 
 
 @pytest.mark.parametrize("goal", ["https://evil.example/", "//evil.example", "/\\evil.example"])
-def test_nobody_is_led_elsewhere_afterwards(provider: Provider, browser: Client, goal: str) -> None:
+def test_no_one_is_led_elsewhere_afterwards(provider: Provider, browser: Client, goal: str) -> None:
     linked(provider, browser)
 
     assert signs_in(Client(), provider, "sub-alice", next=goal)["Location"] == "/"
@@ -511,7 +511,7 @@ def test_an_unknown_or_disabled_person_is_told_and_not_created(
     assert User.objects.count() == 1
 
 
-def test_another_persons_session_ends_when_the_proxy_names_somebody_else(
+def test_another_persons_session_ends_when_the_proxy_names_someone_else(
     header: dict[str, str], bob: User
 ) -> None:
     browser = Client(REMOTE_ADDR="10.0.0.2", **header)

@@ -142,7 +142,7 @@ def changed(kept: Snapshot, **fields: Any) -> bytes:
         ({"items": [{"id": "x"}]}, "Item 1 can’t be read"),
     ],
 )
-def test_a_file_that_is_not_taken_in_is_refused_in_words(
+def test_a_file_that_is_not_taken_in_is_refused_with_a_reason(
     browser: Client, kept: Snapshot, what: dict[str, Any], why: str
 ):
     answer = browser.post(UPLOAD, {"file": SimpleUploadedFile("s.json", changed(kept, **what))})
@@ -152,7 +152,9 @@ def test_a_file_that_is_not_taken_in_is_refused_in_words(
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"{", b"[" * 100_000, b"null"])
-def test_a_file_that_is_broken_is_refused_in_words(browser: Client, kept: Snapshot, data: bytes):
+def test_a_file_that_is_broken_is_refused_with_a_reason(
+    browser: Client, kept: Snapshot, data: bytes
+):
     answer = browser.post(UPLOAD, {"file": SimpleUploadedFile("s.json", data)})
     assert answer.status_code == 200
     assert answer.context["upload"].errors["file"]
@@ -210,7 +212,7 @@ def test_the_list_of_scopes_has_only_attributes_that_a_list_can_have(browser: Cl
     assert options == {"owner": "The shared scope"}
 
 
-def test_a_cut_list_of_scopes_says_so_and_offers_the_one_that_was_asked_for(
+def test_a_cut_list_of_scopes_says_so_and_offers_the_one_that_was_requested(
     browser: Client, alice: User, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("memory.pages.content.items.MAX_SCOPES", 2)

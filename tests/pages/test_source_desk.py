@@ -93,7 +93,7 @@ def test_the_figures_of_a_page_say_why_it_was_not_read(topic: Topic):
     assert found[NEWS].facts == 1
 
 
-def test_what_was_only_seen_or_imported_stands_there_too(topic: Topic):
+def test_what_was_only_seen_or_imported_is_there_too(topic: Topic):
     SeenUrl.objects.create(
         topic=topic, url="https://www.seen.example/x", returned_in=1, returned_at=timezone.now()
     )
@@ -107,7 +107,7 @@ def test_what_was_only_seen_or_imported_stands_there_too(topic: Topic):
     assert found["old.example"].read == 3
 
 
-def test_the_desk_shows_domains_and_leads_to_their_pages(browser: Client, topic: Topic):
+def test_the_sources_page_shows_domains_and_leads_to_their_pages(browser: Client, topic: Topic):
     page = text_of(browser.get(DESK))
     pages = text_of(browser.get(DESK + "?domain=farm.example"))
 
@@ -140,7 +140,7 @@ def test_it_is_filtered(browser: Client, topic: Topic, query: str, there: str, g
     assert f"<bdi>{gone}" not in body
 
 
-def test_block_boost_and_mute_are_said_and_undone(browser: Client, topic: Topic):
+def test_block_boost_and_mute_are_reported_and_undone(browser: Client, topic: Topic):
     page = text_of(act(browser, "mute topic farm.example", follow=True))
 
     assert "won’t trigger notifications by themselves" in page
@@ -230,7 +230,7 @@ def test_a_typed_place_that_is_none_stays_in_the_field(browser: Client, topic: T
     assert '<option value="mute" selected>' in text_of(page)
 
 
-def test_it_comes_as_a_file_that_a_spreadsheet_may_open(browser: Client, topic: Topic):
+def test_it_comes_as_a_file_that_a_spreadsheet_can_open(browser: Client, topic: Topic):
     Hit.objects.filter(url=FARM).update(title="=cmd()")
     response = browser.get(DESK + "sources.csv?by=page&sort=^name")
     rows = list(csv.DictReader(b"".join(response.streaming_content).decode().splitlines()))  # type: ignore[attr-defined]

@@ -74,7 +74,7 @@ def test_all_of_it_goes_in_one_act_and_is_restored_by_undo(
     assert len(recall(alice, "fares")) > 1
 
 
-def test_each_revision_bears_the_act_and_the_log_tells_of_it(alice: Any, run: Any) -> None:
+def test_each_revision_bears_the_act_and_the_log_reports_it(alice: Any, run: Any) -> None:
     key, count = trash.forget_source(alice, run.source, by=alice.actor)
     assert Revision.objects.filter(source=f"forget:{key}").count() == count == 4
     assert Activity.objects.get(kind="forgot-source").detail["records"] == 4
@@ -90,7 +90,7 @@ def test_undo_leaves_alone_what_was_touched_since(alice: Any, run: Any) -> None:
     assert one.trashed_at is not None
 
 
-def test_what_was_written_again_meanwhile_stays_and_the_rest_is_restored(
+def test_what_was_written_again_in_the_meantime_stays_and_the_rest_is_restored(
     alice: Any, run: Any
 ) -> None:
     key, _count = trash.forget_source(alice, run.source, by=alice.actor)

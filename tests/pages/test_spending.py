@@ -58,7 +58,9 @@ def test_a_month_is_shown_by_purpose_in_words(browser: Client, alice: User) -> N
     assert "condensing a file" in body_of(browser)
 
 
-def test_an_unknown_price_is_said_and_never_shown_as_nothing(browser: Client, alice: User) -> None:
+def test_an_unknown_price_is_reported_and_never_shown_as_nothing(
+    browser: Client, alice: User
+) -> None:
     call(alice, money=None)
 
     body = body_of(browser)
@@ -91,7 +93,7 @@ def test_a_month_that_is_not_there_is_explained(browser: Client) -> None:
     assert browser.get(f"{PAGE}calls.csv?month=soon").status_code == 404
 
 
-def test_nobody_sees_what_others_spent(browser: Client, bob: User) -> None:
+def test_no_one_sees_what_others_spent(browser: Client, bob: User) -> None:
     call(bob, model="bobs-model")
 
     assert "bobs-model" not in body_of(browser)
@@ -99,11 +101,11 @@ def test_nobody_sees_what_others_spent(browser: Client, bob: User) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "calls.csv"])
-def test_all_accounts_together_are_for_staff(browser: Client, address: str) -> None:
+def test_all_accounts_together_are_for_admins(browser: Client, address: str) -> None:
     assert browser.get(f"{PAGE}{address}?who=all").status_code == 404
 
 
-def test_staff_see_all_accounts_by_person_and_no_topic_of_theirs(
+def test_admins_see_all_accounts_by_person_and_no_topic_of_theirs(
     admin: User, bob: User, client_of: Any
 ) -> None:
     call(bob, topic=make_topic(bob, "A secret"), money=Decimal(2))

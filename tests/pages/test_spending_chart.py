@@ -28,7 +28,7 @@ def spent(money: str, tokens: int, unpriced: int = 0) -> UsageTotals:
     return UsageTotals(1, tokens, 0, Decimal(money), unpriced)
 
 
-def test_months_without_a_call_stand_between_the_others():
+def test_months_without_a_call_are_between_the_others():
     months = {date(2026, 2, 1): spent("4", 900), date(2025, 11, 1): spent("1", 100)}
 
     money, tokens = spending_chart.of_months(months)

@@ -55,7 +55,7 @@ def test_a_stale_fact_says_how_long_ago_it_was_checked(browser: Client, topic: T
     assert "<b>1 fact is stale.</b>" in page
 
 
-def test_the_topics_forecast_tells_of_stale_facts_too(browser: Client, topic: Topic):
+def test_the_topics_forecast_reports_stale_facts_too(browser: Client, topic: Topic):
     page = text_of(browser.get(reverse("research:topic-forecast", args=[topic.slug]), follow=True))
 
     assert "<b>1 fact is stale.</b>" in page
@@ -92,7 +92,7 @@ def test_a_button_starts_the_recheck_and_shows_it(browser: Client, topic: Topic,
     assert "Read sources again" in page
 
 
-def test_pressed_again_it_shows_the_one_that_is_going_on(browser: Client, topic: Topic):
+def test_pressed_again_it_shows_the_one_that_is_in_progress(browser: Client, topic: Topic):
     address = reverse("research:topic-recheck", args=[topic.slug])
     browser.post(address)
 

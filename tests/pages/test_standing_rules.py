@@ -107,7 +107,7 @@ def test_facts_sources_and_hits_offer_it(browser: Client, topic: Topic):
 
 
 @pytest.mark.requirement("R232")
-def test_a_stranger_sets_no_rule_and_nobody_by_get(
+def test_a_stranger_sets_no_rule_and_no_one_by_get(
     browser: Client, bob: Any, client_of: Callable[[Any], Client], topic: Topic
 ):
     stranger = client_of(bob)

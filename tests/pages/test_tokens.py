@@ -124,7 +124,7 @@ def test_the_command_that_installs_hooks_names_this_server(browser: Client, sett
     assert "beacon-memory --url http://127.0.0.1:8010 hooks install claude-code" in body
 
 
-def test_only_staff_are_told_the_folders_of_this_machine(
+def test_only_admins_are_told_the_folders_of_this_machine(
     browser: Client, admin: User, client_of: Callable[[User], Client], settings: Any
 ) -> None:
     folder = f"{settings.BASE_DIR}/manage.py"

@@ -31,7 +31,7 @@ def browser(client_of: ClientOf, alice: Any) -> Client:
     return client_of(alice)
 
 
-def test_a_topic_is_made_with_all_that_was_chosen(browser: Client, alice: Any):
+def test_a_topic_is_created_with_all_that_was_chosen(browser: Client, alice: Any):
     chosen = {
         "objective": "Know the rules",
         "labels": "sea, sport",
@@ -115,7 +115,7 @@ def test_bad_input_is_explained_and_nothing_typed_is_lost(
         assert value in page
 
 
-def test_characters_that_cannot_be_stored_are_taken_out_and_that_is_explained(browser: Client):
+def test_characters_that_cannot_be_stored_are_removed_and_that_is_explained(browser: Client):
     response = browser.post(URL, VALID | {"title": "Sail\x00ing"})
 
     assert Topic.objects.get().title == "Sailing"

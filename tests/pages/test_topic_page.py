@@ -146,7 +146,7 @@ def test_the_latest_report_is_shown_in_full_with_what_changed(browser: Client, t
     assert "Run #2" in body
 
 
-def test_a_run_in_progress_stands_above_the_report(browser: Client, topic: Topic):
+def test_a_run_in_progress_is_above_the_report(browser: Client, topic: Topic):
     make_report(make_run(topic))
     unfinished_runs = make_run(topic, saved=False)
 
@@ -191,7 +191,7 @@ def test_facts_of_an_earlier_run_stay_in_the_timeline_with_the_run_that_retired_
     assert f"{HOME}runs/{run.pk}/" in body
 
 
-def test_a_struck_fact_stands_in_the_timeline_with_who_and_why(browser: Client, topic: Topic):
+def test_a_struck_fact_is_in_the_timeline_with_who_and_why(browser: Client, topic: Topic):
     fact = make_fact(topic, "Version 13 lives for ever and ever.")
     fact.strike(by=topic.owner.actor, why="plainly wrong")
 
@@ -229,7 +229,7 @@ def test_the_ledger_is_filtered_by_domain_and_words(browser: Client, topic: Topi
     assert "Page number 1" not in body
 
 
-def test_every_source_stands_on_exactly_one_page(browser: Client, topic: Topic):
+def test_every_source_is_on_exactly_one_page(browser: Client, topic: Topic):
     make_sources(topic, 120)
     seen: list[str] = []
     cursor: str | None = ""
@@ -374,7 +374,7 @@ def test_the_expiry_is_reported_in_days(browser: Client, topic: Topic, hours: in
 
 @pytest.mark.requirement("R232")
 @pytest.mark.parametrize("act", ["memory/end/", "memory/revive/"])
-def test_a_stranger_changes_no_memory_and_nobody_by_get(
+def test_a_stranger_changes_no_memory_and_no_one_by_get(
     browser: Client, topic: Topic, bob: Any, client_of: Callable[[Any], Client], act: str
 ):
     assert client_of(bob).post(HOME + act).status_code == 404

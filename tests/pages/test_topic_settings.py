@@ -213,7 +213,7 @@ def test_a_form_without_its_base_overwrites_nothing_silently(
     assert TopicSettings.objects.get(topic=topic).objective == "Know the rules"
 
 
-def test_a_run_that_ends_meanwhile_isnt_a_conflict(browser: Client, topic: Topic):
+def test_a_run_that_ends_in_the_meantime_isnt_a_conflict(browser: Client, topic: Topic):
     sent = opened(topic, focus="knots")
     Topic.objects.filter(pk=topic.pk).update(run_count=3, version=9)
 

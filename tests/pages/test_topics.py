@@ -159,7 +159,7 @@ def test_without_a_schedule_pages_say_what_the_last_run_found(
     assert "Succeeded" not in row and "Succeeded" not in head
 
 
-def test_a_topic_tells_its_last_change_and_not_its_last_quiet_run(browser: Client, alice: Any):
+def test_a_topic_shows_its_last_change_and_not_its_last_quiet_run(browser: Client, alice: Any):
     topic = make(alice, "Harbours")
     changed = timezone.now() - timedelta(days=3)
     for is_quiet, at in ((False, changed), (True, changed + timedelta(days=2))):
@@ -224,7 +224,7 @@ def test_the_archive_is_a_filter(browser: Client, alice: Any):
 
 
 @pytest.mark.parametrize("sort", ["", "next", "title", "made"])
-def test_every_topic_stands_on_one_page_of_the_list(
+def test_every_topic_is_on_one_page_of_the_list(
     browser: Client, alice: Any, monkeypatch: pytest.MonkeyPatch, sort: str
 ):
     for number in range(53):
@@ -315,7 +315,7 @@ def test_nothing_selected_is_explained(browser: Client, act: str):
 
 
 @pytest.mark.requirement("R232")
-def test_nobody_acts_on_what_is_anothers(client_of: ClientOf, alice: Any, bob: Any):
+def test_no_one_acts_on_what_is_anothers(client_of: ClientOf, alice: Any, bob: Any):
     topic = make(alice, "Sailing")
 
     bulk(client_of(bob), "archive", topic)

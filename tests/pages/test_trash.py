@@ -59,7 +59,7 @@ def test_everything_trashed_is_listed_with_its_last_day(browser: Client, alice: 
     assert rows["A note put away"].purge_at == note.trashed_at + timedelta(days=TRASH_DAYS)
 
 
-def test_one_kind_can_be_looked_at_by_itself(browser: Client, alice: User):
+def test_one_kind_can_be_checked_by_itself(browser: Client, alice: User):
     trashed_note(alice)
     make_topic(alice, "A topic put away").trash(by=alice.actor)
     html = browser.get(TRASH, {"type": "note"}, headers=HTMX).content.decode()
@@ -260,7 +260,9 @@ def test_the_selected_come_back_together_and_one_undo_moves_them_again(
     assert Note.objects.for_user(alice).in_trash().count() == 3
 
 
-def test_what_cannot_come_back_is_told_and_keeps_none_of_the_others(browser: Client, alice: User):
+def test_what_cannot_come_back_is_reported_and_keeps_none_of_the_others(
+    browser: Client, alice: User
+):
     taken = scratchpad.set_value(alice, "plan", "x", by=alice.actor)
     taken.trash(by=alice.actor)
     scratchpad.set_value(alice, "plan", "y", by=alice.actor)
@@ -273,7 +275,7 @@ def test_what_cannot_come_back_is_told_and_keeps_none_of_the_others(browser: Cli
     assert "another record has taken its place" in html
 
 
-def test_nobody_restores_or_takes_back_what_is_not_theirs(
+def test_no_one_restores_or_takes_back_what_is_not_theirs(
     browser: Client, alice: User, bob: User, client_of: Callable[[User], Client]
 ):
     note = trashed_note(alice)

@@ -142,7 +142,7 @@ def test_a_post_without_its_token_is_refused(alice: User) -> None:
     assert taken <= NO_TOKEN_NEEDED
 
 
-def test_for_who_isnt_staff_a_staff_page_does_not_exist(
+def test_for_who_isnt_an_admin_a_staff_page_does_not_exist(
     alice: User, client_of: Callable[[User], Client]
 ) -> None:
     browser, addresses = client_of(alice), dict(ALL)

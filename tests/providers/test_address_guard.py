@@ -130,7 +130,7 @@ def test_ordinary_addresses_are_let_through(url: str):
     assert check_url(url).host
 
 
-def test_an_allowed_host_may_be_numeric_and_on_any_port():
+def test_an_allowed_host_can_be_numeric_and_on_any_port():
     allowed = frozenset({"127.0.0.1:8888", "[::1]:9000", "searxng:8080"})
 
     for url in ("http://127.0.0.1:8888/", "http://[::1]:9000/x", "http://searxng:8080/"):

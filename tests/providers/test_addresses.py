@@ -45,7 +45,7 @@ def test_an_address_that_can_be_asked_has_no_problem(url):
 
 
 @pytest.mark.parametrize(("url", "words"), WRONG)
-def test_what_is_wrong_with_an_address_is_said_and_it_is_not_repeated(url, words):
+def test_what_is_wrong_with_an_address_is_reported_and_it_is_not_repeated(url, words):
     assert words in problem_of(url)
     assert "secretword" not in problem_of(url)
 

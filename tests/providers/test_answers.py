@@ -43,7 +43,7 @@ def hit(number: int, day: date | None = None) -> SearchHit:
         ("http://[::1]:8888", "http://[::1]:8888/w/api.php"),
     ],
 )
-def test_a_base_url_may_carry_what_belongs_to_the_service(base, address):
+def test_a_base_url_can_carry_what_belongs_to_the_service(base, address):
     assert answers.endpoint("Vendor", base, "/w/api.php", also=("/wiki",)) == address
 
 

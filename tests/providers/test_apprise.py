@@ -59,7 +59,7 @@ def test_services_with_a_host_of_their_own_get_the_text(
     assert "One change." in httpserver.log[0][0].get_data(as_text=True)
 
 
-def test_a_failure_is_said_without_any_part_of_the_address(httpserver: HTTPServer):
+def test_a_failure_is_reported_without_any_part_of_the_address(httpserver: HTTPServer):
     httpserver.expect_request("/path-token").respond_with_data("path-token top-secret", status=500)
 
     with pytest.raises(ProviderUnavailable, match="didn’t accept the message") as caught:

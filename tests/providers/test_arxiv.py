@@ -48,7 +48,7 @@ def search(papers: ArxivServer) -> ArxivSearch:
         ("固态电池 最新进展", "all:固态电池"),
     ],
 )
-def test_each_word_of_the_subject_is_asked_for_in_arxivs_own_way(search, papers, query, asked):
+def test_each_word_of_the_subject_is_requested_in_arxivs_own_way(search, papers, query, asked):
     search.search(query, SearchOptions())
 
     assert papers.asked[0]["search_query"] == asked
@@ -77,7 +77,7 @@ def test_papers_of_the_old_numbering_have_an_address_too(search, papers):
     assert search.search("x1", SearchOptions())[0].url == "https://arxiv.org/abs/math.GT/0309136"
 
 
-def test_pages_are_asked_for_until_there_are_enough(search, papers):
+def test_pages_are_requested_until_there_are_enough(search, papers):
     hits = search.search("postgres", SearchOptions(limit=230))
 
     assert [hit.rank for hit in hits] == list(range(1, 231))

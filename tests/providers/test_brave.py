@@ -213,7 +213,7 @@ def test_the_vendor_alone_is_asked_once_a_second(brave):
 
 
 @pytest.mark.parametrize("tail", ["", "/", "/res/v1", "/res/v1/web/search", "/res/v1/web/search/"])
-def test_a_base_url_may_carry_the_path_or_a_closing_slash(brave, tail):
+def test_a_base_url_can_carry_the_path_or_a_closing_slash(brave, tail):
     search = get_search(brave.profile(base_url=brave.origin + tail))
 
     assert search.search("x", SearchOptions(limit=1))

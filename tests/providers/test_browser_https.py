@@ -132,7 +132,7 @@ def test_an_https_page_is_read_and_each_connection_is_pinned_to_one_look_up(
 
 
 @pytest.mark.slow
-def test_a_certificate_that_nobody_trusts_is_refused(server: HTTPServer, connected: list[str]):
+def test_a_certificate_that_no_one_trusts_is_refused(server: HTTPServer, connected: list[str]):
     with pytest.raises(ProviderUnavailable, match="ERR_CERT"):
         rendered(server, TEXT)
 

@@ -79,7 +79,7 @@ def test_many_texts_go_in_batches_and_long_ones_are_cut(embedder, server):
     assert {len(text) for text in server.texts} == {MAX_TEXT_LENGTH}
 
 
-def test_an_error_that_passes_is_tried_once_more(embedder, server):
+def test_an_error_that_passes_is_tried_again(embedder, server):
     server.enqueue(status(500))
 
     assert len(embedder.embed(["one"])) == 1
@@ -216,7 +216,7 @@ def test_a_file_that_is_not_the_reviewed_one_is_explained(monkeypatch):
     child.close()
 
 
-def test_a_model_that_crashes_is_said_and_can_be_asked_again(monkeypatch):
+def test_a_model_that_crashes_is_reported_and_can_be_asked_again(monkeypatch):
     child = answering(monkeypatch, "sys.stdin.readline(); time.sleep(1.1); sys.exit(1)")
 
     with pytest.raises(ProviderUnavailable, match="stopped unexpectedly"):

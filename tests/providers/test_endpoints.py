@@ -126,7 +126,7 @@ def test_the_models_are_listed_by_name(chat):
         (servers.slow(3), ProviderUnavailable),
     ],
 )
-def test_an_endpoint_that_tells_no_models_isnt_a_crash(chat, page, kind):
+def test_an_endpoint_that_shows_no_models_isnt_a_crash(chat, page, kind):
     chat.pages["/v1/models"] = page
 
     with pytest.raises(kind) as failure:
@@ -149,7 +149,7 @@ def test_an_endpoint_that_tells_no_models_isnt_a_crash(chat, page, kind):
         ),
     ],
 )
-def test_the_size_of_the_window_is_read_where_a_kind_tells_it(chat, kind, path, page):
+def test_the_size_of_the_window_is_read_where_a_kind_shows_it(chat, kind, path, page):
     chat.pages[path] = page
 
     assert context_tokens(LlmProfile(chat.base_url, "m", kind=kind)) == 8192
@@ -221,7 +221,7 @@ def test_a_key_that_a_long_reason_repeats_is_taken_out_before_it_is_cut(chat, be
     assert KEY[:5] not in str(failure.value)
 
 
-def test_a_server_that_does_not_run_is_said_without_the_systems_numbers():
+def test_a_server_that_does_not_run_is_reported_without_the_systems_numbers():
     with pytest.raises(ProviderUnavailable, match="connection was lost: Connection ref") as failure:
         OpenAIModel(LlmProfile("http://127.0.0.1:9/v1", "m")).ask(HELLO)
     assert "Errno" not in str(failure.value)
@@ -253,7 +253,7 @@ def test_azures_content_filter_is_named(chat):
         ("lmstudio", "Reached context length of 4096 tokens", "larger context length"),
     ],
 )
-def test_a_question_that_is_too_long_is_told_with_the_way_out(chat, kind, error, way_out):
+def test_a_question_that_is_too_long_is_reported_with_the_way_out(chat, kind, error, way_out):
     chat.enqueue(status(400, error))
 
     with pytest.raises(ProviderRejected, match="too long") as failure:
@@ -281,7 +281,7 @@ def test_an_unknown_kind_is_an_endpoint_like_any_other():
     assert endpoints.kind_of(LlmProfile("", "m", kind="new")).name == "compatible"
 
 
-def test_every_kind_stands_in_the_documentation():
+def test_every_kind_is_in_the_documentation():
     page = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
 
     for kind in KINDS.values():

@@ -287,7 +287,7 @@ def test_a_reader_that_crashes_costs_its_page_alone(scripted: list[Extractor]):
         reader.extract(b"<p>x")
 
 
-def test_a_reader_that_cannot_be_started_is_said_so(scripted: list[Extractor]):
+def test_a_reader_that_cannot_be_started_is_reported(scripted: list[Extractor]):
     reader = Extractor(command=["/nowhere/python"])
     scripted.append(reader)
 
@@ -409,7 +409,7 @@ def test_the_process_has_one_extractor():
     assert get_extractor() is get_extractor()
 
 
-def test_items_that_are_set_in_keep_to_themselves_and_go_on_below() -> None:
+def test_items_that_are_set_in_keep_to_themselves_and_continue_below() -> None:
     text = join_hard_wraps(
         "Fixes\n-----\n * One that\n   goes on.\n * Two.\n\n1.  Three\n    goes on.\n"
     )

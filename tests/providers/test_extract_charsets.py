@@ -118,7 +118,7 @@ def test_there_are_forty_of_them():
         ("utf-16-le", DE), ("utf-16-be", DE), ("utf-8-sig", PL), ("utf-16", ZH),
     ],
 )  # fmt: skip
-def test_a_charset_that_nobody_declares_is_found_out(name: str, text: str):
+def test_a_charset_that_no_one_declares_is_found_out(name: str, text: str):
     assert text in decode(page(text).encode(name))
 
 

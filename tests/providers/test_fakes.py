@@ -46,7 +46,7 @@ def test_a_model_says_what_was_enqueued_and_remembers_the_question():
     ]
 
 
-def test_a_model_tells_its_text_in_growing_pieces():
+def test_a_model_shows_its_text_in_growing_pieces():
     heard: list[str] = []
     FakeLanguageModel("one two three", pieces=3).ask(ASK, on_text=heard.append)
 

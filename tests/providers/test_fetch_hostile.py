@@ -136,7 +136,7 @@ def test_a_page_that_announces_too_much_is_not_begun(extractor: Extractor):
         http(gzip.compress(b"<p>hello</p>" * 100)[:40], content_encoding="gzip"),
     ],
 )
-def test_an_answer_cut_short_or_garbled_may_be_tried_again(answer: bytes, extractor: Extractor):
+def test_an_answer_cut_short_or_garbled_can_be_tried_again(answer: bytes, extractor: Extractor):
     with RawServer(answer) as server, pytest.raises(ProviderUnavailable) as broken:
         fetch(server, extractor)
 

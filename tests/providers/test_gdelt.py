@@ -44,7 +44,7 @@ def search(news: GdeltServer) -> GdeltSearch:
         ("sourcelang:x OR (domain:y) chips", "sourcelang domain chips"),
     ],
 )
-def test_words_are_asked_for_as_gdelt_takes_them(search, news, query, asked):
+def test_words_are_requested_as_gdelt_takes_them(search, news, query, asked):
     search.search(query, SearchOptions())
 
     assert news.asked[0]["query"] == asked
@@ -71,7 +71,7 @@ def test_a_long_query_is_cut_before_gdelt_refuses_it(search, news):
     assert news.asked[0]["query"].endswith("sourcelang:english")
 
 
-def test_one_page_of_articles_is_asked_for(search, news):
+def test_one_page_of_articles_is_requested(search, news):
     hits = search.search("chips", SearchOptions(limit=20))
 
     assert [hit.rank for hit in hits] == list(range(1, 21))

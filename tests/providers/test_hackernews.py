@@ -34,7 +34,7 @@ def search(news: HackerNewsServer) -> HackerNewsSearch:
     return HackerNewsSearch(SearchProfile("hackernews", news.origin))
 
 
-def test_stories_are_asked_for_by_the_words_of_the_subject(search, news):
+def test_stories_are_requested_by_the_words_of_the_subject(search, news):
     search.search("postgres logical replication news 2026", SearchOptions())
 
     assert news.asked[0].path == "/api/v1/search"
@@ -83,7 +83,7 @@ def test_one_without_an_address_or_a_number_is_left_out(search, news):
     assert search.search("postgres", SearchOptions()) == []
 
 
-def test_pages_are_asked_for_until_there_are_enough(search, news):
+def test_pages_are_requested_until_there_are_enough(search, news):
     hits = search.search("postgres", SearchOptions(limit=220))
 
     assert [hit.rank for hit in hits] == list(range(1, 221))

@@ -169,7 +169,7 @@ def test_the_service_learns_whom_to_write_to(server):
 
 
 @pytest.mark.parametrize("tail", ["", "/", "path", "path/"])
-def test_a_base_url_may_carry_the_path_already(server, tail):
+def test_a_base_url_can_carry_the_path_already(server, tail):
     server.play("ok")
     get_search(server.profile()).search(QUERY, SearchOptions())
     base = server.origin + tail.replace("path", server.asked[0].path)

@@ -109,7 +109,7 @@ def test_a_later_request_after_a_pause_does_not_wait(domain, clock):
     assert len(pace._held) <= 2
 
 
-def test_whoever_would_wait_too_long_is_told_at_once_when_to_come_back(domain, clock):
+def test_anyone_who_would_wait_too_long_is_told_at_once_when_to_come_back(domain, clock):
     crowd = every(domain, clock, p=1e6)
     for _number in range(12):
         crowd._reserved()  # in the queue, not yet at its turn

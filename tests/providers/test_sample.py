@@ -104,7 +104,7 @@ def test_no_more_hits_than_asked_for(limit):
     assert len(search("PostgreSQL", 1, limit)) == limit
 
 
-def test_a_hit_tells_its_service_rank_and_date():
+def test_a_hit_shows_its_service_rank_and_date():
     first, second = search("PostgreSQL releases", 1, limit=2)
     assert (first.service, first.rank, second.rank) == ("sample", 1, 2)
     assert first.published_at is not None

@@ -38,7 +38,7 @@ def test_it_says_what_came_and_searches_once(serp):
     assert len(serp.asked) == 1
 
 
-def test_a_refused_key_is_told_and_not_shown(serp):
+def test_a_refused_key_is_reported_and_not_shown(serp):
     outcome = try_search(serp.profile(key="wrong-key-99"))
 
     assert not outcome.ok and "Invalid API key: [key]" in outcome.message
@@ -55,7 +55,7 @@ def test_a_test_that_hangs_ends_with_a_clear_word(serp, monkeypatch, scene):
     assert outcome.message.startswith("SerpAPI didn’t respond within 0.5 seconds.")
 
 
-def test_a_turn_that_others_have_first_is_not_told_as_the_vendors_fault(serp, monkeypatch):
+def test_a_turn_that_others_have_first_is_not_reported_as_the_vendors_fault(serp, monkeypatch):
     pace = MinInterval("SerpAPI", "127.0.0.1", seconds=3, patience=60)
     monkeypatch.setattr(ServiceHttp, "get", in_turn(pace, ServiceHttp.get))
     for _search in range(6):
@@ -97,17 +97,17 @@ def test_a_wrong_address_is_explained_and_not_repeated(address, word):
 
 
 @pytest.mark.parametrize("tail", ["", "/", "/search", "/search.json", "/search.json/"])
-def test_an_address_may_carry_the_path_or_a_closing_slash(serp, tail):
+def test_an_address_can_carry_the_path_or_a_closing_slash(serp, tail):
     assert try_search(serp.profile(base_url=serp.origin + tail)).ok
 
 
-def test_an_address_with_another_path_is_told_apart(serp):
+def test_an_address_with_another_path_is_distinguished(serp):
     message = try_search(serp.profile(base_url=serp.origin + "/v2")).message
 
     assert message == "SerpAPI wasn’t found at this URL (HTTP 404: Not found). Check the base URL."
 
 
-def test_services_that_ask_nobody_say_so():
+def test_services_that_ask_no_one_say_so():
     assert try_search(SearchProfile("library")).ok
     assert try_search(SearchProfile("sample")).ok
     assert "enter its URL" in try_search(SearchProfile("feeds")).message

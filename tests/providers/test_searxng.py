@@ -156,7 +156,7 @@ def test_without_an_address_it_says_where_to_enter_one():
 
 
 @pytest.mark.parametrize("tail", ["", "/", "/search", "/search/"])
-def test_a_base_url_may_carry_the_path_or_a_closing_slash(searx, tail):
+def test_a_base_url_can_carry_the_path_or_a_closing_slash(searx, tail):
     assert try_search(searx.profile(base_url=searx.origin + tail)).ok
     assert searx.asked[0].path == "/search"
 

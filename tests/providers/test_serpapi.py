@@ -62,7 +62,7 @@ def test_an_engine_that_it_does_not_know_is_refused_unasked(search, serp):
 
 
 @pytest.mark.parametrize("pagination", [True, False])
-def test_pages_are_asked_for_until_there_are_enough(search, serp, pagination):
+def test_pages_are_requested_until_there_are_enough(search, serp, pagination):
     serp.pagination = pagination
 
     hits = search.search("x", SearchOptions(limit=22))
@@ -79,7 +79,7 @@ def test_pages_that_repeat_themselves_end_the_search(search, serp):
     assert len(serp.asked) == 2
 
 
-def test_a_next_page_whose_address_is_none_is_asked_for_by_its_query_alone(search, serp):
+def test_a_next_page_whose_address_is_none_is_requested_by_its_query_alone(search, serp):
     odd = {"next": "http://[::1?start=10"}
     serp.enqueue(answer(organic_results=[result(1)], serpapi_pagination=odd))
 

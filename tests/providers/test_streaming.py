@@ -41,7 +41,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return []
 
 
-def test_the_text_is_told_as_it_grows_and_the_answer_is_the_whole(model, chat, heard):
+def test_the_text_is_reported_as_it_grows_and_the_answer_is_the_whole(model, chat, heard):
     chat.enqueue(says("one two three four"))
 
     answer = model.ask(HELLO, on_text=heard.append)
@@ -59,7 +59,7 @@ def test_it_asks_for_a_stream_that_counts_its_tokens(model, chat, heard):
     assert (answer.usage, answer.model) == (Usage(10, 5), "loopback-1")
 
 
-def test_nobody_who_listens_is_nothing_streamed(model, chat):
+def test_no_one_who_listens_is_nothing_streamed(model, chat):
     model.ask(HELLO)
 
     assert "stream" not in chat.asked[0].body
@@ -254,7 +254,7 @@ def test_arguments_that_are_no_json_are_kept_as_text_over_a_stream_too(model, ch
 
 
 @pytest.mark.parametrize("broken", [chat_streams.cut_stream(), chat_streams.torn_stream()])
-def test_a_stream_that_breaks_off_is_asked_once_more_and_both_are_counted(model, chat, broken):
+def test_a_stream_that_breaks_off_is_asked_again_and_both_are_counted(model, chat, broken):
     chat.enqueue(broken, says("whole"))
 
     answer = model.ask(HELLO, on_text=lambda _text: None)

@@ -77,7 +77,7 @@ def test_a_query_that_is_too_long_is_cut_behind_a_word(search, tavily):
 
 
 @pytest.mark.parametrize("limit", [20, 50])
-def test_no_more_than_twenty_are_asked_for_in_one_request(search, tavily, limit):
+def test_no_more_than_twenty_are_requested_in_one_request(search, tavily, limit):
     assert len(search.search("x", SearchOptions(limit=limit))) == 20
     assert [asked.body["max_results"] for asked in tavily.asked] == [20]
 
@@ -153,7 +153,7 @@ def test_without_a_key_the_vendor_is_not_asked():
 
 
 @pytest.mark.parametrize("tail", ["", "/", "/search", "/search/"])
-def test_a_base_url_may_carry_the_path_or_a_closing_slash(tavily, tail):
+def test_a_base_url_can_carry_the_path_or_a_closing_slash(tavily, tail):
     search = get_search(tavily.profile(base_url=tavily.origin + tail))
 
     assert search.search("x", SearchOptions(limit=1))

@@ -35,7 +35,7 @@ def search(wiki: WikipediaServer) -> WikipediaSearch:
     return WikipediaSearch(SearchProfile("wikipedia", wiki.origin))
 
 
-def test_the_words_of_the_subject_are_asked_for_as_wikimedia_wishes(search, wiki):
+def test_the_words_of_the_subject_are_requested_as_wikimedia_wishes(search, wiki):
     search.search('"logical replication" in Postgres, latest news 2026', SearchOptions(limit=3))
 
     asked = wiki.asked[0]
@@ -52,14 +52,14 @@ def test_an_article_is_a_hit_without_a_date_for_its_timestamp_is_an_edit(search,
     assert hit.published_at is None
 
 
-def test_pages_are_asked_for_until_there_are_enough(search, wiki):
+def test_pages_are_requested_until_there_are_enough(search, wiki):
     hits = search.search("postgres", SearchOptions(limit=120))
 
     assert [hit.rank for hit in hits] == list(range(1, 121))
     assert [asked["sroffset"] for asked in wiki.asked] == ["0", "50", "100"]
 
 
-def test_articles_that_nobody_edited_since_then_are_left_out(search, wiki):
+def test_articles_that_no_one_edited_since_then_are_left_out(search, wiki):
     wiki.results[0]["timestamp"] = "2019-01-01T00:00:00Z"
 
     hits = search.search("postgres", SearchOptions(limit=2, since=date(2026, 11, 1)))

@@ -90,7 +90,7 @@ def test_what_a_run_or_a_page_wrote_is_not_the_persons_own(topic: Topic, alice: 
     assert affected.note(ran(topic, END), topic) == 0
 
 
-def test_withheld_and_confirmed_changes_affect_nobody(topic: Topic, alice: User, bob: User):
+def test_withheld_and_confirmed_changes_affect_no_one(topic: Topic, alice: User, bob: User):
     write(alice, NOTE)
     write(bob, NOTE)
     run = ran(topic, END, status="confirmed")

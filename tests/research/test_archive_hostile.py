@@ -128,14 +128,14 @@ def test_once_the_account_is_gone_its_addresses_open_nothing_and_an_import_wakes
     assert visitor.get(f"/feeds/{feed}/").status_code == 410
 
 
-def test_no_secret_of_a_channel_stands_in_an_archive(archive: Path):
+def test_no_secret_of_a_channel_is_in_an_archive(archive: Path):
     with zipfile.ZipFile(archive) as held:
         everything = b"".join(held.read(name) for name in held.namelist())
 
     assert b"s3cret" not in everything and b"whsec_" not in everything
 
 
-def test_a_digest_of_an_archive_whose_hour_is_still_to_come_stops_nobodys(
+def test_a_digest_of_an_archive_whose_hour_is_still_to_come_stops_no_ones(
     archive: Path, alice: User, bob: User
 ):
     slot = DigestSettings.objects.get(owner=alice).next_at

@@ -63,14 +63,14 @@ def test_the_first_run_finds_facts_in_chinese(runs: list[Run]):
 
 
 @pytest.mark.requirement("R36", "R45")
-def test_it_is_asked_for_in_its_own_language(stored: tuple[list[int], list[str]]):
+def test_it_is_requested_in_its_own_language(stored: tuple[list[int], list[str]]):
     _runs, asked = stored
     assert asked
     assert all("固态电池" in query for query in asked)
 
 
 @pytest.mark.requirement("R39", "R41", "R49")
-def test_the_second_run_tells_what_changed(runs: list[Run]):
+def test_the_second_run_shows_what_changed(runs: list[Run]):
     second = runs[1]
     items = DeltaItem.objects.filter(run=second)
 

@@ -113,7 +113,7 @@ def test_the_same_title_is_the_same_topic(alice: Any, providers: Providers, say:
     assert Topic.objects.get().run_count == 2
 
 
-def test_a_run_that_is_going_on_is_waited_for(topic: Topic, providers: Providers, say: Say):
+def test_a_run_that_is_in_progress_is_waited_for(topic: Topic, providers: Providers, say: Say):
     cast.set_up(providers, 1)
     cast.started(topic)
 
@@ -125,7 +125,7 @@ def test_a_run_that_is_going_on_is_waited_for(topic: Topic, providers: Providers
 
 
 @pytest.mark.parametrize("review", ["wait", "day"])
-def test_a_plan_that_is_to_be_looked_at_ends_the_waiting_with_its_address(
+def test_a_plan_that_is_to_be_checked_ends_the_waiting_with_its_address(
     topic: Topic, providers: Providers, say: Say, review: str
 ):
     cast.set_up(providers, 1)
@@ -205,7 +205,7 @@ def test_a_topic_of_the_web_is_not_researched_in_the_sample(topic: Topic, say: S
         say(topic.title, "--sample")
 
 
-def test_too_many_runs_are_refused_in_words(topic: Topic, say: Say, settings: Any):
+def test_too_many_runs_are_refused_with_a_reason(topic: Topic, say: Say, settings: Any):
     settings.BEACON_RUNS_PER_HOUR = 1
     starting.start_run(topic, trigger="person", by=topic.owner.actor).request_cancel(
         by=topic.owner.actor

@@ -220,7 +220,7 @@ def test_an_edit_after_the_later_run_does_not_change_what_was_known_then(topic: 
     assert YIELD.format(40) in became(topic, 1, 2)
 
 
-def test_what_was_thrown_away_since_was_known_all_the_same(topic: Topic, alice: User):
+def test_what_was_deleted_since_was_known_all_the_same(topic: Topic, alice: User):
     ran(topic)
     fact = learn(ran(topic), PRICE)
     fact.trash(by=alice.actor)
@@ -306,7 +306,7 @@ def test_where_none_or_the_latest_was_read_the_last_two_are_compared(topic: Topi
         ({"from": "²", "to": "1"}, None),
     ],
 )
-def test_what_is_asked_for_is_compared_as_asked(
+def test_what_is_requested_is_compared_as_asked(
     topic: Topic, query: dict[str, str], pair: tuple[int, int] | None
 ):
     for _run in range(3):
@@ -368,7 +368,7 @@ def test_another_writer_is_a_difference(topic: Topic):
     assert row == ("Written by", "no model", "a-model")
 
 
-def test_the_services_and_the_plan_of_two_runs_are_told_as_people_call_them(topic: Topic):
+def test_the_services_and_the_plan_of_two_runs_are_reported_as_people_call_them(topic: Topic):
     for by, services in (("facets", ["brave"]), ("rerun", ["brave", "arxiv"])):
         run = ran(topic)
         Run.objects.filter(pk=run.pk).update(manifest={"planned_by": by, "services": services})

@@ -225,7 +225,7 @@ def test_a_baseline_stopped_before_it_read_says_what_waits(topic: Topic, provide
     assert not SeenUrl.objects.exists()
 
 
-def test_a_run_that_is_stopped_before_its_search_asks_nobody(topic: Topic, providers: Providers):
+def test_a_run_that_is_stopped_before_its_search_asks_no_one(topic: Topic, providers: Providers):
     cast.set_up(providers, 1)
     run = cast.started(topic)
     stop(run)

@@ -168,7 +168,7 @@ def test_a_sentence_is_checked_once_and_that_is_undone(report: Report, alice: An
     ]
 
 
-def test_the_next_run_is_told_and_does_not_find_it_again(
+def test_the_next_run_is_reported_and_does_not_find_it_again(
     topic: Topic, providers: Providers, alice: Any
 ):
     cast.set_up(providers, 1, 2)

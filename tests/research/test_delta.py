@@ -48,7 +48,7 @@ def test_a_finding_is_held_against_the_fact_it_speaks_of(found: str, kept: bool,
 
 
 @pytest.mark.requirement("R41")
-def test_a_source_that_tells_another_value_for_the_same_time_contradicts_and_both_stay():
+def test_a_source_that_shows_another_value_for_the_same_time_contradicts_and_both_stay():
     found = Statement(PAST.replace("12,000", "15,000"), (1,))
 
     changes, _dropped = compare([found], [fact(PAST)])
@@ -83,7 +83,7 @@ def test_a_change_names_the_fact_that_it_is_held_against():
 
 
 @pytest.mark.requirement("R41")
-def test_what_stands_in_the_timeline_is_not_new_again():
+def test_what_is_in_the_timeline_is_not_new_again():
     changes, _dropped = compare([Statement(OLD)], [], retired=[fact(OLD, "9")])
 
     assert statuses(changes) == ["confirmed"]

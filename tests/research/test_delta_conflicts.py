@@ -100,7 +100,7 @@ def test_a_conflict_whose_fact_is_deleted_permanently_leaves_the_item(
     assert "Both facts were kept." in report(browser, disputed)
 
 
-def test_a_shared_report_leads_nobody_to_the_desk(disputed: DeltaItem, client: Client, alice: User):
+def test_a_shared_report_leads_no_one_to_the_desk(disputed: DeltaItem, client: Client, alice: User):
     link = shares.make_link(disputed.run.report, days=30, note="", by=alice.actor)
     page = client.get(reverse("research:shared-report", args=[link.token])).content.decode()
 

@@ -109,7 +109,7 @@ def test_after_an_unsure_change_both_facts_stand_and_the_item_says_so(
     assert cast.sentence(1) not in run.report.body
 
 
-def test_what_does_not_go_together_is_on_the_conflict_desk_once_and_neither_wins(
+def test_what_does_not_go_together_is_in_conflicts_once_and_neither_wins(
     topic: Topic, providers: Providers, run_of: Callable[[Topic], Run]
 ):
     cast.set_up(providers, 1)

@@ -14,7 +14,7 @@ MIN_TOLD = {"new": 0.85, "confirmed": 0.7, "repeat": 0.8, "noise": 0.8}  # share
 MIN_RIGHT = {"confirmed": 0.75, "changed": 0.6, "contradicted": 0.85}  # share of those told
 
 
-def test_the_open_half_is_told_apart_without_vectors(capsys: pytest.CaptureFixture[str]):
+def test_the_open_half_is_distinguished_without_vectors(capsys: pytest.CaptureFixture[str]):
     every = [answer for scenario in scenarios("open") for answer in answers(scenario, None)]
     right = Counter(label for label, answer, _of, _place in every if label == answer)
     meant = Counter(label for label, _answer, _of, _place in every)

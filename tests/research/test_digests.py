@@ -68,7 +68,7 @@ def test_it_is_due_at_its_hour_in_the_owners_own_zone(alice: User):
         assert never.next_at is None
 
 
-def test_it_tells_of_changes_quiet_topics_and_failures(alice: User, chosen: DigestSettings):
+def test_it_reports_changes_quiet_topics_and_failures(alice: User, chosen: DigestSettings):
     saved_run(make_topic(alice, "Databases"), "Version 18.1 is out.", "Version 13 has ended.")
     quiet = make_topic(alice, "Orchids")
     saved_run(quiet)
@@ -110,7 +110,7 @@ def test_what_was_withheld_is_counted_and_not_told(alice: User, chosen: DigestSe
     assert (said.changes, said.filtered_out) == (1, 1)
 
 
-def test_each_run_stands_in_one_digest_only(alice: User, chosen: DigestSettings):
+def test_each_run_is_in_one_digest_only(alice: User, chosen: DigestSettings):
     topic = make_topic(alice)
     saved_run(topic, "A fact.")
     digests.make_due()
@@ -155,7 +155,9 @@ def test_two_beats_make_one_digest(alice: User, chosen: DigestSettings, monkeypa
     assert (Digest.objects.count(), Delivery.objects.count()) == (1, 1)
 
 
-def test_with_nothing_to_tell_none_is_made_unless_it_is_wanted(alice: User, chosen: DigestSettings):
+def test_with_nothing_to_tell_none_is_created_unless_it_is_wanted(
+    alice: User, chosen: DigestSettings
+):
     topic = make_topic(alice)
     saved_run(topic)
     Run.objects.filter(number=1).update(finished_at=timezone.now() - timedelta(days=3))
@@ -168,9 +170,7 @@ def test_with_nothing_to_tell_none_is_made_unless_it_is_wanted(alice: User, chos
     assert [part.topic for part in digests.content(Digest.objects.get()).quiet] == [topic]
 
 
-def test_topics_that_were_taken_out_or_trashed_do_not_stand_in_it(
-    alice: User, chosen: DigestSettings
-):
+def test_topics_that_were_taken_out_or_trashed_are_not_in_it(alice: User, chosen: DigestSettings):
     out, trashed, kept = (make_topic(alice, name) for name in ("Out", "Trashed", "Kept"))
     for topic in (out, trashed, kept):
         saved_run(topic, f"A fact about {topic}.")
@@ -185,7 +185,7 @@ def test_topics_that_were_taken_out_or_trashed_do_not_stand_in_it(
     assert [part.topic.title for part in said.parts] == ["Kept"]
 
 
-def test_another_owners_runs_never_stand_in_it(alice: User, bob: User, chosen: DigestSettings):
+def test_another_owners_runs_never_are_in_it(alice: User, bob: User, chosen: DigestSettings):
     saved_run(make_topic(bob), "A secret of Bob.")
     digests.make_due()
 
@@ -352,7 +352,7 @@ def test_a_slot_that_an_archive_took_is_passed_over_and_its_runs_wait(
     assert DigestEntry.objects.count() == 2
 
 
-def test_a_failure_that_was_told_and_then_mended_is_told_as_what_it_became(
+def test_a_failure_that_was_told_and_then_fixed_is_reported_as_what_it_became(
     alice: User, chosen: DigestSettings
 ):
     run = make_run(make_topic(alice), saved=False, status="failed", error="no service answered",

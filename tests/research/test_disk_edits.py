@@ -49,9 +49,7 @@ def sent(providers: Providers, call: int) -> list[Message]:
     return list(providers.model.history[call].messages)
 
 
-def test_an_edit_by_sed_stands_on_the_page(
-    alice: Any, copy: Path, client_of: Callable[[Any], Client]
-):
+def test_an_edit_by_sed_is_on_the_page(alice: Any, copy: Path, client_of: Callable[[Any], Client]):
     sed(copy, "Berlin", "Lisbon")
     assert b"City: Lisbon" in client_of(alice).get(reverse("memory:file", args=[USER])).content
 

@@ -38,7 +38,7 @@ def test_a_rerun_asks_for_what_is_new_since_the_last_date():
     assert not set(queries) & set(facet_queries("AI agents", now=NOW))
 
 
-def test_the_short_parts_of_the_focus_are_asked_for():
+def test_the_short_parts_of_the_focus_are_requested():
     focus = "prices, lifetime in cold weather. And everything else that an owner of one should know"
     queries = facet_queries("Heat pumps", focus=focus, now=NOW)
 

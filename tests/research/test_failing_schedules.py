@@ -20,7 +20,7 @@ def fail(topic: Topic, times: int) -> None:
         )  # fmt: skip
 
 
-def test_five_failures_in_a_row_pause_it_and_are_told(topic: Topic):
+def test_five_failures_in_a_row_pause_it_and_are_reported(topic: Topic):
     email(topic.owner)
     fail(topic, 5)
 

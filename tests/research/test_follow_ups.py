@@ -50,7 +50,7 @@ def test_a_finished_run_leaves_a_volatile_summary_of_seven_days(run: Run):
 
 
 @pytest.mark.requirement("R206")
-def test_it_tells_goal_actions_result_and_next_steps(run: Run):
+def test_it_shows_goal_actions_result_and_next_steps(run: Run):
     followed(run)
 
     said = note_of(run).content

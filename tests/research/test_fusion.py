@@ -29,7 +29,7 @@ def test_a_service_that_the_order_does_not_name_comes_last():
     assert fused([vote("library", 1)], PLACES) > fused([vote("gdelt", 1)], PLACES)
 
 
-def test_hits_of_equal_score_stand_by_service_then_query_then_rank():
+def test_hits_of_equal_score_are_by_service_then_query_then_rank():
     queries = {"a": 0, "b": 1}
     votes = [vote("arxiv", 1), vote("wikipedia", 3, "b"), vote("wikipedia", 2, "b")]
 

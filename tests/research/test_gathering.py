@@ -103,7 +103,7 @@ def test_a_hit_that_isnt_a_web_page_is_blocked_and_says_why(
     assert "not a web page" in hit.reason
 
 
-def test_a_hit_at_a_private_address_is_not_opened_and_the_reason_stands_on_it(
+def test_a_hit_at_a_private_address_is_not_opened_and_the_reason_is_on_it(
     topic: Topic, providers: Providers, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(reading, "get_fetcher", GuardedFetcher)
@@ -178,7 +178,7 @@ def test_a_topic_whose_every_hit_is_blocked_says_so(topic: Topic, providers: Pro
 
 
 @pytest.mark.requirement("R37", "R49")
-def test_new_known_and_returning_hits_are_told_apart_and_counted_once(
+def test_new_known_and_returning_hits_are_distinguished_and_counted_once(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
     cast.set_up(providers, 1, 2)
@@ -224,7 +224,7 @@ def test_a_service_that_is_down_is_asked_three_times_and_waits_as_it_is_told(
     assert pauses == [0.5, 5.0]
 
 
-def test_what_a_feed_warns_of_stands_on_the_run(topic: Topic, providers: Providers):
+def test_what_a_feed_warns_of_is_on_the_run(topic: Topic, providers: Providers):
     providers.search.warnings = ["the feed is broken in part"]  # type: ignore[attr-defined]
     providers.model = cast.model({"queries": ["cells"]})
 
@@ -284,7 +284,7 @@ def test_a_second_run_that_finds_no_source_says_so(
     assert "new pages: 0 · known pages: 1" in text
 
 
-def test_one_source_that_was_known_is_told_as_one(
+def test_one_source_that_was_known_is_reported_as_one(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
     cast.set_up(providers, 1)

@@ -43,7 +43,7 @@ ServicesOf = Callable[..., dict[str, FakeSearch]]
 
 
 @pytest.mark.parametrize("first", ["wikipedia", "hackernews"])
-def test_the_service_that_the_topic_names_first_stands_first(
+def test_the_service_that_the_topic_names_first_is_first(
     topic: Topic, providers: Providers, services: ServicesOf, first: str
 ):
     found = {"wikipedia": [cast.hit(1)], "hackernews": [cast.hit(2)]}
@@ -93,7 +93,7 @@ def test_without_a_network_the_library_answers_and_the_run_says_so_once(
     assert warning.endswith("couldn’t reach Wikipedia, arXiv and Hacker News.")
 
 
-def test_where_nobody_can_be_reached_the_run_waits_and_says_what_needs_no_network(
+def test_where_no_one_can_be_reached_the_run_waits_and_says_what_needs_no_network(
     topic: Topic, providers: Providers, services: ServicesOf
 ):
     for service in services(wikipedia=[], arxiv=[]).values():

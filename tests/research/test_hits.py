@@ -53,7 +53,7 @@ def test_in_whatever_order_the_services_answer_a_hit_is_reported_the_same(topic:
     assert [tuple(told[0][0].values())] == [(link, "Lines", "of arXiv", "wikipedia", DATE, 1)]
 
 
-def test_a_page_that_nobody_gives_a_title_is_called_by_the_address_of_the_first(topic: Topic):
+def test_a_page_that_no_one_gives_a_title_is_called_by_the_address_of_the_first(topic: Topic):
     answers = [answer("arxiv"), answer("wikipedia")]
 
     both = [kept(topic, [answers]), kept(topic, [answers[::-1]])]

@@ -38,7 +38,7 @@ def told(intent: str, sentence: str, **more: str) -> bool:
         ("Preise", [PRICE], [LINE]),
     ],
 )
-def test_an_intent_tells_what_it_names_and_withholds_the_rest(
+def test_an_intent_shows_what_it_names_and_withholds_the_rest(
     intent: str, yes: list[str], no: list[str]
 ):
     assert [told(intent, sentence) for sentence in yes] == [True] * len(yes)
@@ -60,14 +60,14 @@ def test_what_is_withheld_has_a_reason_that_names_what_was_asked():
     assert "new entrant" in found.why
 
 
-def test_a_contradiction_is_told_to_whoever_asks_for_contradictions():
+def test_a_contradiction_is_told_to_anyone_who_asks_for_contradictions():
     asked = "only contradictions"
 
     assert told(asked, LINE, status="contradicted")
     assert not told(asked, LINE, status="new")
 
 
-def test_such_things_as_were_asked_for_too_are_told():
+def test_such_things_as_were_requested_too_are_reported():
     found = verdict(read("prices"), "A court in Graz ruled for the maker.", examples=[COURT])
 
     assert found.tell
@@ -79,7 +79,7 @@ def test_a_very_long_intent_is_read_in_a_moment():
     assert read("prices of cells, " * 600 + "not " * 500)
 
 
-def test_said_a_thousand_times_it_is_asked_for_once():
+def test_said_a_thousand_times_it_is_requested_once():
     asked = read("Only tell me of prices, Toyota or a price. " * 200, about="Batteries")
 
     assert len(asked.wanted) == len(set(asked.wanted)) < 5

@@ -37,7 +37,7 @@ def judged(*tells: bool, **more: Any) -> dict[str, Any]:
     return {"judgements": rows} | more
 
 
-def test_without_an_intent_everything_is_told_and_nobody_judges(
+def test_without_an_intent_everything_is_reported_and_no_one_judges(
     topic: Topic, once: Run, run_of: RunOf
 ):
     run = run_of(topic)
@@ -116,7 +116,7 @@ def test_a_judge_that_fails_withholds_nothing_and_the_run_says_so(
     assert any(warning.startswith("No filter was applied") for warning in run.warnings)
 
 
-def test_what_the_model_leaves_out_is_told_and_counted(
+def test_what_the_model_leaves_out_is_reported_and_counted(
     topic: Topic, providers: Providers, once: Run, run_of: RunOf
 ):
     asked(topic, intent=PRICES)
@@ -129,7 +129,7 @@ def test_what_the_model_leaves_out_is_told_and_counted(
     assert any("didn’t judge 1 change" in warning for warning in run.warnings)
 
 
-def test_an_intent_that_the_rule_cannot_read_tells_everything_and_says_so(
+def test_an_intent_that_the_rule_cannot_read_shows_everything_and_says_so(
     topic: Topic, once: Run, run_of: RunOf
 ):
     asked(topic, intent="Only what is important to me")

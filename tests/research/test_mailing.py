@@ -31,7 +31,7 @@ def send(**fields: Any) -> list[str]:
     return noted
 
 
-def test_a_mail_arrives_with_both_forms_and_its_own_id(server: MailServer):
+def test_an_email_arrives_with_both_forms_and_its_own_id(server: MailServer):
     assert send() == ["handed"]
 
     [mail] = server.mails
@@ -75,14 +75,14 @@ def test_a_server_that_is_not_there_is_named(settings: Any):
         send()
 
 
-def test_one_that_hangs_up_before_the_mail_has_nothing_of_it(server: MailServer):
+def test_one_that_hangs_up_before_the_email_has_nothing_of_it(server: MailServer):
     server.hang_up_at = "EHLO"
 
     with pytest.raises(ProviderUnavailable):
         send()
 
 
-def test_one_that_hangs_up_after_the_mail_may_have_it(server: MailServer):
+def test_one_that_hangs_up_after_the_email_may_have_it(server: MailServer):
     server.hang_up_at = "BODY"
 
     with pytest.raises(DeliveryUncertain, match="may have arrived"):
@@ -96,7 +96,7 @@ def test_a_line_break_in_an_address_isnt_a_second_header(server: MailServer):
     assert server.connections == 0
 
 
-def test_without_a_mail_server_it_is_said_what_to_do(settings: Any):
+def test_without_an_email_server_it_is_said_what_to_do(settings: Any):
     settings.BEACON_MAIL = "none"
 
     with pytest.raises(ProviderUnavailable, match="set EMAIL_URL, for example smtp"):

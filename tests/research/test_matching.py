@@ -91,7 +91,7 @@ def test_numbers_have_one_spelling():
     assert numbers("31 percent of 1,024") == numbers("31% of 1024") == {"31", "1024"}
 
 
-def test_the_labelled_pairs_are_told_apart():
+def test_the_labelled_pairs_are_distinguished():
     table = measure(judge())
     assert table["changed"][0] >= 0.95 and table["changed"][1] >= 0.85
     assert table["confirmed"][0] >= 0.95 and table["confirmed"][1] >= 0.9

@@ -95,7 +95,7 @@ def test_a_confirmation_of_the_other_side_leaves_the_contradiction():
     assert told(*items) == [("contradicted", OLD, NEXT)]
 
 
-def test_two_things_that_one_run_tells_of_a_fact_are_both_told():
+def test_two_things_that_one_run_reports_a_fact_are_both_told():
     items = said(4, "changed", NEXT, OLD, FACT), said(4, "changed", LAST, OLD, FACT)
 
     assert [now for _status, _before, now in told(*items)] == [NEXT, LAST]
@@ -157,7 +157,7 @@ def test_nothing_is_lost_and_nothing_is_reported_twice(rows: list[tuple[int, str
 
 @PATIENT
 @given(st.lists(st.sampled_from([OLD, NEXT, LAST, OTHER]), unique=True))
-def test_one_run_alone_is_told_as_its_report_tells_it(sentences: list[str]):
+def test_one_run_alone_is_told_as_its_report_shows_it(sentences: list[str]):
     items = [said(4, "new", sentence) for sentence in sentences]
 
     assert told(*items) == [("new", "", sentence) for sentence in sentences]

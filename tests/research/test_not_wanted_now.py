@@ -42,7 +42,7 @@ def digest_of(topic: Topic) -> Digest:
     return made
 
 
-def test_a_mail_that_waits_is_not_sent_to_who_has_ended_them_meanwhile(
+def test_an_email_that_waits_is_not_sent_to_who_has_ended_them_in_the_meantime(
     topic: Topic, desk: Channel, server: MailServer
 ):
     [row] = body_in_style(saved_run(topic, "A fact."))
@@ -79,7 +79,7 @@ def test_a_digest_of_which_all_went_to_the_trash_is_not_sent(
 
 
 @pytest.mark.parametrize("what", ["topic", "run"])
-def test_what_is_deleted_permanently_stands_in_no_digest_that_was_sent(
+def test_what_is_deleted_permanently_is_in_no_digest_that_was_sent(
     topic: Topic, desk: Channel, server: MailServer, what: str
 ):
     run, by = saved_run(topic, "The vault lies under the barn."), topic.owner.actor
@@ -110,7 +110,7 @@ def test_a_test_whose_process_died_is_not_sent_by_itself_later(
     assert (Delivery.objects.get().state, server.mails) == ("unsure", [])
 
 
-def test_an_account_that_is_deleted_while_its_mail_is_written_sends_none(
+def test_an_account_that_is_deleted_while_its_email_is_written_sends_none(
     topic: Topic, desk: Channel, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ):
     [row] = body_in_style(saved_run(topic, "A fact."))
@@ -143,7 +143,7 @@ def test_a_service_for_admins_is_not_opened_for_who_isnt_an_admin_anymore(
     assert "Only admins can use “json”" in row.error
 
 
-def test_who_ends_mails_ten_times_is_one_line_in_the_log(topic: Topic, desk: Channel):
+def test_who_ends_emails_ten_times_is_one_line_in_the_log(topic: Topic, desk: Channel):
     for _time in range(10):
         channels.end_for(desk, topic)
         channels.end_for(desk, None)
@@ -190,7 +190,9 @@ def test_a_failed_run_that_was_removed_is_told_neither_by_itself_nor_by_the_dige
     assert {row.state for row in Delivery.objects.all()} == {"dropped"}
 
 
-def test_a_failure_that_was_told_is_not_told_twice(topic: Topic, desk: Channel, server: MailServer):
+def test_a_failure_that_was_told_is_not_reported_twice(
+    topic: Topic, desk: Channel, server: MailServer
+):
     run = failed(topic, "the network was down")
     sending.deliver(Delivery.objects.get(kind="failure").pk)
     run.retry(by=topic.owner.actor)
@@ -238,7 +240,7 @@ def test_a_new_key_made_in_one_tab_is_kept_by_what_another_tab_saves(topic: Topi
 @pytest.mark.parametrize(
     "address", ["a@example.org\nBcc: b@example.org", "a@b.example, c@d.example"]
 )
-def test_an_address_that_an_archive_brought_is_looked_at_before_it_is_switched_on(
+def test_an_address_that_an_archive_brought_is_checked_before_it_is_switched_on(
     topic: Topic, desk: Channel, address: str
 ):
     Channel.objects.update(address=address, enabled=False)

@@ -39,7 +39,7 @@ def model(providers: Providers) -> Providers:
 
 
 @pytest.mark.requirement("R95", "R240")
-def test_observations_stand_in_the_plan_s_and_the_report_s_prompt_as_data(
+def test_observations_are_in_the_plan_s_and_the_report_s_prompt_as_data(
     topic: Topic, model: Providers, run_of: RunOf
 ):
     one = learnt(topic)
@@ -64,7 +64,7 @@ def test_a_baseline_and_a_later_run_are_offered_them(topic: Topic, model: Provid
     assert ["- " + LESSON in prompt for prompt in prompts(model)] == [True] * 4
 
 
-def test_without_a_model_none_are_looked_for(topic: Topic, providers: Providers, run_of: RunOf):
+def test_without_a_model_none_are_searched_for(topic: Topic, providers: Providers, run_of: RunOf):
     cast.set_up(providers, 1)
     learnt(topic)
     run = run_of(topic)
@@ -73,7 +73,7 @@ def test_without_a_model_none_are_looked_for(topic: Topic, providers: Providers,
     assert not Use.objects.filter(record_type="observation").exists()
 
 
-def test_the_facts_and_what_was_struck_are_not_told_again_as_observations(
+def test_the_facts_and_what_was_struck_are_not_reported_again_as_observations(
     topic: Topic, model: Providers, run_of: RunOf
 ):
     first = run_of(topic)

@@ -212,7 +212,7 @@ def test_a_dispatch_stops_at_a_follow_up_that_the_broker_does_not_take(
     assert Step.objects.dispatch() == 0
 
 
-def test_while_nobody_takes_messages_no_more_are_sent(
+def test_while_no_one_takes_messages_no_more_are_sent(
     topic: Topic, monkeypatch: pytest.MonkeyPatch, queue: redis.Redis
 ) -> None:
     cast.started(topic)

@@ -176,7 +176,7 @@ def test_a_renamed_heading_moves_nothing():
     assert said(log, log.replace("Unreleased", "Upcoming"), "Log") == []
 
 
-def test_a_changelog_tells_its_new_version_and_what_is_in_it():
+def test_a_changelog_shows_its_new_version_and_what_is_in_it():
     log = "# Log\n\n## 1.1.0 (2026-07-01)\n\n- Fixed the doors of line T1\n"
     top = "## 1.2.0 (2026-08-20)\n\n- Removed the paper tickets from all trams\n- Added a stop\n- Fixed a sign\n\n"
 
@@ -755,7 +755,7 @@ def test_two_letters_of_a_name_in_another_order_are_a_misspelling():
     assert said(old, old.replace("terimnal", "terminal"), "Lines") == []
 
 
-def test_five_sentences_of_one_section_of_a_law_are_told():
+def test_five_sentences_of_one_section_of_a_law_are_reported():
     old = "# Law\n\n## § 1 Trams\n\nTrams run daily.\n"
     added = (
         "Passengers must buy a ticket before they enter.",
@@ -806,7 +806,7 @@ def test_a_release_candidate_is_left_out_if_its_release_says_the_same():
     assert any("Doors open" in text for text in told)
 
 
-def test_a_schedule_tells_the_dates_of_candidates_too():
+def test_a_schedule_shows_the_dates_of_candidates_too():
     old = "| Version | Date |\n| --- | --- |\n| 1.3.0 | 2026-01-05 |\n"
     new = f"{old}| 1.4.0-rc.1 | 2026-02-05 |\n| 1.4.0 | 2026-03-05 |\n"
 
@@ -2522,7 +2522,7 @@ def test_another_period_in_a_cell_is_news():
     ]
 
 
-def test_rows_of_a_new_section_without_a_line_of_their_own_are_told_as_lists():
+def test_rows_of_a_new_section_without_a_line_of_their_own_are_reported_as_lists():
     head = "| Change | Software | Version |\n|---|---|---|\n"
     rows = [f"| Added | Signal {n} | 4.{n} |\n" for n in range(12)]
     rows += [f"| Removed | Switch {n} | 2.{n} |\n" for n in range(12)]
@@ -2573,7 +2573,7 @@ def test_a_part_that_an_earlier_release_gained_is_news_if_its_heading_is_a_state
     assert said(before, before.replace("## 1.9.3", f"{touch}## 1.9.3"), "Releases") == []
 
 
-def test_the_paragraphs_below_the_title_of_a_change_are_told():
+def test_the_paragraphs_below_the_title_of_a_change_are_reported():
     new = (
         "## 2.2.0\n\n### Trams have another kind of brake\n\nThe brake of all trams is electric.\n\n"
         "The old brakes must be removed before 2.4.0.\n\n"

@@ -77,7 +77,7 @@ def test_behind_its_plan_the_run_is_let_go_of_and_waits(run: Run, providers: Pro
     assert providers.search.asked == []
 
 
-def test_nobody_claims_it_and_nobody_is_told_of_it(run: Run):
+def test_no_one_claims_it_and_no_one_is_told_of_it(run: Run):
     assert Run.objects.claim(run.pk, worker="another") is None
     assert Run.objects.dispatch() == 0
     assert Run.objects.sweep() == 0
@@ -327,7 +327,7 @@ def test_stopped_or_archived_at_the_moment_when_it_would_wait_it_is_ended(
     assert run.status == "cancelled" and why in run.error
 
 
-def test_archived_while_it_plans_it_waits_for_nobody(topic: Topic):
+def test_archived_while_it_plans_it_waits_for_no_one(topic: Topic):
     run = cast.started(topic)
 
     with cast.before_step("plan", lambda: topic_editing.archive_topic(topic, by=topic.owner.actor)):
@@ -358,7 +358,7 @@ def test_cancelled_as_it_begins_to_wait_for_a_day_it_is_ended_at_once(topic: Top
     assert cast.carried_out(run).status == "cancelled"
 
 
-def test_cancelled_while_it_waits_its_waiting_is_not_told_as_work(run: Run):
+def test_cancelled_while_it_waits_its_waiting_is_not_reported_as_work(run: Run):
     at = timezone.now() - timedelta(days=2)
     Run.objects.filter(pk=run.pk).update(waiting_since=at, started_at=at - timedelta(seconds=5))
 
@@ -380,7 +380,7 @@ def test_a_second_run_says_that_a_plan_waits(run: Run, topic: Topic):
         starting.start_run(topic, trigger="person", by=topic.owner.actor)
 
 
-def test_a_slot_that_falls_due_meanwhile_is_skipped_with_a_warning_that_says_so(
+def test_a_slot_that_falls_due_in_the_meantime_is_skipped_with_a_warning_that_says_so(
     run: Run, topic: Topic
 ):
     scheduling.set_schedule(topic, by=topic.owner.actor, preset="daily", time_zone="UTC")

@@ -39,9 +39,7 @@ def test_a_first_run_is_planned_without_memory_in_the_prompt(topic: Topic, provi
     assert "already known" not in prompt
 
 
-def test_a_fact_marked_sensitive_stands_in_no_prompt(
-    topic: Topic, providers: Providers, run_of: RunOf
-):
+def test_a_fact_marked_sensitive_is_in_no_prompt(topic: Topic, providers: Providers, run_of: RunOf):
     cast.set_up(providers, 1)
     run_of(topic)
     TopicFact.objects.filter(topic=topic).update(sensitivity="sensitive")
@@ -154,7 +152,7 @@ def test_a_model_that_fails_gives_the_three_queries(
         {"queries": ["o\x00ne", "two"]},
     ],
 )
-def test_a_plan_is_taken_in_whatever_dress_it_comes(
+def test_a_plan_is_imported_whatever_dress_it_comes(
     topic: Topic, providers: Providers, answer: Any
 ):
     work = planned(topic, providers, answer)

@@ -66,7 +66,7 @@ def test_the_words_around_a_quote_are_cut_between_words():
     assert behind.endswith(" more…")
 
 
-def test_a_page_of_the_largest_size_is_looked_through_in_little_time():
+def test_a_page_of_the_largest_size_is_previewed_in_little_time():
     stored = ("Größe – “Wort”, 固体电池的价格。cafe\u0301 plain words here.\n" * 6000)[:200_000]
     began = time.monotonic()
 

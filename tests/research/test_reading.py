@@ -94,7 +94,7 @@ def test_a_pdf_is_read(httpserver: HTTPServer, read: Callable[..., Run]):
     assert "4,400 cells" in run.report.body
 
 
-def test_japanese_in_shift_jis_that_nobody_names_is_read(
+def test_japanese_in_shift_jis_that_no_one_names_is_read(
     topic: Topic, httpserver: HTTPServer, read: Callable[..., Run]
 ):
     Topic.objects.filter(pk=topic.pk).update(title="全固体電池")
@@ -141,7 +141,7 @@ def test_a_page_that_cannot_be_read_keeps_its_reason_and_the_run_continues(
     assert cast.sentence(1) in run.report.body
 
 
-def test_thirty_redirects_are_not_followed_and_the_reason_stands_on_the_hit(
+def test_thirty_redirects_are_not_followed_and_the_reason_is_on_the_hit(
     httpserver: HTTPServer, read: Callable[..., Run]
 ):
     def onward(request: Request) -> Response:

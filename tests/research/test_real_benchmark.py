@@ -77,7 +77,7 @@ def test_a_topic_is_complete(topic: Topic):
         ("released 18.3.", "18.3"),
     ],
 )
-def test_an_item_tells_a_change_however_it_is_written(text: str, pattern: str):
+def test_an_item_shows_a_change_however_it_is_written(text: str, pattern: str):
     assert tells(text, (pattern,))
 
 
@@ -140,7 +140,7 @@ def test_a_new_item_that_was_there_before_is_old_and_a_gone_one_that_is_still_th
     assert (score.gone, score.gone_from_pages) == (1, 0)
 
 
-def test_a_true_change_may_quote_a_line_that_only_moved():
+def test_a_true_change_can_quote_a_line_that_only_moved():
     moved = ("changed", "Apples 3: status Scheduled", "a line of twenty characters")
 
     score, _missing = score_step(Step((APPLE,)), [moved], (), moved[2], moved[2])

@@ -142,7 +142,7 @@ def test_a_source_that_is_gone_is_searched_for_alone(known: Topic, providers: Pr
     assert [source["link"] for source in run.report.sources] == [cast.url(7)]
 
 
-def test_what_nobody_says_any_more_could_not_be_checked_and_stays_stale(
+def test_what_no_one_says_any_longer_could_not_be_checked_and_stays_stale(
     known: Topic, providers: Providers
 ):
     fact = fact_of(known, 1)
@@ -202,7 +202,7 @@ def test_a_page_that_has_not_changed_is_not_sent_again(known: Topic, providers: 
     assert run.delta_items.get().status == "confirmed"
 
 
-def test_without_the_stored_page_the_whole_is_asked_for(known: Topic, providers: Providers):
+def test_without_the_stored_page_the_whole_is_requested(known: Topic, providers: Providers):
     Source.objects.filter(topic=known).update(etag='"v1"')
     ContentItem.objects.filter(topic=known).delete()
     server = Server({cast.url(1): cast.page(1)})
@@ -230,7 +230,7 @@ def test_without_live_memory_nothing_is_rechecked(known: Topic):
         start_recheck(known, by=known.owner.actor)
 
 
-def test_a_fact_that_was_struck_meanwhile_ends_the_run_in_words(known: Topic):
+def test_a_fact_that_was_struck_in_the_meantime_ends_the_run_with_a_reason(known: Topic):
     fact = fact_of(known, 1)
     run = start_recheck(known, by=known.owner.actor, fact=fact)
     fact.strike(by=known.owner.actor)
@@ -310,7 +310,7 @@ def test_a_month_without_stale_facts_starts_nothing(known: Topic):
     assert start_due() == 0
 
 
-def test_another_run_in_the_way_puts_it_off_for_an_hour(known: Topic):
+def test_another_run_in_the_way_postpones_it_for_an_hour(known: Topic):
     monthly(known, timezone.now() - timedelta(minutes=1))
     cast.started(known)
 
@@ -335,7 +335,7 @@ def test_the_tick_starts_them(known: Topic):
     assert not Activity.objects.filter(kind="schedule-skipped").exists()
 
 
-def test_a_monthly_recheck_is_none_of_the_runs_a_person_may_start(known: Topic, settings: Any):
+def test_a_monthly_recheck_is_none_of_the_runs_a_person_can_start(known: Topic, settings: Any):
     settings.BEACON_RUNS_PER_HOUR = 2
     monthly(known, timezone.now() - timedelta(minutes=1))
 

@@ -77,7 +77,7 @@ def test_its_memory_lives_as_long_as_the_key_would_have(
     assert 3500 < left.total_seconds() < 3700
 
 
-def test_its_page_tells_of_what_came_along(
+def test_its_page_reports_what_came_along(
     alice: User, server: redis.Redis, settings: Any, client_of: Callable[[User], Client]
 ) -> None:
     put(server)
@@ -133,7 +133,7 @@ def test_a_trial_stores_nothing_and_says_so(
         (" " * (4 * 1024 * 1024 + 1), "the limit is 4,194,304"),
     ],
 )
-def test_a_key_that_cannot_be_taken_is_told_and_the_others_go_on(
+def test_a_key_that_cannot_be_taken_is_reported_and_the_others_continue(
     alice: User, server: redis.Redis, settings: Any, capsys: Any, held: str, said: str
 ) -> None:
     server.set("beacon:memory:0-bad", held)

@@ -93,7 +93,7 @@ def test_without_a_model_an_entry_by_rules_waits_for_a_person(run: Run):
     assert step.detail == "1 write is waiting for your approval, without a model"
 
 
-def test_what_a_person_accepts_of_it_stands_in_the_file_as_theirs(run: Run):
+def test_what_a_person_accepts_of_it_is_in_the_file_as_theirs(run: Run):
     followed(run)
     owner = run.topic.owner
 

@@ -105,7 +105,7 @@ def test_what_it_finds_is_told_against_the_memory_of_now(first: Run, providers: 
     assert again.report.is_quiet and "Run #1" in again.report.delta_since
 
 
-def test_it_waits_for_nobody_to_look_at_its_plan(first: Run):
+def test_it_waits_for_no_one_to_look_at_its_plan(first: Run):
     Run.objects.filter(pk=first.pk).update(settings=first.settings | {"plan_review": "wait"})
     first.refresh_from_db()
 
@@ -161,7 +161,7 @@ def test_another_model_is_told_of_only_where_there_is_something_to_write_from(
     assert "another writes" in repeated(first).warnings
 
 
-def test_what_is_gone_stands_on_the_run_as_a_warning(first: Run, monkeypatch: pytest.MonkeyPatch):
+def test_what_is_gone_is_on_the_run_as_a_warning(first: Run, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(searching, "unavailable_services", lambda work, was: [TAVILY])
 
     assert TAVILY in repeated(first).warnings

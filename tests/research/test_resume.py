@@ -63,7 +63,7 @@ def test_a_run_that_lost_its_worker_continues_behind_its_last_step(
 
 
 @pytest.mark.parametrize(("calls", "kept"), [("search", 1), ("read", 1)])
-def test_answers_that_were_kept_are_not_asked_for_again(
+def test_answers_that_were_kept_are_not_requested_again(
     topic: Topic, scripted: Providers, monkeypatch: pytest.MonkeyPatch, calls: str, kept: int
 ):
     run, seen, original = cast.started(topic), [0], RunContext.progress
@@ -291,7 +291,7 @@ def test_a_retry_is_refused_while_another_run_is_unfinished(topic: Topic):
     assert refused.value.run == new
 
 
-def test_a_run_is_put_off_for_30_then_120_seconds_and_then_fails(topic: Topic):
+def test_a_run_is_postponed_for_30_then_120_seconds_and_then_fails(topic: Topic):
     run, waits = cast.started(topic), []
     for _time in range(3):
         Run.objects.filter(pk=run.pk).update(not_before=timezone.now())

@@ -41,7 +41,7 @@ def _failed_at(step: str, topic: Topic, act: Callable[[Run], object] = lambda ru
 
 
 @pytest.mark.requirement("R37", "R41", "R43")
-def test_a_run_retried_after_a_newer_one_begins_again_and_tells_no_old_news(
+def test_a_run_retried_after_a_newer_one_begins_again_and_shows_no_old_news(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
     cast.set_up(providers, 1)
@@ -220,7 +220,9 @@ def test_a_retry_keeps_what_only_the_run_was_warned_of(topic: Topic, providers: 
     assert run.warnings == before
 
 
-def test_retried_from_the_filter_blocked_hits_are_told_again(topic: Topic, providers: Providers):
+def test_retried_from_the_filter_blocked_hits_are_reported_again(
+    topic: Topic, providers: Providers
+):
     cast.set_up(providers, 1, 2)
     TopicSettings.objects.update(block_domains=["site1.example"])
     run = _failed_at("write", topic)

@@ -155,7 +155,7 @@ def test_a_failing_query_is_tried_three_times_and_fails_no_run(
 
 
 @pytest.mark.requirement("R47")
-def test_an_empty_answer_is_not_asked_for_again(topic: Topic, providers: Providers, run_of: RunOf):
+def test_an_empty_answer_is_not_requested_again(topic: Topic, providers: Providers, run_of: RunOf):
     providers.model = FakeLanguageModel({"queries": ["a1"]})
 
     run = run_of(topic)

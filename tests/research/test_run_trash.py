@@ -99,7 +99,7 @@ def texts(topic: Topic) -> list[str]:
     return [fact.text for fact in TopicFact.objects.filter(topic=topic).current()]
 
 
-def test_what_only_the_bad_run_brought_goes_and_what_was_known_before_stands(
+def test_what_only_the_bad_run_brought_goes_and_what_was_known_before_remains(
     topic: Topic, good: Run, bad: Run
 ) -> None:
     bads = SeenUrl.objects.get(topic=topic, url__contains="3")
@@ -214,7 +214,7 @@ def test_what_a_person_made_of_a_fact_between_two_removals_stays(topic: Topic, b
     assert fact.state == "current"
 
 
-def test_while_its_topic_lies_in_the_trash_too_it_comes_back_and_the_topic_after_it(
+def test_while_its_topic_is_in_the_trash_too_it_comes_back_and_the_topic_after_it(
     topic: Topic, bad: Run
 ) -> None:
     before, by = texts(topic), topic.owner.actor

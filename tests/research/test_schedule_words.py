@@ -101,7 +101,7 @@ def test_a_topic_run_by_hand_has_no_next_runs():
         ("0 9 " + ",".join(["1"] * 60) + " * *", "at most 100"),
     ],
 )
-def test_a_line_that_cannot_be_is_refused_in_words(line: str, words: str):
+def test_a_line_that_cannot_be_is_refused_with_a_reason(line: str, words: str):
     with pytest.raises(InvalidValue) as refused:
         check_cron(line, "UTC")
 

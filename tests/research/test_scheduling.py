@@ -303,7 +303,7 @@ def test_a_slot_that_meets_an_unfinished_run_is_skipped_with_a_warning(weekly: T
 
 
 @pytest.mark.parametrize("act", ["archive", "trash"])
-def test_a_topic_put_away_is_not_run(weekly: Topic, alice: Any, act: str):
+def test_a_topic_in_trash_is_not_run(weekly: Topic, alice: Any, act: str):
     getattr(weekly, act)(by=alice.actor)
 
     assert scheduling.start_due(MONDAY) == []

@@ -106,7 +106,7 @@ def test_the_models_word_counts_where_words_alone_are_unsure(
 
 
 @pytest.mark.parametrize("relation", ["changed", "contradicts"])
-def test_by_a_models_word_both_stay_and_wait_on_the_conflict_desk(
+def test_by_a_models_word_both_stay_and_wait_in_conflicts(
     topic: Topic, second_run: Callable[..., Run], relation: str
 ):
     run = second_run(LATER, answers=[told(relation)])
@@ -150,7 +150,7 @@ def test_a_model_that_could_not_write_is_not_asked_again(second_run: Callable[..
     assert (calls(run), run.status) == (["plan", "write"], "partial")
 
 
-def test_what_stands_in_a_sentence_cannot_end_its_marks(
+def test_what_is_in_a_sentence_cannot_end_its_marks(
     providers: Providers, second_run: Callable[..., Run]
 ):
     second_run(LATER.replace("works", "works >>> Pair 2 <<<"), answers=[told("changed")])
@@ -178,7 +178,7 @@ def compared(*sentences: str, facts: Sequence[str] = (OPENS, COSTS)) -> Comparis
     )
 
 
-def test_a_sensitive_fact_stands_in_no_pair():
+def test_a_sensitive_fact_is_in_no_pair():
     comparison = compared(LATER, CHEAPER)
 
     pairs = writing.doubtful(comparison, comparison.verdicts(), untold={0})

@@ -90,7 +90,7 @@ def test_a_run_that_crashed_too_often_is_reported_too(topic: Topic):
     assert [row.kind for row in Delivery.objects.all()] == ["failure"]
 
 
-def test_a_mail_carries_the_report_as_it_reads(topic: Topic, server: MailServer):
+def test_an_email_carries_the_report_as_it_reads(topic: Topic, server: MailServer):
     email(topic.owner)
     run = saved_run(topic, "Version 18.1 is out.")
     [row] = body_in_style(run)
@@ -135,7 +135,7 @@ def test_delivered_twice_and_laid_out_twice_it_arrives_once(topic: Topic, server
     assert Delivery.objects.count() == 1
 
 
-def test_a_worker_lost_before_the_mail_was_handed_over_leaves_it_to_the_next(
+def test_a_worker_lost_before_the_email_was_handed_over_leaves_it_to_the_next(
     topic: Topic, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ):
     email(topic.owner)
@@ -155,7 +155,7 @@ def _killed(*args: Any, **more: Any) -> str:
     raise cast.Killed
 
 
-def test_a_worker_lost_after_the_mail_was_handed_over_sends_none_twice(
+def test_a_worker_lost_after_the_email_was_handed_over_sends_none_twice(
     topic: Topic, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ):
     """It can't be known whether it arrived. The page says so, and a person can send it again."""
@@ -279,7 +279,7 @@ def test_a_lost_secret_key_is_explained(topic: Topic, hook: Channel, settings: A
 
 
 @pytest.mark.parametrize("end", ["channel", "switch", "topic", "report", "account"])
-def test_what_nobody_wants_any_more_is_not_sent(topic: Topic, server: MailServer, end: str):
+def test_what_no_one_wants_any_longer_is_not_sent(topic: Topic, server: MailServer, end: str):
     made = email(topic.owner)
     run = saved_run(topic, "A fact.")
     [row] = body_in_style(run)
@@ -376,7 +376,7 @@ def test_what_is_long_over_is_forgotten(topic: Topic, server: MailServer):
     assert not Delivery.objects.exists() and not Channel.objects.exists()
 
 
-def test_whoever_reads_the_mails_ends_them_for_one_topic(topic: Topic):
+def test_anyone_who_reads_the_emails_ends_them_for_one_topic(topic: Topic):
     made = email(topic.owner)
     channels.end_for(made, topic)
 
@@ -613,7 +613,7 @@ def test_no_member_gets_a_message_about_a_comment_on_a_hidden_report(
 
 
 @pytest.mark.parametrize("end", ["removed", "off", "deleted", "sensitive", "left out"])
-def test_a_comment_that_nobody_should_hear_of_anymore_is_not_sent(
+def test_a_comment_that_no_one_should_hear_of_anymore_is_not_sent(
     topic: Topic, discussed: Report, admin: User, bob: User, end: str
 ):
     alices, bobs = sent_for_comment(discussed, admin)

@@ -55,7 +55,7 @@ def told_of(word: str, outside: Outside) -> set[str]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(paths=st.lists(st.sampled_from(sorted(PATHS)), min_size=2, max_size=6, unique=True))
-def test_what_is_marked_sensitive_reaches_nobody_outside(
+def test_what_is_marked_sensitive_reaches_no_one_outside(
     db: None, outside: Outside, asker: str, paths: list[str]
 ):
     owner = owner_of(outside)

@@ -187,7 +187,7 @@ def test_what_was_never_seen_cannot_be_forgotten(topic: Topic):
         ("ftp://example.org/", "starts with http"),
     ],
 )
-def test_an_address_that_no_run_may_open_is_explained(topic: Topic, address: str, told: str):
+def test_an_address_that_no_run_can_open_is_explained(topic: Topic, address: str, told: str):
     with pytest.raises(InvalidValue, match=told):
         reading.add(topic, address, by=topic.owner.actor)
 
@@ -220,7 +220,7 @@ def test_a_blocked_page_is_not_given_to_the_next_run(topic: Topic):
         reading.add(topic, cast.url(2), by=topic.owner.actor)
 
 
-def test_acts_stand_in_the_log(topic: Topic):
+def test_acts_are_in_the_log(topic: Topic):
     reading.add(topic, cast.url(2), by=topic.owner.actor)
     ruled(topic, "spam.example", "mute", "all")
 

@@ -85,7 +85,7 @@ def test_what_isnt_a_rule_is_refused_with_words(topic: Topic, kind: Any, typed: 
         standing_rules.add(topic, kind, typed, by=topic.owner.actor)
 
 
-def test_a_page_cannot_be_always_checked_and_never_looked_at(topic: Topic):
+def test_a_page_cannot_be_always_checked_and_never_checked(topic: Topic):
     rule(topic, CHECK, NEWS)
 
     with pytest.raises(InvalidValue, match="Remove one of the two"):
@@ -207,7 +207,7 @@ def test_a_repeated_run_keeps_the_rules_of_then(topic: Topic, providers: Provide
     assert again.steps.get(name="plan").output["always"] == ["cell prices in Japan"]
 
 
-def test_a_struck_fact_and_a_place_not_looked_at_are_obeyed_by_the_next_run(
+def test_a_struck_fact_and_a_place_not_checked_are_obeyed_by_the_next_run(
     topic: Topic, providers: Providers
 ):
     """The issue's own show."""

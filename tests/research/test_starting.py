@@ -36,7 +36,7 @@ def ran(topic: Topic, *, minutes_ago: int) -> Run:
     return run
 
 
-def test_a_topic_is_made_with_its_settings_and_schedule(alice: Any):
+def test_a_topic_is_created_with_its_settings_and_schedule(alice: Any):
     alice.time_zone = "Europe/Berlin"
 
     topic = starting.create_topic(
@@ -60,7 +60,7 @@ def test_a_topic_that_cannot_be_named_so_leaves_nothing_behind(alice: Any):
     assert not Schedule.objects.exists()
 
 
-def test_the_sample_topic_is_made_once(alice: Any):
+def test_the_sample_topic_is_created_once(alice: Any):
     made = [starting.create_sample_topic(alice, by=alice.actor) for _time in range(2)]
 
     assert made[0] == made[1]
@@ -69,7 +69,7 @@ def test_the_sample_topic_is_made_once(alice: Any):
 
 
 @pytest.mark.parametrize("place", ["trash", "archive"])
-def test_a_sample_topic_that_was_put_away_is_restored(alice: Any, place: str):
+def test_a_sample_topic_that_was_trashed_is_restored(alice: Any, place: str):
     put_away = starting.create_sample_topic(alice, by=alice.actor)
     getattr(put_away, place)(by=alice.actor)
 
@@ -127,7 +127,7 @@ def test_a_started_run_is_a_row_that_waits_and_a_nudge_after_the_commit(
 @pytest.mark.parametrize(
     ("act", "says"), [("trash", "in Trash. Restore it"), ("archive", "archived. Unarchive it")]
 )
-def test_a_topic_that_is_put_away_is_not_run_and_says_what_to_do(topic: Topic, act: str, says: str):
+def test_a_topic_that_is_trashed_is_not_run_and_says_what_to_do(topic: Topic, act: str, says: str):
     getattr(topic, act)(by=topic.owner.actor)
 
     with pytest.raises(RunNotAllowed, match=says):
@@ -135,7 +135,7 @@ def test_a_topic_that_is_put_away_is_not_run_and_says_what_to_do(topic: Topic, a
 
 
 @pytest.mark.requirement("R233")
-def test_more_runs_an_hour_than_allowed_are_refused_in_words(topic: Topic, settings: Any):
+def test_more_runs_an_hour_than_allowed_are_refused_with_a_reason(topic: Topic, settings: Any):
     settings.BEACON_RUNS_PER_HOUR = 2
     topic.owner.time_zone = "Asia/Tokyo"
     with time_machine.travel(NOON, tick=False):

@@ -224,7 +224,7 @@ def test_it_is_kept_once_a_second_however_fast_it_comes(topic: Topic, providers:
     assert Run.objects.get(pk=work.run.pk).progress == before + 1
 
 
-def test_a_call_that_nobody_waits_for_ends_at_its_next_words(topic: Topic, providers: Providers):
+def test_a_call_that_no_one_waits_for_ends_at_its_next_words(topic: Topic, providers: Providers):
     cast.set_up(providers, 1)
     with LiveDraft(cast.work_of(topic)) as live:
         live.take("Some words")

@@ -23,7 +23,7 @@ def sample(owner: User) -> Topic:
     return create_sample_topic(owner, by=owner.actor)
 
 
-def test_they_stand_in_the_one_registry() -> None:
+def test_they_are_in_the_one_registry() -> None:
     assert REGISTRY["research_topic"].writes
     assert not REGISTRY["get_report"].writes
 
@@ -101,14 +101,16 @@ def test_a_topic_that_the_owner_named_is_begun_whatever_was_read(alice: User) ->
         {"topic": "Heat pumps", "unknown": 1},
     ],
 )
-def test_wrong_arguments_are_told_and_nothing_is_begun(alice: User, wrong: dict[str, Any]) -> None:
+def test_wrong_arguments_are_reported_and_nothing_is_begun(
+    alice: User, wrong: dict[str, Any]
+) -> None:
     result = call(alice, "research_topic", **wrong)
 
     assert result.data["error"] == "bad_arguments"
     assert not Topic.objects.exists()
 
 
-def test_a_topic_of_nothing_visible_is_refused_in_words(alice: User) -> None:
+def test_a_topic_of_nothing_visible_is_refused_with_a_reason(alice: User) -> None:
     result = call(alice, "research_topic", topic="\u200b")
 
     assert result.data["error"] == "invalid"

@@ -36,7 +36,7 @@ def problems(owner: Any, field: str, **typed: Any) -> str:
 
 
 @pytest.mark.parametrize("title", ["", "   ", "\x00", "\u3000", "\u200b\u200f"])
-def test_an_empty_topic_is_asked_for(alice: Any, title: str):
+def test_an_empty_topic_is_requested(alice: Any, title: str):
     assert "Enter a topic" in problems(alice, "title", title=title)
 
 
@@ -81,7 +81,7 @@ def test_what_one_form_refuses_as_a_zone_the_other_does(alice: Any, zone: str):
         TimeZoneField().clean(zone)
 
 
-def test_nul_is_taken_out_and_said_so(alice: Any):
+def test_nul_is_removed_and_said_so(alice: Any):
     form = form_of(alice, title="Sail\x00ing", objective="a\x00b", focus="clean")
 
     assert form.is_valid()
@@ -212,7 +212,7 @@ def test_services_are_kept_in_the_order_in_which_they_are_sent(alice: Any):
     assert form.state()["services"] == ["library", "arxiv", "wikipedia"]
 
 
-def test_a_service_that_lacks_its_key_may_be_selected(alice: Any):
+def test_a_service_that_lacks_its_key_can_be_selected(alice: Any):
     form = form_of(alice, services=["brave"])
 
     assert form.is_valid()

@@ -42,7 +42,7 @@ def last(topic: Topic) -> Run:
     return Run.objects.get(topic=topic, number=3)
 
 
-def test_it_tells_what_the_deltas_tell(topic: Topic):
+def test_it_shows_what_the_deltas_tell(topic: Topic):
     found = told(topic)
 
     assert found.words == "1 new fact since you last read, 1 changed"

@@ -114,7 +114,7 @@ def verified(topic: Topic, providers: Providers) -> Callable[..., Run]:
     return carried_out
 
 
-def test_found_quotes_stand_on_their_source(verified: Callable[..., Run]):
+def test_found_quotes_are_on_their_source(verified: Callable[..., Run]):
     source = verified().report.sources[0]
 
     (told,) = source["quotes"]
@@ -203,5 +203,5 @@ def test_a_delta_of_unsupported_findings_alone_isnt_a_delta(
         ("X", "X"),
     ],
 )
-def test_the_mark_stands_behind_the_sentence_and_its_citations(body: str, marked: str):
+def test_the_mark_is_behind_the_sentence_and_its_citations(body: str, marked: str):
     assert _marked(body, ["A b c.", ""]) == marked

@@ -99,7 +99,7 @@ def test_another_part_is_not_a_version_of_the_first(topic: Topic, providers: Pro
 
 
 @pytest.mark.requirement("R371")
-def test_a_part_that_isnt_there_is_said_and_nothing_is_read(topic: Topic, providers: Providers):
+def test_a_part_that_isnt_there_is_reported_and_nothing_is_read(topic: Topic, providers: Providers):
     missing = PartNotFound("The page doesn’t contain “css: .prices”.")
 
     run = carried_out(watch(topic), providers, 1, missing)

@@ -117,7 +117,7 @@ def test_a_report_in_another_language_stands_but_its_findings_must_be_quoted(
 
 
 @pytest.mark.requirement("R48")
-def test_citations_of_sources_that_do_not_exist_are_taken_out(write: Callable[..., Run]):
+def test_citations_of_sources_that_do_not_exist_are_removed(write: Callable[..., Run]):
     given = cast.report(1, 2)
     given["body"] = "One [1], two [2], none [9] and none [0][77]. Both [1, 2]."
     given["findings"][0]["citations"] = [1, 9, 0, -3]
@@ -203,7 +203,7 @@ def test_a_finding_of_any_length_is_at_most_a_thousand_characters(write: Callabl
 
 
 @pytest.mark.requirement("R38")
-def test_the_second_report_is_asked_for_as_a_delta_with_what_is_known(
+def test_the_second_report_is_requested_as_a_delta_with_what_is_known(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
     cast.set_up(providers, 1)
@@ -221,9 +221,7 @@ def test_the_second_report_is_asked_for_as_a_delta_with_what_is_known(
     assert "site1.example" not in prompt
 
 
-def test_what_a_page_says_stands_between_marks_that_it_cannot_break(
-    topic: Topic, providers: Providers
-):
+def test_what_a_page_says_is_between_marks_that_it_cannot_break(topic: Topic, providers: Providers):
     cast.set_up(providers, 1)
     providers.pages.pages = {cast.url(1): "Title >>>\n\nText >>> and <<< more of the text."}
     providers.model = cast.model(cast.PLAN, cast.report(1))
@@ -344,7 +342,7 @@ def test_a_report_whose_question_was_cut_short_is_kept_and_the_run_warns(write: 
     assert "read only 2050 tokens" in run.warnings
 
 
-def test_what_is_superseded_above_is_not_told_below_as_if_it_were_still_so(
+def test_what_is_superseded_above_is_not_reported_below_as_if_it_were_still_so(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
     old = "A pilot line for solid-state batteries in Kyoto makes 3,400 cells a month."

@@ -48,7 +48,7 @@ def test_without_a_network_it_says_that_nothing_was_audited(error: str):
     assert judged("", error) == (["not audited: no network"], 2)
 
 
-def test_another_failure_is_told_as_it_is():
+def test_another_failure_is_reported_as_it_is():
     lines, code = judged("no JSON", "ERROR: bad hash\n")
 
     assert (lines[-1], code) == ("ERROR: bad hash", 2)

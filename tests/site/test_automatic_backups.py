@@ -114,7 +114,7 @@ def _one_note_more(manifest: Any, parts: Any) -> None:
     manifest["tables"]["memory_note"]["rows"] += 1
 
 
-def test_a_database_user_who_may_not_create_databases_still_gets_backups(
+def test_a_database_user_who_cannot_create_databases_still_gets_backups(
     admin: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(backup: Any) -> list[str]:

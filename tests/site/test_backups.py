@@ -67,7 +67,7 @@ def test_after_a_restore_a_recall_finds_the_same_and_new_rows_are_numbered_on(
     assert counted.documents == 1  # once, by its trigger
 
 
-def test_the_triggers_guard_again_what_may_not_be_changed(full: User, file: Path) -> None:
+def test_the_triggers_guard_again_what_cannot_be_changed(full: User, file: Path) -> None:
     backup(file)
     bring_back(file, "--replace", "--yes")
 
@@ -154,7 +154,7 @@ def test_a_folder_in_the_place_of_a_file_is_explained(full: User, tmp_path: Path
         bring_back(tmp_path)
 
 
-def test_no_secret_stands_in_a_backup_as_it_is(full: User, file: Path) -> None:
+def test_no_secret_is_in_a_backup_as_it_is(full: User, file: Path) -> None:
     from memory.models import Connection
 
     kept = Connection(kind="model", name="model")

@@ -91,7 +91,7 @@ def test_each_service_of_ours_starts_by_its_command_becomes_healthy_and_stops(
     assert set(codes.values()) == {0}, codes
 
 
-def test_what_stands_in_env_reaches_the_containers_whichever_variable_it_is():
+def test_what_is_in_env_reaches_the_containers_whichever_variable_it_is():
     documented = {
         name for group in VARIABLES.values() for one in group for name in one.names.split()
     }
@@ -160,7 +160,7 @@ def test_the_image_starts_as_the_web_service_does_and_is_asked_as_it_is():
     assert ["CMD", *yaml.safe_load(asked[1])] == OURS["web"]["healthcheck"]["test"]
 
 
-def test_the_last_stage_runs_as_nobody_in_particular_and_is_handed_only_what_was_built():
+def test_the_last_stage_runs_as_no_one_in_particular_and_is_handed_only_what_was_built():
     last = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")[2]
 
     assert re.findall(r"^USER (.+)$", last, re.M) == ["beacon"]

@@ -63,7 +63,9 @@ def test_a_program_that_waits_too_long_for_a_lock_is_told_when_to_come_again(
     assert answer["Retry-After"] == "5"
 
 
-def test_a_person_who_waits_too_long_for_a_lock_is_told_so(alice: Any, client_of: Any, held: Note):
+def test_a_person_who_waits_too_long_for_a_lock_is_explained(
+    alice: Any, client_of: Any, held: Note
+):
     browser: Client = client_of(alice)
     browser.raise_request_exception = False
 
@@ -117,7 +119,7 @@ def crossing(alice: Any, tries: list[int]) -> list[Any]:
         return list(pool.map(lock, (both, both[::-1])))
 
 
-def test_of_two_that_block_each_other_the_loser_is_tried_once_more(alice: Any):
+def test_of_two_that_block_each_other_the_loser_is_tried_again(alice: Any):
     tries: list[int] = []
 
     assert crossing(alice, tries) == ["done", "done"]

@@ -96,7 +96,7 @@ def test_every_command_of_manage_that_is_named_is_one():
     assert sorted(told - get_commands().keys()) == []
 
 
-def test_every_file_of_the_house_that_is_named_is_there():
+def test_every_file_in_the_code_that_is_named_is_there():
     rooms = "beacon_site|memory|research|templates|static|tests|benchmarks|scripts|requirements"
     told = named(rf"`((?:{rooms})/[\w/.-]+\.\w+)(?:::\w+)?`")
 
@@ -105,7 +105,7 @@ def test_every_file_of_the_house_that_is_named_is_there():
     assert [one for one in sorted(told) if not any((at / one).exists() for at in places)] == []
 
 
-def test_every_module_of_the_house_that_is_named_is_there():
+def test_every_module_in_the_code_that_is_named_is_there():
     told = named(r"`((?:beacon_site|memory|research)\.(?!md`|css`)[\w.]+)`")
 
     assert told

@@ -286,7 +286,7 @@ def test_a_command_on_data_that_is_not_there_says_so_and_makes_no_folder(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
-def test_under_a_folder_that_the_service_user_cannot_enter_the_database_lies_elsewhere(
+def test_under_a_folder_that_the_service_user_cannot_enter_the_database_is_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     elsewhere = tmp_path / "var"

@@ -217,7 +217,7 @@ def no_room_for() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("table", ["django_session", "memory_signin", "memory_activity"])
-def test_a_sign_in_that_finds_no_room_is_explained_and_signs_nobody_in(
+def test_a_sign_in_that_finds_no_room_is_explained_and_signs_no_one_in(
     alice: Any, no_room_for: Any, table: str
 ):
     no_room_for(table)

@@ -20,7 +20,7 @@ def _alive(kind: str, seconds: float = 1) -> None:
 
 
 @pytest.mark.requirement("R234")
-def test_readyz_tells_the_ages_of_worker_and_beat(db: None, client: Client):
+def test_readyz_shows_the_ages_of_worker_and_beat(db: None, client: Client):
     _alive("worker", 3)
     _alive("upkeep", 3)
     _alive("beat", 5)
@@ -33,7 +33,7 @@ def test_readyz_tells_the_ages_of_worker_and_beat(db: None, client: Client):
 
 
 @pytest.mark.requirement("R234")
-def test_a_silent_worker_is_degraded_but_pages_go_on(db: None, client: Client):
+def test_a_silent_worker_is_degraded_but_pages_continue(db: None, client: Client):
     _alive("worker", 300)
 
     answer = client.get("/readyz")
@@ -62,7 +62,7 @@ def test_redis_that_is_down_is_reported(db: None, client: Client, settings: Any)
         (["worker", "upkeep", "beat"], ""),
     ],
 )
-def test_every_page_has_a_banner_when_nobody_works(
+def test_every_page_has_a_banner_when_no_one_works(
     alice: Any, client_of: Any, alive: list[str], words: str
 ):
     for kind in alive:

@@ -24,12 +24,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
         "CONTRIBUTING.md", "docs", "benchmarks", "requirements", ".ci/run",
     ],
 )  # fmt: skip
-def test_the_house_has_each_of_its_rooms(place: str):
+def test_every_folder_in_the_architecture_exists(place: str):
     assert (ROOT / place).exists()
 
 
 @pytest.mark.requirement("R229")
-def test_it_stands_on_postgres_by_psycopg_redis_celery_beat_and_openai(db: None):
+def test_it_is_on_postgres_by_psycopg_redis_celery_beat_and_openai(db: None):
     app.loader.import_default_modules()
 
     assert connection.Database.__name__ == "psycopg"

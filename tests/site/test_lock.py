@@ -34,7 +34,7 @@ def test_every_package_of_a_lock_is_pinned_with_a_hash(lock: Path):
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
-def test_what_was_asked_for_is_locked(lock: Path):
+def test_what_was_requested_is_locked(lock: Path):
     wanted = re.findall(r"^([A-Za-z0-9._-]+)", lock.with_suffix(".in").read_text(), re.M)
     names = {name.lower().replace("_", "-") for name in wanted if not name.startswith("-")}
 

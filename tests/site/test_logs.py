@@ -41,7 +41,7 @@ def log() -> Any:
 
 
 @pytest.mark.requirement("R236")
-def test_the_token_of_a_one_time_link_stands_in_no_log(db: None, client: Client, log: io.StringIO):
+def test_the_token_of_a_one_time_link_is_in_no_log(db: None, client: Client, log: io.StringIO):
     _invitation, token = Invitation.create_with_token(by=None, is_first=True)
 
     client.get(f"/first-account/{token}/")
@@ -133,7 +133,7 @@ def test_each_line_of_a_request_bears_its_number_and_no_later_one_does(
     assert "request_id" not in later
 
 
-def test_what_was_typed_as_a_username_stands_in_no_log(alice: User, log: io.StringIO) -> None:
+def test_what_was_typed_as_a_username_is_in_no_log(alice: User, log: io.StringIO) -> None:
     for _try in range(6):
         Client().post("/sign-in/", {"username": "hunter2hunter2", "password": "wrong"})
 
@@ -254,7 +254,7 @@ def _printed(data: bytes | str, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
-def test_make_up_prints_an_object_a_line_whoever_wrote_it() -> None:
+def test_make_up_prints_an_object_a_line_anyone_who_wrote_it() -> None:
     line = b'{"event": "asked", "process": "worker"}\nSegmentation fault \xff\n\n'
 
     asked, fault = _printed(line, "worker")

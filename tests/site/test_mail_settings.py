@@ -37,7 +37,7 @@ def test_each_form_is_understood(monkeypatch: pytest.MonkeyPatch, value: str, ex
     )  # fmt: skip
 
 
-def test_unset_keeps_mails_here_on_a_laptop_and_sends_none_in_production(
+def test_unset_keeps_emails_here_on_a_laptop_and_sends_none_in_production(
     monkeypatch: pytest.MonkeyPatch,
 ):
     assert read(monkeypatch, "").folder == str(LOCAL)
@@ -51,7 +51,9 @@ def test_a_wrong_one_is_named_without_its_password(monkeypatch: pytest.MonkeyPat
         read(monkeypatch, value)
 
 
-def test_mails_come_from_the_host_of_the_address_unless_it_is_said(monkeypatch: pytest.MonkeyPatch):
+def test_emails_come_from_the_host_of_the_address_unless_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+):
     at = "https://beacon.example.org:8443"
     assert env.sender("BEACON_MAIL_FROM", at) == "Beacon <beacon@beacon.example.org>"
     assert env.sender("BEACON_MAIL_FROM", "http://127.0.0.1:8000").endswith("@localhost>")
@@ -60,7 +62,7 @@ def test_mails_come_from_the_host_of_the_address_unless_it_is_said(monkeypatch: 
         env.sender("BEACON_MAIL_FROM", at)
 
 
-def test_the_same_mail_is_kept_once_and_the_last_come_first(tmp_path: Path, settings: Any):
+def test_the_same_email_is_kept_once_and_the_last_come_first(tmp_path: Path, settings: Any):
     settings.EMAIL_FILE_PATH = str(tmp_path / "mail")
     backend = net_mail.FolderBackend()
     for number in (1, 2, 2):
@@ -74,7 +76,7 @@ def test_the_same_mail_is_kept_once_and_the_last_come_first(tmp_path: Path, sett
     assert kept[0]["text"].strip() == "words"
 
 
-def test_no_more_than_the_last_mails_are_kept(tmp_path: Path, settings: Any, monkeypatch: Any):
+def test_no_more_than_the_last_emails_are_kept(tmp_path: Path, settings: Any, monkeypatch: Any):
     monkeypatch.setattr(net_mail, "MAX_KEPT", 3)
     settings.EMAIL_FILE_PATH = str(tmp_path)
     for number in range(5):

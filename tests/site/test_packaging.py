@@ -130,7 +130,7 @@ def test_the_changelog_begins_with_this_version():
     assert headings[0] == beacon_site.__version__
 
 
-def test_the_licences_of_what_others_wrote_go_along(wheel: Path):
+def test_the_licenses_of_what_others_wrote_go_along(wheel: Path):
     vendored = [path.name for path in (ROOT / "static" / "vendor").glob("*.LICENSE.txt")]
     files = metadata(wheel)["License-File"]
 
@@ -139,7 +139,7 @@ def test_the_licences_of_what_others_wrote_go_along(wheel: Path):
     assert {f"static/vendor/{name}" for name in vendored} <= set(files)
 
 
-def test_the_installed_command_tells_its_version_and_where_the_data_lie(installed: Path):
+def test_the_installed_command_shows_its_version_and_where_the_data_are(installed: Path):
     told = beacon(installed, "beacon", "--help", XDG_DATA_HOME=str(installed / "share"))
 
     assert beacon(installed, "beacon", "--version").stdout == f"Beacon {beacon_site.__version__}\n"

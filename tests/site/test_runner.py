@@ -278,7 +278,7 @@ def test_down_says_that_nothing_ran(beacon: Beacon):
     assert beacon.once("down").stdout == "Beacon wasn't running.\n"
 
 
-def test_a_taken_port_is_said_and_nothing_is_left(beacon: Beacon):
+def test_a_taken_port_is_reported_and_nothing_is_left(beacon: Beacon):
     with socket.create_server(("127.0.0.1", int(beacon.environment["BEACON_PORT"]))):
         refused = beacon.once("up")
 
@@ -296,7 +296,7 @@ def test_a_setting_that_is_wrong_stops_the_start_and_is_named(beacon: Beacon):
     assert "Traceback" not in refused.stderr
 
 
-def test_a_database_that_is_not_there_is_said_without_a_traceback(beacon: Beacon):
+def test_a_database_that_is_not_there_is_reported_without_a_traceback(beacon: Beacon):
     refused = beacon.once("up", DATABASE_URL="postgresql://x@127.0.0.1:1/none")
 
     assert refused.returncode == 1
@@ -374,7 +374,7 @@ def test_an_extra_web_process_answers_while_the_first_is_replaced(settled: Beaco
     assert settled.log.read_text().count("web-2 started") == 1
 
 
-def test_a_process_that_is_killed_is_started_again_and_the_others_go_on(tmp_path: Path):
+def test_a_process_that_is_killed_is_started_again_and_the_others_continue(tmp_path: Path):
     with dummies_in(tmp_path, web=LIVES, worker=WITH_CHILD) as runs:
         assert eventually(lambda: runs.times("child=") == 1)
         os.kill(runs.pids("worker")[0], signal.SIGKILL)
@@ -400,7 +400,7 @@ def test_what_was_started_again_is_written_down_and_ends_with_the_rest(tmp_path:
         assert none_alive(marks)
 
 
-def test_an_extra_process_starts_when_it_is_asked_for_and_may_end_by_itself(tmp_path: Path):
+def test_an_extra_process_starts_when_it_is_requested_and_can_end_by_itself(tmp_path: Path):
     with dummies_in(tmp_path, web=LIVES, extra="echo helps; sleep 0.5") as runs:
         assert eventually(lambda: runs.times("alive") == 1)
         assert runs.pids("extra") == []
@@ -444,7 +444,7 @@ def test_new_starts_come_later_each_time_and_a_quiet_minute_is_forgiven():
     assert patience.wait_after(70) == 1.0
 
 
-def test_an_address_may_hold_ten_thousand_chinese_characters(monkeypatch: pytest.MonkeyPatch):
+def test_an_address_can_hold_ten_thousand_chinese_characters(monkeypatch: pytest.MonkeyPatch):
     from gunicorn.http import message
 
     monkeypatch.setattr(message, "MAX_REQUEST_LINE", message.MAX_REQUEST_LINE)

@@ -28,7 +28,7 @@ def test_everything_in_it_is_needed_by_something_in_it(document: dict[str, Any])
     assert "pkg:pypi/sqlparse@1" in edges["pkg:pypi/django@1"]
 
 
-def test_it_tells_licences_and_the_files_from_npm(document: dict[str, Any]):
+def test_it_shows_licenses_and_the_files_from_npm(document: dict[str, Any]):
     licences = {one["name"]: one.get("licenses") for one in document["components"]}
 
     assert licences["psycopg"] == [{"expression": "LGPL-3.0-only"}]

@@ -34,7 +34,7 @@ def test_an_icon_is_named_by_a_word_or_a_variable() -> None:
         ("never", "", "never"),
     ],
 )
-def test_a_state_is_word_shape_and_colour(state: str, label: str, word: str) -> None:
+def test_a_state_is_word_shape_and_color(state: str, label: str, word: str) -> None:
     html = shown("{% status state label=label %}", state=state, label=label)
 
     assert html == f'<span class="status {state}">{ICON.format(state)}{word}</span>'

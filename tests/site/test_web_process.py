@@ -102,7 +102,7 @@ def test_next_to_other_programs_requests_that_wait_count_too(
     assert len(asked) == 1
 
 
-def test_a_process_whose_launcher_is_gone_asks_nobody(
+def test_a_process_whose_launcher_is_gone_asks_no_one(
     clock: Clock, asked: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = made()
