@@ -71,7 +71,7 @@ def test_a_field_that_does_not_fit_is_named(agent: Program, body: Any, field: st
     assert not Note.objects.for_user(agent.owner).filter(source="agent:desk").exists()
 
 
-def test_invalid_fields_are_explained_in_plain_words(agent: Program) -> None:
+def test_invalid_fields_are_explained_in_plain_language(agent: Program) -> None:
     told = problem(agent.post("/notes", {"content": "", "colour": "red", "confidence": 2}), 422)
     assert told["errors"] == {
         "content": ["can’t be empty"],
