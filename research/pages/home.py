@@ -43,10 +43,7 @@ from memory.models import (
     User,
 )
 from memory.models.history import NO_USER, Statement, actor_kind, answered
-from memory.models.proposals import Danger
-from memory.pages.review import proposals
 from memory.services.llm import connections
-from memory.services.review import risks
 from research.models import AffectedLine, DeltaItem, Report, Run, Schedule, Step
 from research.pages import inbox
 from research.services.facts import affected
@@ -506,8 +503,6 @@ def context(user: User) -> dict[str, Any]:
     is_fresh = (
         not (unread or running or coming) and not Topic.objects.for_user(user).live().exists()
     )
-    worst = risks.worst_waiting(user)
-    is_grave = worst is not None and worst.danger < Danger.EXTERNAL
     last_read_at = unread[0].last_read_at if unread else None
     found: dict[str, Any] = {
         "today": today(),
@@ -519,10 +514,7 @@ def context(user: User) -> dict[str, Any]:
         "last_read": _when(last_read_at),
         "next_runs": coming,
         "is_fresh": is_fresh,
-        "worst_proposal": worst if is_grave else None,
-        "worst_line": proposals.headline(worst) if worst and is_grave else "",
-        # Without a dangerous proposal, the strip names what is at the top of the Inbox. It's
-        # looked up only if something waits.
+        # What is at the top of the Inbox, which is looked up only if something waits.
         "first_item": partial(inbox.first_item, user),
     } | running_context(running)
     if is_fresh:

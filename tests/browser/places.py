@@ -264,7 +264,7 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
     found.append(Place("report correct in place", cast["report 2"], FULL, _correct_in_place))
     moment = f"as_of={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     found += [
-        Place(f"as of {name}", f"{page}?{moment}")
+        Place(f"dated {name}", f"{page}?{moment}")
         for name, page in (
             ("topics", "/topics/"), ("read", f"/topics/{cast['sample']}/"),
             ("sources", f"/topics/{cast['sample']}/sources/"),

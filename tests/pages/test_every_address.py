@@ -94,8 +94,8 @@ MORE = {
     "memory:about": MAX + 2,  # numbers, records, rows of each type, and names beside it
     "memory:record-purge": MAX + 7,  # what keeps the record's words, in each kind of place
     # the first look after a report came: its news are counted, then kept, and lines of memory; and
-    # what was written by day, and what agents did
-    "research:home": MAX + 8,
+    # what was written by day, what agents did, and the first item to decide with its title
+    "research:home": MAX + 10,
     "research:week": MAX + 4,  # runs, their changes, and three lists
     "research:fact-history": MAX + 3,  # the chain both ways
     "research:topic": MAX + 6,  # what is read, with its notes and lines of memory

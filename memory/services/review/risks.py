@@ -503,12 +503,6 @@ def needs_own_decision(proposal: Proposal) -> bool:
     return proposal.danger in NEEDS_OWN_DECISION
 
 
-def worst_waiting(owner: User) -> Proposal | None:
-    """Return the proposal to decide first: the oldest of the most dangerous."""
-    row: Proposal | None = Proposal.objects.for_user(owner).waiting().first()
-    return row
-
-
 def page(rows: QuerySet[Any], *, cursor: str, size: int) -> Page:
     """Return a page of proposals, the most dangerous first, then the oldest.
 
