@@ -333,9 +333,7 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
 
 
 # A run has more than forty columns, and eight runs per topic are read, most only for their numbers.
-_RUN_COLUMNS = (
-    "id", "topic_id", "number", "status", "finished_at", "waiting_since", "is_baseline",
-)  # fmt: skip
+_RUN_COLUMNS = ("id", "topic_id", "number", "status", "finished_at", "waiting_since", "is_baseline")
 
 
 def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
