@@ -315,14 +315,18 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
     words, is_past = RowWords(), as_of.current() is not None
     rows = {topic.pk: TopicRow(topic, seen_from, words=words, is_past=is_past) for topic in topics}
     last, runs = _last_runs(rows)
-    for run in runs:
-        row = rows[run.topic_id]
-        if run.is_unfinished:
-            row.unfinished = run
-        elif run.pk in last:
-            row.last_run = run
-        if run.number is not None:
-            row.new_counts.append(run.new_facts)
+    for values in runs:
+        pk, topic_id, number, status, *_shown, is_quiet, new_facts = values
+        row = rows[topic_id]
+        if pk in last or status in Run.UNFINISHED:  # the others are only counted
+            run: Any = Run.from_db(None, _RUN_COLUMNS, values[: len(_RUN_COLUMNS)])
+            run.is_quiet = is_quiet
+            if run.is_unfinished:
+                row.unfinished = run
+            else:
+                row.last_run = run
+        if number is not None:
+            row.new_counts.append(new_facts)
     if is_past:  # what is unread is so today
         return list(rows.values())
     topic_summaries = since_read.summary_for_lists(
@@ -333,12 +337,16 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
     return list(rows.values())
 
 
+# A run has more than forty columns, and eight runs per topic are read, most only for their numbers.
+_RUN_COLUMNS = ("id", "topic_id", "number", "status", "finished_at", "waiting_since", "is_baseline")
+
+
 def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
     """Return each topic's last ended, unfinished and last saved runs, and which of them ended last.
 
-    The runs are ordered by number, each with its `new_facts`. A baseline lists no changes, so its
-    new facts are those that it found first. They are looked up per topic by an index, because
-    sorting thousands of runs for the few that are shown would be slow.
+    The runs are ordered by number, each as _RUN_COLUMNS, `is_quiet` and `new_facts`. A baseline lists
+    no changes, so its new facts are those that it found first. They are looked up per topic by an
+    index, because sorting thousands of runs for the few that are shown would be slow.
     """
     runs = Run.objects.kept().filter(topic=OuterRef("pk"))
     ended = _ended_runs()
@@ -360,9 +368,7 @@ def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
     new = Case(When(is_baseline=True, then=_number_of(found)), default=_number_of(told))
     rows: QuerySet[Any] = Run.objects.filter(pk__in=numbers)
     rows = rows.annotate(new_facts=new, is_quiet=F("report__is_quiet"))
-    # A run has more than forty columns, and eight runs per topic are only needed for their numbers.
-    columns = ("topic", "status", "number", "finished_at", "waiting_since", "is_baseline")
-    return last, rows.only(*columns).order_by("number")
+    return last, rows.order_by("number").values_list(*_RUN_COLUMNS, "is_quiet", "new_facts")
 
 
 def _ended_runs() -> QuerySet[Any]:
