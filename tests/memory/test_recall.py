@@ -176,7 +176,7 @@ def test_a_phrase_must_stand_there_and_what_is_left_out_must_not(alice: Any) -> 
     note(alice, "A train at night.")
     assert found(alice, '"night train"') == [right]
     assert found(alice, "train -late") != found(alice, "train")
-    assert recall(alice, '"night train"', "lexical")[0].why.boosts
+    assert recall(alice, '"night train"', "lexical")[0].explanation.boosts
 
 
 def test_what_is_left_out_is_stemmed_in_the_language_the_owner_writes_in(alice: Any) -> None:

@@ -83,7 +83,7 @@ def test_a_text_is_found_by_how_often_it_says_a_word(alice: Any) -> None:
     store(alice, [f"{'zulu ' * times}end" for times in (1, 2, 4, 9)])
     told = {
         times: SearchTerm.objects.filter(lexeme=level_of("zulu", times)).values_list(
-            "documents", "shortest"
+            "documents", "min_length"
         )[0]
         for times in LEVELS
     }
