@@ -35,7 +35,7 @@ class PageWorker(ThreadWorker):  # type: ignore[misc]
         super().__init__(*args)
         self._is_extra = is_extra
         self._most_kept: int = self.cfg.worker_connections - self.cfg.threads  # as in ThreadWorker
-        self._has_asked, self._asked_at = False, -ASK_SECONDS
+        self._asked_at = -ASK_SECONDS
         self._looked_at = self._worked_at = time.monotonic()
         self._spent = time.process_time()
 
@@ -51,23 +51,22 @@ class PageWorker(ThreadWorker):  # type: ignore[misc]
         faulthandler.dump_traceback_later(FROZEN_SECONDS, exit=True, file=2)
         if load > RESTING:
             self._worked_at = now
-        if not self._is_extra:
-            requests = self.nr_conns - len(self.keepalived_conns) - len(self.pending_conns)
-            self._share(load > (BUSY_IN_COMPANY if requests >= CROWD else BUSY))
-        elif now - self._worked_at > REST_SECONDS:
+        requests = self.nr_conns - len(self.keepalived_conns) - len(self.pending_conns)
+        self._share(load > (BUSY_IN_COMPANY if requests >= CROWD else BUSY))
+        if self._is_extra and now - self._worked_at > REST_SECONDS:
             self.log.info("Extra process isn't needed any longer")
             self.alive = False
 
     def _share(self, is_busy: bool) -> None:
-        """Ask for an extra process, and let it have some of the open connections.
+        """While busy, ask for an extra process, and let the other process have the connections.
 
-        A client stays with the process that accepted its connection.  So after asking, each
-        connection closes with its next response.  The clients open others, which either process
-        accepts.
+        A client stays with the process that accepted its connection, so one process could serve
+        most clients while the other rests.  While a process is busy, each of its connections closes
+        with the next response.  The clients open others, which the process with more time accepts.
         """
-        self.max_keepalived = 0 if self._has_asked else self._most_kept
-        self._has_asked = is_busy and self._looked_at - self._asked_at >= ASK_SECONDS
-        if self._has_asked and os.getppid() == self.ppid:
+        self.max_keepalived = 0 if is_busy else self._most_kept
+        is_due = self._looked_at - self._asked_at >= ASK_SECONDS
+        if is_busy and is_due and not self._is_extra and os.getppid() == self.ppid:
             self._asked_at = self._looked_at
             os.kill(self.ppid, ASK)
 

@@ -89,7 +89,8 @@ class Caller:
         """
         context = self.context()
         context.trust = lowest_trust([context.trust, trust])
-        review_trust.note(self.agent, context.trust)
+        if not self.by.is_person:  # what a person's own program writes is never held
+            review_trust.note(self.agent, context.trust)
 
     def may_read(self, record: Any) -> bool:
         """Whether the caller can see the record.

@@ -15,6 +15,7 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from pydantic import BaseModel
@@ -151,7 +152,7 @@ def install(api: NinjaAPI) -> None:
         NoSuchKey: _refused,
         Http404: lambda _request, _exc: not_found(),
         HttpError: lambda _request, exc: _of_framework(exc),
-        ValidationError: lambda _request, exc: _invalid(exc),
+        ValidationError: _invalid,
         DatabaseError: _failed,
         InterfaceError: _failed,
         OSError: _failed,
@@ -187,17 +188,50 @@ def _of_framework(exc: HttpError) -> Problem:
     return cause if isinstance(cause, Problem) else Problem(exc.status_code, str(exc))
 
 
-def _invalid(exc: ValidationError) -> Problem:
+def _invalid(request: HttpRequest, exc: ValidationError) -> Problem:
     """Return the problem for invalid fields, each named as the caller wrote it."""
     errors: dict[str, list[str]] = {}
     for one in exc.errors:
         # ("body", "note", "tags", 0): its place, the argument's name, the field.
         place = list(one["loc"])
         field = ".".join(map(str, place[2:] if place[0] == "body" else place[1:]))
-        errors.setdefault(field or str(place[0]), []).append(str(one["msg"]))
+        errors.setdefault(field or str(place[0]), []).append(_why_invalid(one))
     told = "; ".join(f"{field}: {', '.join(words)}" for field, words in list(errors.items())[:5])
     detail = _("The request has invalid fields, so nothing was changed. %(fields)s")
+    if request.method in ("GET", "HEAD"):
+        detail = _("The request has invalid fields. %(fields)s")
     return Problem(422, detail % {"fields": told}, errors=errors)
+
+
+_TYPES: dict[str, Any] = {
+    "extra_forbidden": _lazy("isn’t a known field"),
+    "missing": _lazy("is required"),
+    "string_type": _lazy("must be text"),
+    "int_type": _lazy("must be a whole number"),
+    "int_parsing": _lazy("must be a whole number"),
+    "int_from_float": _lazy("must be a whole number"),
+    "float_type": _lazy("must be a number"),
+    "float_parsing": _lazy("must be a number"),
+    "bool_type": _lazy("must be true or false"),
+    "bool_parsing": _lazy("must be true or false"),
+    "list_type": _lazy("must be a list"),
+    "literal_error": _lazy("must be %(expected)s"),
+    "enum": _lazy("must be %(expected)s"),
+    "greater_than_equal": _lazy("must be at least %(ge)s"),
+    "less_than_equal": _lazy("must be at most %(le)s"),
+    "string_too_long": _lazy("must be at most %(max_length)s characters long"),
+    "too_long": _lazy("must have at most %(max_length)s entries"),
+}
+
+
+def _why_invalid(error: Mapping[str, Any]) -> str:
+    """Return what is wrong with a field. Pydantic's own messages are technical."""
+    context = error.get("ctx", {})
+    if error["type"] in ("string_too_short", "too_short") and context["min_length"] == 1:
+        return _("can’t be empty")
+    if error["type"] in _TYPES:
+        return str(_TYPES[error["type"]]) % context
+    return str(error["msg"]).removeprefix("Value error, ")
 
 
 class ProblemMiddleware(Middleware):

@@ -163,9 +163,7 @@ def read_session(
     found = list(rows[: MAX_SHOWN + 1])
     shown = [MessageOut.of(one) for one in reversed(found[:MAX_SHOWN])]
     tagged(response, session)
-    return WholeSessionOut.of(
-        session, messages=shown, has_has_has_has_has_has_has_has_earlier=len(found) > MAX_SHOWN
-    )
+    return WholeSessionOut.of(session, messages=shown, has_earlier=len(found) > MAX_SHOWN)
 
 
 @api.post(_ONE + "/messages", auth=WRITE, response={201: SentMessageOut})

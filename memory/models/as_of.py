@@ -54,14 +54,21 @@ DERIVED: dict[str, dict[str, str]] = {}
 
 # Tables whose rows stay as they are, and the condition on the rows that there were. Likewise.
 LISTS = dict.fromkeys(
-    ("memory_revision", "memory_activity", "memory_use", "memory_modelcall"), "created < {at}"
+    ("memory_revision", "memory_activity", "memory_use", "memory_modelcall", "memory_conflict"),
+    "created < {at}",
 )
 
-# Their columns, if one of them has another value at an earlier date.
-_LIST_COLUMNS = {
-    "memory_use": "id, owner_id, record_type, record_id, place, created, "
-    "CASE WHEN used_at < {at} THEN used_at ELSE created END AS used_at"
-}
+# For their columns with another value at an earlier date: its SQL expression. Likewise.
+LIST_COLUMNS: dict[str, dict[str, str]] = {
+    "memory_use": {"used_at": "CASE WHEN used_at < {at} THEN used_at ELSE created END"},
+    "memory_conflict": {
+        name: f"CASE WHEN settled_at < {{at}} THEN {name} ELSE {before} END"
+        for name, before in {
+            "state": "'open'", "settled_how": "''", "settled_by": "''", "settled_at": "NULL",
+            "results": "'[]'::jsonb",
+        }.items()
+    },
+}  # fmt: skip
 
 AS_OF_WORDS = "Read everything as it was at an earlier time: a date (2026-03-01 means the end of that day, in the person's time zone) or a date and time (2026-03-01T09:30Z). Permanently deleted text isn't included. Leave empty to read the current state."
 
@@ -133,10 +140,15 @@ def at(owner: Any, when: datetime | None, *, for_agent: bool = False) -> Iterato
         return
     past = Past(owner, when, for_agent)
     token = _now.set(past)
+    features: Any = connection.features
+    groups_by_key = features.allows_group_by_selected_pks
+    # A table expression has no primary key that the other columns depend on.
+    features.allows_group_by_selected_pks = False
     try:
         with connection.execute_wrapper(past.execute):
             yield past
     finally:
+        features.allows_group_by_selected_pks = groups_by_key
         _now.reset(token)
 
 
@@ -228,7 +240,7 @@ class Past:
             if name in _records():
                 parts.append(f'"{name}" AS NOT MATERIALIZED ({self._rows(name)})')
             elif name in LISTS:
-                columns = _LIST_COLUMNS.get(name, "*").format(at=self._at)
+                columns = _columns_of_list(name).format(at=self._at)
                 there = LISTS[name].format(at=self._at)
                 parts.append(
                     f'"{name}" AS NOT MATERIALIZED (SELECT {columns} FROM public."{name}" AS {name} WHERE {there})'  # nosec B608
@@ -477,6 +489,17 @@ def _section_columns() -> str:
 
 
 _SECTIONS = _section_columns()
+
+
+@cache
+def _columns_of_list(table: str) -> str:
+    """Return the SELECT of a list's columns."""
+    then = LIST_COLUMNS.get(table)
+    if not then:
+        return "*"
+    models_by_table = {one._meta.db_table: one for one in apps.get_models()}
+    names = [str(field.column) for field in models_by_table[table]._meta.concrete_fields]
+    return ", ".join(f'{then[name]} AS "{name}"' if name in then else f'"{name}"' for name in names)
 
 
 def _by_column(rows: list[tuple[Any, ...]], width: int) -> list[list[Any]]:

@@ -291,7 +291,7 @@ class _IsActive(models.Func):
 
     output_field = models.BooleanField()
 
-    def as_sql(self, compiler: Any, connection: Any, **_more: Any) -> Statement:
+    def as_sql(self, compiler: Any, *_context: Any, **_more: Any) -> Statement:
         side, _params = compiler.compile(self.get_source_expressions()[0])
         ids, params = _active_ids()
         now = timezone.now()

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.utils.text import slugify
 from django.utils.translation import get_language
@@ -138,6 +138,7 @@ class Entry:
     first_line: int
     last_line: int
     problems: tuple[str, ...]
+    short_problems: tuple[str, ...]  # below its title, which they don't repeat
 
     @property
     def day(self) -> datetime.date | None:
@@ -151,6 +152,7 @@ class ParsedEntry(NamedTuple):
     said: dict[str, str]
     day: datetime.date | None
     problems: tuple[str, ...]
+    short_problems: tuple[str, ...]
 
 
 def entries_of(text: str) -> list[Entry]:
@@ -162,6 +164,7 @@ def entries_of(text: str) -> list[Entry]:
             first_line=first,
             last_line=last,
             problems=one.problems,
+            short_problems=one.short_problems,
             **{name: one.said.get(name, "") for name in _KEPT},
         )
         for one, (_body, first, last) in zip(readings(text), _blocks(text), strict=True)
@@ -201,7 +204,10 @@ def _read(body: str, language: str | None) -> ParsedEntry:
     title = first_words(body)
     said = _fields(body.split("\n")[1:])
     day = _day(said.get("date", ""))
-    return ParsedEntry(title, said, day, tuple(_problems(title, said, day)))
+    found = _problems(title, said, day)
+    return ParsedEntry(
+        title, said, day, tuple(named for named, _short in found), tuple(one[1] for one in found)
+    )
 
 
 def _fields(lines: Sequence[str]) -> dict[str, str]:
@@ -220,34 +226,44 @@ def _fields(lines: Sequence[str]) -> dict[str, str]:
     return {name: " ".join(" ".join(parts).split()) for name, parts in said.items()}
 
 
-def _problems(title: str, said: dict[str, str], day: datetime.date | None) -> list[str]:
-    label = title or _("an entry without a title")
-    problems = []
+def _problems(title: str, said: dict[str, str], day: datetime.date | None) -> list[tuple[str, str]]:
+    """Return what isn't as it should be: in a sentence with the entry's title, and without it."""
+    params: dict[str, Any] = {"label": title or _("an entry without a title")}
+    found = []
     if not title:
-        problems.append(_("An entry has no title after “##”."))
+        found.append((_("An entry has no title after “##”."), _("No title after “##”")))
     summary = said.get("summary", "")
     if not summary:
-        problems.append(_("“%(label)s” has no Summary line.") % {"label": label})
+        found.append((_("“%(label)s” has no Summary line."), _("No Summary line")))
     elif (count := word_count(summary)) > MAX_WORDS:
-        problems.append(
-            _("The Summary of “%(label)s” has %(have)d words. Keep it under 10 words.")
-            % {"label": label, "have": count}
+        params["have"] = count
+        found.append(
+            (
+                _("The Summary of “%(label)s” has %(have)d words. Keep it under 10 words."),
+                _("The Summary has %(have)d words. Keep it under 10 words."),
+            )
         )
     if not said.get("date"):
-        problems.append(_("“%(label)s” has no Date line.") % {"label": label})
+        found.append((_("“%(label)s” has no Date line."), _("No Date line")))
     elif day is None:
-        problems.append(
-            _("The “Date” field of “%(label)s” must contain a date such as 2026-02-26.")
-            % {"label": label}
+        found.append(
+            (
+                _("The “Date” field of “%(label)s” must contain a date such as 2026-02-26."),
+                _("The “Date” field must contain a date such as 2026-02-26."),
+            )
         )
     if not (said.get("task") or said.get("details")):
-        problems.append(_("“%(label)s” has no Task line.") % {"label": label})
+        found.append((_("“%(label)s” has no Task line."), _("No Task line")))
     if not any(said.get(name) for name in ("findings", "decision", "context", "lesson")):
-        problems.append(
-            _("“%(label)s” needs at least one of these: Findings, Decision, Context or Lesson.")
-            % {"label": label}
+        found.append(
+            (
+                _(
+                    "“%(label)s” needs at least one of these: Findings, Decision, Context or Lesson."
+                ),
+                _("Add at least one of these: Findings, Decision, Context or Lesson."),
+            )
         )
-    return problems
+    return [(named % params, short % params) for named, short in found]
 
 
 def _day(text: str) -> datetime.date | None:

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from beacon_site.db.message_fields import MessageField
 from beacon_site.text.cleaning import in_brief
 from memory.models.actors import Actor
 from memory.models.history import Activity, OwnedQuerySet
@@ -81,7 +82,7 @@ class Proposal(models.Model):
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)
     decided_by = models.CharField(max_length=200, blank=True)
     decided_at = models.DateTimeField(null=True, blank=True)
-    decision_reason = models.TextField(blank=True)
+    decision_reason = MessageField(blank=True)
     created = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(default=_a_lifetime_from_now)
 

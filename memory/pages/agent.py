@@ -152,6 +152,8 @@ def _shown(user: User, agent: Agent) -> dict[str, Any]:
         "has_record": any(rule["record"] for rule in rules),
         "tokens": active,
         "ended": ended,
+        # With the scope admin, everything is read and written as the person.
+        "acts_as_you": bool(active) and all("admin" in one.scopes for one in active),
         "last_used": max((one.last_used_at for one in active if one.last_used_at), default=None),
     }
 

@@ -255,7 +255,7 @@ def preview(user: User, options: Options) -> dict[str, Any]:
         "left_out": left_out,
         "given": sum(line.is_kept for line in chosen),
         "listed": ",".join(line.pk for line in chosen),
-        "segments": _segments(sizes, sum(sizes.values()) or 1),
+        "segments": _segments(sizes, max(options.most, used)),
         "used": used,
         "over": max(0, counted(built.system).tokens - options.most),
         "most": options.most,
@@ -299,7 +299,7 @@ def _sizes(built: Context, used: int) -> dict[str, int]:
 def _segments(sizes: dict[str, int], scale: int) -> list[dict[str, Any]]:
     """Return the bar's parts: one for each layer, one for all external text, and the rest.
 
-    Start and width are percentages, as text because SVG has no decimal comma.
+    `scale` is the budget, so that the rest of the bar is what remains of it. Start and width are percentages, as text because SVG has no decimal comma.
     """
     segments, before = [], 0.0
     for name, tokens in sizes.items():

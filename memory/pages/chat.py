@@ -55,6 +55,7 @@ from memory.models import (
 )
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.ratings import RatingControl, controls_of
+from memory.pages.records.record import TYPES
 from memory.pages.shared.undo import toast_with_undo
 from memory.services.llm import connections
 from memory.services.observations.consolidation import source_of
@@ -141,7 +142,17 @@ def _cite_card(
         "site": fact.site if fact else "",
         "published_at": fact.published_at if fact else None,
         "outdated": outdated,
+        "history_url": _history_of(cite, fact),
     }
+
+
+def _history_of(cite: Mapping[str, str], fact: TopicFact | None) -> str:
+    """Return the history of what is cited: of the fact, also if a finding repeats it."""
+    if fact is not None and fact.topic.trashed_at is None:
+        return reverse("research:fact-history", args=[fact.topic.slug, fact.pk])
+    if cite["type"] in TYPES and cite.get("id"):
+        return reverse(f"memory:{cite['type']}-history", args=[cite["id"]])
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +169,28 @@ class MessageRow:
 
     @property
     def cards(self) -> list[dict[str, Any]]:
-        """Return the sources of an answer, as they are shown."""
-        return [self._card(cite) for cite in self.cites]
+        """Return the sources of an answer, as they are shown, each with its number."""
+        return [
+            self._card(cite) | {"number": number} for number, cite in enumerate(self.cites, start=1)
+        ]
+
+    @property
+    def sources(self) -> list[dict[str, Any]]:
+        """Return the sources below an answer, in groups.
+
+        Two that contradict each other are a group with their `conflict`, before the others.
+        """
+        cards, keys = self.cards, [cite.get("id", "") for cite in self.cites]
+        groups: list[dict[str, Any]] = []
+        taken: set[str] = set()
+        for conflict in self.disputes:
+            sides = set(_sides(conflict))
+            if taken.isdisjoint(sides):
+                both = [card for key, card in zip(keys, cards, strict=True) if key in sides]
+                groups.append({"conflict": conflict, "cards": both})
+                taken |= sides
+        rest = [card for key, card in zip(keys, cards, strict=True) if key not in taken]
+        return [*groups, {"conflict": None, "cards": rest}] if rest else groups
 
     def _card(self, cite: Mapping[str, str]) -> dict[str, Any]:
         return _cite_card(cite, self.facts.get(cite.get("id", "")), self.message.created)
@@ -257,7 +288,7 @@ def _with_facts(session: Session, rows: Sequence[MessageRow]) -> list[MessageRow
                 cited[cite["type"]].add(cite["id"])
     if not any(cited.values()):
         return list(rows)
-    facts = TopicFact.objects.for_user(session.owner)
+    facts = TopicFact.objects.for_user(session.owner).select_related("topic")
     findings = Observation.objects.for_user(session.owner).filter(pk__in=cited["observation"])
     found: dict[Any, TopicFact] = {fact.pk: fact for fact in facts.filter(pk__in=cited["fact"])}
     found |= facts.behind(findings.only("content", "topic_id")) if cited["observation"] else {}
@@ -319,7 +350,7 @@ def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:
     if call["is_error"] and params["path"] and "read" in tool:
         return _("couldn’t read %(path)s") % params
     if call["is_error"]:
-        return _("the agent’s call to %(tool)s was rejected") % params
+        return _("called %(tool)s, but the call failed") % params
     if held:
         return _("proposed a change for your review")
     if tool == "recall" and "records" not in call:

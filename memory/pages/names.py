@@ -21,6 +21,7 @@ from memory.models.errors import InvalidValue
 from memory.pages.recall import MemoryRow, rows_of
 from memory.pages.records.listing import day_of
 from memory.pages.shared import filter_bar
+from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import FilterBar
 from memory.pages.shared.undo import offer, undoes
 from memory.services.search import names
@@ -68,6 +69,7 @@ def name_list(request: BeaconRequest) -> HttpResponse:
 
 
 @signed_in("GET", "HEAD")
+@at_a_date
 def about_page(request: BeaconRequest) -> HttpResponse:
     """Show everything about a name, by type, month and name beside it."""
     name, wanted = request.GET.get("name", ""), request.GET.get("type", "")

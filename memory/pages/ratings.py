@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,14 +18,19 @@ from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import page_of
-from beacon_site.text.cleaning import one_line, shorten
+from beacon_site.db.message_fields import with_words
+from beacon_site.text.cleaning import one_line, shorten, text_param
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import get_owned_or_404, next_of, redirect_back, signed_in
 from memory.models import Message, Rating, User, as_of, origins
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.ratings import MAX_REASON_LENGTH, can_be_rated
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import act, offer, undoes
 from memory.services.search import ratings
 from memory.services.search.kinds import KINDS
@@ -252,11 +258,7 @@ def _rows(user: User, rated: Sequence[Rating]) -> list[dict[str, Any]]:
     """
     records = ratings.records_of(user, rated)
     places = origins.of(user, {one.actor for one in rated})
-    kinds = {
-        "note": _("note"), "observation": _("observation"), "fact": _("fact"),
-        "report": _("report"), "section": _("section of a memory file"),
-        ratings.ANSWER: _("answer"),
-    }  # fmt: skip
+    kinds = _kinds()
     rows = []
     for one in rated:
         record = records.get(one.pk)
@@ -275,6 +277,14 @@ def _rows(user: User, rated: Sequence[Rating]) -> list[dict[str, Any]]:
     return rows
 
 
+def _kinds() -> dict[str, str]:
+    return {
+        "note": _("note"), "observation": _("observation"), "fact": _("fact"),
+        "report": _("report"), "section": _("section of a memory file"),
+        ratings.ANSWER: _("answer"),
+    }  # fmt: skip
+
+
 def _url(rating: Rating, record: Any) -> str:
     if record is None:
         return ""
@@ -284,25 +294,57 @@ def _url(rating: Rating, record: Any) -> str:
 
 
 @signed_in("GET", "HEAD")
+@vary_on_headers("HX-Request", "HX-Target")
 def rated_list(request: BeaconRequest) -> HttpResponse:
     """List what was rated not useful, or with `?show=useful` what was rated useful, newest first."""
-    show = Value.USEFUL if request.GET.get("show") == Value.USEFUL else Value.NOT_USEFUL
     rated = Rating.objects.for_user(request.user)
-    counts = dict(rated.order_by().values_list("value").annotate(Count("pk")))
-    found = rated.filter(value=show)
+    facets = _facets(rated)
+    query = filter_bar.read(request.GET, facets)
+    show = Value.USEFUL if query.get("show") == Value.USEFUL else Value.NOT_USEFUL
+    found = filter_bar.in_days(
+        rated.filter(value=show), filter_bar.first_day(query), filter_bar.first_day(query, "to")
+    )
+    if (kind := query.get("type")) in _kinds():
+        found = found.filter(record_type=kind)
+    found = with_words(found, text_param(query), "question", "reason")
     cursor = request.GET.get("cursor", "")
     page = page_of(found, by="created", falling=True, cursor=cursor, size=SIZE)
+    total = found.count()
     context = {
         "rows": _rows(request.user, page.rows),
         "next_cursor": page.next_cursor,
         "show": show,
-        "shows": [
-            (Value.NOT_USEFUL, _("Not useful"), counts.get(Value.NOT_USEFUL, 0)),
-            (Value.USEFUL, _("Useful"), counts.get(Value.USEFUL, 0)),
-        ],
+        "bar": FilterBar(
+            reverse("memory:ratings"), "ratings", query,
+            label=_("Search ratings"), placeholder=_("Search questions and reasons"), facets=facets,
+            count=ngettext("%(n)d rating", "%(n)d ratings", total) % {"n": total},
+        ),
         "here": request.get_full_path(),
-    }
-    return render(request, "memory/ratings.html", context)
+    }  # fmt: skip
+    is_part = request.htmx and request.htmx.target == "ratings"
+    return render(request, f"memory/{'_' if is_part else ''}ratings.html", context)
+
+
+def _facets(rated: Any) -> list[Facet]:
+    """Return what the list can be filtered by, with counts: one query."""
+    by_value: Counter[str] = Counter()
+    by_kind: Counter[str] = Counter()
+    rows = rated.order_by().values_list("value", "record_type").annotate(Count("pk"))
+    for value, kind, number in rows:
+        by_value[value] += number
+        by_kind[kind] += number
+    useful = Choice(Value.USEFUL, _("Useful"), by_value[Value.USEFUL])
+    return [
+        Facet(
+            "show", _("Rating"), [useful], any_label=_("Not useful"),
+            any_count=by_value[Value.NOT_USEFUL],
+        ),
+        Facet(
+            "type", _("Type"),
+            [Choice(name, words, by_kind[name]) for name, words in _kinds().items()],
+        ),
+        filter_bar.day_facet(),
+    ]  # fmt: skip
 
 
 @act("rating-clear")

@@ -33,7 +33,17 @@ from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import get_owned_or_404, redirect_back, signed_in
-from memory.models import Conflict, MemoryFile, Note, Revision, Trust, Use, User, origins
+from memory.models import (
+    Conflict,
+    MemoryFile,
+    Note,
+    Revision,
+    Trust,
+    Use,
+    User,
+    as_of,
+    origins,
+)
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import MOUNTED
 from memory.models.history import NO_USER, Statement, counted, counting
@@ -321,7 +331,7 @@ _LISTED = {"note": "created", "observation": "created", "fact": "created", "file
 def _listed_rows(user: Any, name: str) -> Any:
     if name == "file":
         return MemoryFile.objects.for_user(user).live().filter(version__gt=0)
-    rows = KINDS[name].rows(user, timezone.now())
+    rows = KINDS[name].rows(user, as_of.now())
     return rows.filter(state="current") if name == "fact" else rows
 
 
@@ -540,6 +550,7 @@ def recall(request: BeaconRequest) -> HttpResponse:
     """List everything that is remembered, or search it; a person's search doesn't count as a use."""
     facets = _facets(request.user)
     query = filter_bar.read(request.GET, facets)
+    query.pop("why", None)  # not a filter, so saved views don't keep it
     is_search = is_asked(query)
     cursor = request.GET.get("cursor", "")
     results = found(request.user, query) if is_search else everything(request.user, cursor)
@@ -578,7 +589,7 @@ def memory_panel(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     if type not in KINDS and type != "file":
         raise Http404
     rows = _listed_rows(request.user, type) if type == "file" else None
-    rows = KINDS[type].rows(request.user, timezone.now()) if rows is None else rows
+    rows = KINDS[type].rows(request.user, as_of.now()) if rows is None else rows
     row = get_object_or_404(rows, pk=pk)
     [shown] = rows_of(request.user, [(type, row)])
     if not request.htmx:
@@ -673,7 +684,7 @@ def record_of(owner: Any, type: str, pk: UUID) -> Any:
     if type == "file":
         rows: Any = MemoryFile.objects.for_user(owner).live()
     elif type in KINDS:
-        rows = KINDS[type].rows(owner, timezone.now())
+        rows = KINDS[type].rows(owner, as_of.now())
     else:
         raise Http404
     record = get_object_or_404(rows, pk=pk)
@@ -683,6 +694,7 @@ def record_of(owner: Any, type: str, pk: UUID) -> Any:
 
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request", "HX-Target")
+@at_a_date
 def related_page(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     """Show the records nearest to one record of any type, with the reasons.
 
@@ -692,7 +704,10 @@ def related_page(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         record = get_owned_or_404(
             request, record_page.TYPES[type].objects.for_user(request.user), pk
         )
-        context = {"related": related_rows(record), "related_url": request.path}
+        context = {
+            "related": related_rows(record),
+            "related_url": f"{request.path}{request.date.query}",
+        }
         return render(request, "memory/_record_related.html", context)
     record = record_of(request.user, type, pk)
     words = "" if type == "file" else flat(KINDS[type].content(record)[:MAX_SHOWN_LENGTH])

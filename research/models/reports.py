@@ -358,19 +358,26 @@ class Report(Recalled):
 
     @property
     def masthead(self) -> str:
-        """Return the line below the title: `Run #N · date · new n · known m`."""
-        return _("Run #%(number)s · %(date)s · new %(new)d · known %(known)d") % {
+        """Return the line below the title: `Run #N · date · new pages: n · known pages: m`."""
+        return _("Run #%(number)s · %(date)s · new pages: %(new)d · known pages: %(known)d") % {
             "number": self.run.number,
             "date": f"{timezone.localtime(self.created):%Y-%m-%d}",
             "new": self.run.new_count,
-            "known": self.run.known_count,
+            # The run's counts leave out known pages that it read again without a search.
+            "known": self.run.hits.filter(state__in=["known", "returning"]).count(),
         }
+
+    @property
+    def since_line(self) -> str:
+        """Return what the changes are compared with, unless their text says it."""
+        return "" if self.delta_since in self.delta else self.delta_since
 
     def as_markdown(self) -> str:
         """Return the whole report as Markdown, as used by the page, export, command and REST."""
         parts = [f"# {self.title}", self.masthead]
         if self.delta and not self.places_changes:
-            parts += [f"## {self.delta_heading}", f"*{self.delta_since}*", self.delta]
+            since = f"*{self.since_line}*" if self.since_line else ""
+            parts += [f"## {self.delta_heading}", since, self.delta]
         parts.append(self.body)
         if self.sources and not self.places_sources:
             parts += ["## " + _("Sources"), source_lines(self.sources)]

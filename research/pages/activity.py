@@ -632,7 +632,7 @@ def _runs(user: User, found: Iterable[StreamRow]) -> dict[Any, Run]:
     """Return the runs that the lines name and that can be opened."""
     ids = {number for one in found if (number := _run_id(one)) is not None}
     mine = Run.objects.for_user(user).filter(topic__trashed_at=None).select_related("topic")
-    return dict(mine.defer("manifest", "settings").in_bulk(ids))
+    return dict(mine.only("number", "status", "topic__title", "topic__slug").in_bulk(ids))
 
 
 def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, tuple[int, str]]:
@@ -779,11 +779,15 @@ def _activity_page(
     query = filter_bar.read(request.GET, facets)
     if is_agents and query.get("actor", "").partition(":")[0] != "agent":
         query["actor"] = "agent"
+    zone = timezone.get_current_timezone()
     entries, next_cursor = activity_page(
         request.user,
         query,
-        zone=timezone.get_current_timezone(),
+        zone=zone,
         cursor=request.GET.get("cursor", ""),
+    )
+    is_cut = bool(text_param(query)) and any(
+        one.is_cut(request.user, query, zone) for one in STREAMS
     )
     hint = _(
         "Only the newest %(n)s entries of each type are searched. To search further back, set an earlier “until” date."
@@ -792,7 +796,7 @@ def _activity_page(
         list_url, "activity", query,
         label=_("Search activity"), placeholder=_("Search names and reasons"),
         facets=facets,
-        hint=hint % {"n": grouped(MAX_EXAMINED)} if text_param(query) else "",
+        hint=hint % {"n": grouped(MAX_EXAMINED)} if is_cut else "",
         views_page="" if is_agents else "activity",
     )  # fmt: skip
     if not is_agents:

@@ -110,15 +110,25 @@ class Stream:
         self, user: User, query: Query, zone: tzinfo, after: StreamPosition | None, most: int
     ) -> list[Any]:
         """Return at most `most` rows older than `after`, newest first."""
-        rows = self.rows(user, query)
+        rows = self._in_days(user, query, zone)
         if rows is None:
             return []
-        rows = in_days(rows, first_day(query), first_day(query, "to"), zone)
         if words := text_param(query):
             rows = with_words(_newest(rows), words, *self.said_in)
         if after is not None:
             rows = rows.filter(self._behind(after))
         return list(rows.order_by("-created", "-id")[:most])
+
+    def is_cut(self, user: User, query: Query, zone: tzinfo) -> bool:
+        """Whether it has more rows than are searched for words."""
+        rows = self._in_days(user, query, zone)
+        return rows is not None and rows.order_by("-created", "-id")[MAX_EXAMINED:].exists()
+
+    def _in_days(self, user: User, query: Query, zone: tzinfo) -> QuerySet[Any] | None:
+        rows = self.rows(user, query)
+        return (
+            None if rows is None else in_days(rows, first_day(query), first_day(query, "to"), zone)
+        )
 
     def _behind(self, place: StreamPosition) -> Q:
         """Rows of the same time are ordered by stream rank, and then by descending id."""
@@ -276,6 +286,11 @@ class Line:
     before: str = ""  # on the week's page, the text before the change, and after it
     after: str = ""
     joined: SafeString | None = None  # both in one sentence, if they have enough in common
+
+    @property
+    def first(self) -> Line:
+        """Return the line itself, as groups return their newest line."""
+        return self
 
     @property
     def subject(self) -> str:
@@ -538,6 +553,7 @@ SENTENCES = {
     "schedule-set": _lazy("set the schedule for %(it)s"),
     "sentence-checked": _lazy("verified a sentence in %(it)s"),
     "sentence-unchecked": _lazy("removed a verification in %(it)s"),
+    "sign-in-failed": _lazy("failed to sign in as %(it)s"),
     "signed-in": _lazy("signed in with %(it)s"),
     "source-rule": _lazy("changed the rule for %(it)s in all topics"),
     "source-allowed": _lazy("unblocked %(it)s"),
@@ -565,6 +581,22 @@ _VALUES = {
     "boost": _lazy("boosted"),
     "mute": _lazy("muted"),
     "none": _lazy("no rule"),
+}
+# Why a tool call failed, by the code of its result.
+OUTCOMES = {
+    "bad_arguments": _lazy("invalid arguments"),
+    "conflict": _lazy("changed in the meantime"),
+    "forbidden": _lazy("not allowed"),
+    "limit": _lazy("limit reached"),
+    "locked": _lazy("locked"),
+    "not_found": _lazy("not found"),
+    "over_budget": _lazy("too long"),
+    "sensitive": _lazy("sensitive"),
+    "stale": _lazy("changed in the meantime"),
+    "unauthorized": _lazy("not allowed"),
+    "unavailable": _lazy("not available"),
+    "unknown_tool": _lazy("unknown tool"),
+    "unreadable": _lazy("can’t be read"),
 }
 _IT = "\x00"  # where what a line is about is in its sentence
 # Counts in a detail, by the type that they count.
@@ -600,6 +632,7 @@ QUIET = frozenset(
     {
         "digest", "edited_by_person", "key", "updated", "near_duplicate_of_id",
         "retired_run", "retired_as", "blame", "size", "summary_by",
+        "content_version", "media_type", "modified_at",
     }
 )  # fmt: skip
 _OWN_ACTORS = {
@@ -742,6 +775,9 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
             said.append(number)
             continue
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        if name == "outcome":
+            said.append(str(OUTCOMES.get(shown, shown.replace("_", " "))))
+            continue
         if name in ("act", "before"):
             shown = str(_VALUES.get(shown, shown))
         said.append(f"{_DETAILS.get(name) or name.replace('_', ' ')}: {shown[:200]}")

@@ -15,26 +15,31 @@ from typing import Any
 from django.conf import settings as site
 from django.core.paginator import Paginator
 from django.db import transaction
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, OuterRef, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import get_conditional_response
 from django.utils.feedgenerator import Atom1Feed
 from django.utils.http import http_date
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import clean, plain, without_citations
+from beacon_site.text.cleaning import clean, plain, text_param, without_citations
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import signed_in
 from memory.models import Activity, Topic, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
-from research.models import Digest, Feed, Report, Run
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
+from research.models import Digest, DigestEntry, Feed, Report, Run
 from research.services.notifications import channels, digests, notice_text
 from research.services.reports import since_read
 
@@ -196,16 +201,42 @@ PAGE = 30
 
 
 @signed_in("GET", "HEAD")
+@vary_on_headers("HX-Request", "HX-Target")
 def digest_list(request: BeaconRequest) -> HttpResponse:
+    """List the digests, with a word those that contain a topic with it in its title."""
     failed = Q(entries__run__status=Run.Status.FAILED)
-    mine = (
-        Digest.objects.for_user(request.user)
-        .order_by("-created", "-id")
-        .annotate(run_count=Count("entries"), failed_count=Count("entries", filter=failed))
+    facets = [
+        Facet("show", _("Runs"), [Choice("failed", _("with failed runs"))]), filter_bar.day_facet(),
+    ]  # fmt: skip
+    query = filter_bar.read(request.GET, facets)
+    found = filter_bar.in_days(
+        Digest.objects.for_user(request.user),
+        filter_bar.first_day(query),
+        filter_bar.first_day(query, "to"),
+    )
+    if query.get("show") == "failed":
+        found = found.filter(Exists(_entries().filter(run__status=Run.Status.FAILED)))
+    for word in text_param(query).split():
+        found = found.filter(Exists(_entries().filter(run__topic__title__icontains=word)))
+    mine = found.order_by("-created", "-id").annotate(
+        run_count=Count("entries"), failed_count=Count("entries", filter=failed)
     )
     page = Paginator(mine, PAGE).get_page(request.GET.get("page"))
-    context = {"page": page, "chosen": digests.settings_of(request.user)}
+    bar = FilterBar(
+        reverse("research:digests"), "digests", query,
+        label=_("Search digests"), placeholder=_("Search topics"), facets=facets,
+        count=ngettext("%(n)d digest", "%(n)d digests", page.paginator.count)
+        % {"n": page.paginator.count},
+    )  # fmt: skip
+    context = {"page": page, "bar": bar}
+    if request.htmx and request.htmx.target == "digests":
+        return render(request, "research/_digests.html", context)
+    context["chosen"] = digests.settings_of(request.user)
     return render(request, "research/digests.html", context)
+
+
+def _entries() -> Any:
+    return DigestEntry.objects.filter(digest=OuterRef("pk"))
 
 
 @signed_in("GET", "HEAD")

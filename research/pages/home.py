@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -43,10 +43,12 @@ from memory.models import (
     User,
 )
 from memory.models.history import NO_USER, Statement, actor_kind, answered
+from memory.models.proposals import Danger
 from memory.pages.review import proposals
 from memory.services.llm import connections
 from memory.services.review import risks
 from research.models import AffectedLine, DeltaItem, Report, Run, Schedule, Step
+from research.pages import inbox
 from research.services.facts import affected
 from research.services.reports import since_read
 from research.services.reports.since_read import TopicSummary
@@ -402,7 +404,8 @@ def written_by_day(user: User) -> dict[str, Any]:
     most = max(map(sum, zip(own, others, strict=True)))
     bars = []
     for n, (mine, theirs) in enumerate(zip(own, others, strict=True)):
-        low, high = (_height(number, most) for number in (mine, mine + theirs))
+        high = max(_height(mine + theirs, most), 4 if mine and theirs else 0)
+        low = min(_height(mine, most), high - 2) if theirs else high
         bars.append((n * WIDTH // DAYS, HEIGHT - low, low, HEIGHT - high, high - low))
     return {"bars": bars if most else [], "own": sum(own), "others": sum(others)}
 
@@ -502,6 +505,7 @@ def context(user: User) -> dict[str, Any]:
         not (unread or running or coming) and not Topic.objects.for_user(user).live().exists()
     )
     worst = risks.worst_waiting(user)
+    is_grave = worst is not None and worst.danger < Danger.EXTERNAL
     last_read_at = unread[0].last_read_at if unread else None
     found: dict[str, Any] = {
         "today": today(),
@@ -513,8 +517,11 @@ def context(user: User) -> dict[str, Any]:
         "last_read": _when(last_read_at),
         "next_runs": coming,
         "is_fresh": is_fresh,
-        "worst_proposal": worst,
-        "worst_line": proposals.headline(worst) if worst else "",
+        "worst_proposal": worst if is_grave else None,
+        "worst_line": proposals.headline(worst) if worst and is_grave else "",
+        # Without a dangerous proposal, the strip names what is at the top of the Inbox. It's
+        # looked up only if something waits.
+        "first_item": partial(inbox.first_item, user),
     } | running_context(running)
     if is_fresh:
         found["has_model"] = connections.llm_profile() is not None

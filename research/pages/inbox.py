@@ -52,6 +52,7 @@ from memory.pages.review import proposals as proposal_pages
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import offer, undoes
+from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions, quarantine
 from memory.services.review.proposals import title_of
 from memory.services.review.risks import reasons_of
@@ -169,6 +170,11 @@ class Item:
     url: str = ""  # the list with this item selected
     next: str = ""  # the list with the following one selected
     similar: list[Item] = field(default_factory=list)  # older ones that are decided with it
+
+    @property
+    def group(self) -> str:
+        """Return the heading that it's below."""
+        return str(GROUPS.get(self.place, ""))
 
     @property
     def is_dangerous(self) -> bool:
@@ -378,6 +384,39 @@ def items_of(user: User, wanted: Wanted) -> tuple[list[Item], bool]:
     return items, len(found) > PAGE
 
 
+def first_item(user: User) -> Item | None:
+    """Return the item at the top of the list, with its title: at most three queries."""
+    rows = _union(_parts(user, Wanted()).values())
+    found = rows.order_by("item_place", "item_at", "item_key").first() if rows is not None else None
+    if found is None:
+        return None
+    place, at, key, name = found
+    item = Item(name if name in SHOWS else "quarantine", key, place, at, row=name)
+    item.title, item.url = _title_of(user, item), Wanted().address(item.key)
+    return item if item.title else None
+
+
+def _title_of(user: User, item: Item) -> str:
+    """Return the title of an item without the rest of its row, or "" if it's gone."""
+    models: dict[str, type[Any]] = {
+        "proposal": Proposal, "conflict": Conflict, "run": Run, "delivery": Delivery,
+    }  # fmt: skip
+    model = models.get(item.show) or quarantine.MODELS[item.row]
+    rows = model.objects.for_user(user)
+    row = (rows.select_related("topic") if model is Run else rows).filter(pk=item.key).first()
+    if isinstance(row, Proposal):
+        title = proposal_pages.headline(row) or title_of(row)
+    elif isinstance(row, Conflict):
+        sides = conflict_services.MODELS[row.left_type].objects.for_user(user)
+        left = sides.filter(pk=row.left_id).first()
+        title = conflict_services.words_of(row, "left", left) if left is not None else ""
+    elif isinstance(row, Delivery):
+        title = row.subject or str(row.get_kind_display())
+    else:
+        title = str(row.topic.title if isinstance(row, Run) else row or "")
+    return shorten(title, MAX_TEXT)
+
+
 def _folded(items: Sequence[Item]) -> list[Item]:
     """Return the page's items with similar harmless proposals in one, the newest.
 
@@ -529,7 +568,7 @@ def _groups(items: Iterable[Item]) -> list[dict[str, Any]]:
     """Return the items by place. In a grave group, each item needs its own decision."""
     return [
         {
-            "title": str(GROUPS.get(place, "")),
+            "title": rows[0].group,
             "place": place,
             "is_grave": place <= Danger.IDENTITY * 10,
             "is_selectable": place in _HARMLESS,

@@ -110,7 +110,7 @@ TOPICS = Place(
     "t",
     "topics",
     tabs=(
-        Place(gettext_lazy("Topics"), "research:topics", "", "topics"),
+        Place(gettext_lazy("Topics"), "research:topics", "", "topics", has_date=True),
         Place(gettext_lazy("Reports"), "research:reports", "r", "reports"),
         Place(gettext_lazy("Digests"), "research:digests", "", "reports"),
         Place(gettext_lazy("Shared links"), "research:shared-links", "", "link"),
@@ -134,13 +134,14 @@ MEMORY = Place(
             counts=("listed-file",),
             has_date=True,
         ),
-        Place(gettext_lazy("Notes"), "memory:notes", "n", "notes", counts=("note",)),
+        Place(gettext_lazy("Notes"), "memory:notes", "n", "notes", counts=("note",), has_date=True),
         Place(
             gettext_lazy("Observations"),
             "memory:observations",
             "o",
             "observations",
             counts=("observation",),
+            has_date=True,
         ),
         Place(
             gettext_lazy("Facts"),
@@ -409,6 +410,7 @@ def _frame(request: HttpRequest) -> dict[str, Any]:
         or _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
         "waiting_in_all": _at_most(sum(waiting.values()), waiting["unread_reports"]),
         "unread_shown": unread,
+        "is_rail_swap": False,  # so that no item searches all variables for it
         **waiting,
     }
 

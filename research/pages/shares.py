@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -19,15 +20,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
+from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.cleaning import clean, one_line, text_param
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import CleanTextField, RefusalErrorsMixin, signed_in
 from memory.accounts.people import works_here_alone
 from memory.models import Activity, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
+from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import act, offer
 from research.models import Report, Run, SharedLink
 from research.models.reports import MAX_NOTE
@@ -178,17 +182,31 @@ def words_of(link: SharedLink) -> dict[str, Any]:
     return report_page.article_for_others(link.report.run) | {"link": link}
 
 
-def link_rows(owner: User, report: Report | None = None) -> list[dict[str, Any]]:
-    """Return the owner's links, for one report or all, newest first, in two queries.
+STATES = {
+    "working": gettext_lazy("active"),
+    "ended": gettext_lazy("revoked"),
+    "expired": gettext_lazy("expired"),
+}
+
+
+def link_rows(
+    owner: User, report: Report | None = None, *, query: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the owner's links, for one report or those that match, newest first, in two queries.
 
     All active ones come first, so each can be revoked, then the last MAX_OVER others.
     """
     found = SharedLink.objects.for_user(owner).select_related("report__run__topic").readable()
     if report is not None:
         found = found.filter(report=report)
+    query = query or {}
+    for word in text_param(query).split():
+        found = found.filter(Q(note__icontains=word) | Q(report__title__icontains=word))
     now = timezone.now()
     over = found.filter(Q(ends_at__lte=now) | Q(ended_at__isnull=False))[:MAX_OVER]
-    return [_row(link, now) for link in (*found.working(now), *over)]
+    rows = [_row(link, now) for link in (*found.working(now), *over)]
+    state = query.get("state")
+    return [row for row in rows if row["state"] == state] if state in STATES else rows
 
 
 def _row(link: SharedLink, now: Any) -> dict[str, Any]:
@@ -235,10 +253,20 @@ def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
 
 
 @signed_in("GET", "HEAD")
+@vary_on_headers("HX-Request", "HX-Target")
 def shared_links(request: BeaconRequest) -> HttpResponse:
-    rows = link_rows(request.user)
-    context = {"rows": rows, "here_alone": works_here_alone()}
-    return render(request, "research/shared_links.html", context)
+    facets = [Facet("state", _("State"), [Choice(*one) for one in STATES.items()])]
+    query = filter_bar.read(request.GET, facets)
+    rows = link_rows(request.user, query=query)
+    bar = FilterBar(
+        reverse("research:shared-links"), "shared-links", query,
+        label=_("Search shared links"), placeholder=_("Search reports and notes"), facets=facets,
+        count=ngettext("%(n)d link", "%(n)d links", len(rows)) % {"n": len(rows)},
+    )  # fmt: skip
+    context = {"rows": rows, "bar": bar, "here_alone": works_here_alone()}
+    is_part = request.htmx and request.htmx.target == "shared-links"
+    name = "_shared_links_found" if is_part else "shared_links"
+    return render(request, f"research/{name}.html", context)
 
 
 def _link(request: BeaconRequest, pk: uuid.UUID | str) -> SharedLink:

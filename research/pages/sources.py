@@ -19,10 +19,11 @@ from beacon_site.text.cleaning import shorten, text_param
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import CleanTextField, redirect_back, signed_in
-from memory.models import SeenUrl, Topic
+from memory.models import SeenUrl, Topic, as_of
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages import trash
 from memory.pages.shared import filter_bar
+from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import act, offer, undoes
 from research.models.reports import link_of
@@ -114,15 +115,21 @@ def _desk(slug: str) -> str:
 
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
+@at_a_date
 def topic_sources(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the topic's sources by domain or by page. Over htmx only the list."""
     return _show(request, topic_list.topic_or_404(request, slug))
 
 
 def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
+    # Rules have no history.
+    is_past = as_of.current() is not None
+    states = [
+        Choice(*one) for one in STATE_LABELS.items() if one[0] and not (is_past and one[0] in Act)
+    ]
     facets = [
         Facet("by", _("Group by"), [Choice(*one) for one in BY.items() if one[0] != "domain"], any_label=BY["domain"], usual="domain"),
-        Facet("state", _("State"), [Choice(*one) for one in STATE_LABELS.items() if one[0]], any_label=_("All")),
+        Facet("state", _("State"), states, any_label=_("All")),
     ]  # fmt: skip
     if domain := text_param(request.GET, "domain", 253):
         facets.append(Facet("domain", _("Domain"), [Choice(domain, domain)], any_label=_("All")))
@@ -150,7 +157,7 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
         "seen_count": SeenUrl.objects.filter(topic=topic).count(),
         "elsewhere": [
             (place, act, ACT_WORDS[Act(act)])
-            for place, act in source_desk.not_met(rules, listing.rows)
+            for place, act in ([] if is_past else source_desk.not_met(rules, listing.rows))
         ],
     }  # fmt: skip
     template = "_topic_sources" if request.htmx else "topic_sources"
@@ -167,10 +174,14 @@ def _counted(filters: SourcesFilter, total: int) -> str:
 
 
 @signed_in("GET", "HEAD")
+@at_a_date
 def sources_export(request: BeaconRequest, slug: str) -> StreamingHttpResponse:
     """Download the filtered and sorted list as CSV."""
     topic, wanted = topic_list.topic_or_404(request, slug), SourcesFilter.of(request.GET)
-    pieces = (line.encode() for line in source_desk.as_csv(topic, wanted))
+    lines = source_desk.as_csv(topic, wanted)
+    if request.date.is_past:  # a stream is sent after the view, which is then in the present
+        lines = iter(list(lines))
+    pieces = (line.encode() for line in lines)
     response = StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8; header=present")
     response["Content-Disposition"] = f'attachment; filename="{topic.slug}-sources.csv"'
     return response

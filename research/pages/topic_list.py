@@ -42,7 +42,7 @@ from beacon_site.db.message_fields import containing
 from beacon_site.text.cleaning import choice_param, normal_title, number_of, text_param
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
-from memory.models import Source, Topic, TopicFact, User
+from memory.models import Source, Topic, TopicFact, User, as_of
 from memory.pages.shared.filter_bar import Choice, Facet, Query
 from research.models import DeltaItem, Report, Run, TopicSettings
 from research.pages.report_list import counts_of
@@ -78,6 +78,7 @@ class TopicRow:
     new_counts: list[int] = field(default_factory=list)
     news: TopicSummary = field(default_factory=TopicSummary)
     words: RowWords | None = None  # in a list
+    is_past: bool = False  # as of an earlier date: schedules have no history
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -92,7 +93,7 @@ class TopicRow:
     @cached_property
     def state(self) -> str:
         """Return the row's state. A recurring topic without a live run is scheduled (R52)."""
-        schedule = getattr(self.topic, "schedule", None)
+        schedule = None if self.is_past else getattr(self.topic, "schedule", None)
         if self.unfinished is not None:
             return self.unfinished.status
         if self.topic.archived_at is not None:
@@ -311,8 +312,8 @@ def _counted(rows: QuerySet[Any], to_topic: str) -> Any:
 
 
 def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
-    words = RowWords()
-    rows = {topic.pk: TopicRow(topic, seen_from, words=words) for topic in topics}
+    words, is_past = RowWords(), as_of.current() is not None
+    rows = {topic.pk: TopicRow(topic, seen_from, words=words, is_past=is_past) for topic in topics}
     last, runs = _last_runs(rows)
     for run in runs:
         row = rows[run.topic_id]
@@ -322,6 +323,8 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
             row.last_run = run
         if run.number is not None:
             row.new_counts.append(run.new_facts)
+    if is_past:  # what is unread is so today
+        return list(rows.values())
     told = since_read.summary_for_lists(topic.news for topic in topics if hasattr(topic, "news"))
     for key, row in rows.items():
         row.news = told.get(key, TopicSummary())
@@ -444,7 +447,7 @@ def head_of(topic: Any) -> dict[str, Any]:
     )
     runs = Run.objects.kept().filter(topic=topic)
     runs = runs.annotate(ended=ended, is_quiet=F("report__is_quiet")).order_by("ended", "-id")
-    row = TopicRow(topic)
+    row = TopicRow(topic, is_past=as_of.current() is not None)
     for run in runs.distinct("ended"):
         run.topic = topic
         if run.is_unfinished:

@@ -19,12 +19,13 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
-from django.utils.safestring import mark_safe
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text import markdown
-from beacon_site.text.cleaning import clean, text_param
+from beacon_site.text.cleaning import clean, shorten, text_param
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import cleaned_of, redirect_to, report_cleaned, signed_in
 from memory.models import Topic, User
@@ -277,6 +278,8 @@ def _shown_again(
         if name := data.get(button, ""):
             values["services"] = topic_form.moved(values["services"], name, by)
             return values | {"pressed": f"{button}-{name}"}
+    if blank is not None and "say" in data:
+        return values
     if blank is not None and "take" in data:
         before, now = data.get("template", ""), data["take"]
         values = taken(values, before=before, now=now, blank=blank)
@@ -490,7 +493,23 @@ def _show(request: BeaconRequest, name: str, form: TopicForm, **more: Any) -> Ht
         "templates": TEMPLATES if name == "topic_new" else (),
         "template": taken,
     }
+    if name == "topic_new":
+        context["sentence"] = _sentence(form, preview)
     return render(request, template, context | more)
+
+
+def _sentence(form: TopicForm, preview: Mapping[str, Any]) -> SafeString:
+    """Return what the new topic will do, each part as a link to the fields that change it."""
+    words = {name: section["inline"] for name, section in form.sections.items()}
+    words["schedule"] = preview.get("words") or _("an invalid schedule")
+    links = {
+        name: format_html('<a href="#part-{}"><bdi>{}</bdi></a>', name, shorten(text, 120))
+        for name, text in words.items()
+    }
+    pattern = _(
+        "Beacon researches it {schedule}. It searches {where}. Reading and reporting: {report}. You’re notified about {told}. Objective: {goal}. Freshness of facts: {freshness}. Limits and labels: {limits}."
+    )
+    return format_html(pattern, **links)
 
 
 # --- the last report by a template that isn't saved yet ---

@@ -31,6 +31,7 @@ from memory.models import Note, Topic
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
+from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet
 from memory.pages.shared.undo import act, offer, toast_with_undo, undoes
@@ -66,6 +67,7 @@ SORTS = {
 
 @signed_in("GET")
 @vary_on_headers("HX-Request")
+@at_a_date
 def topics(request: BeaconRequest) -> HttpResponse:
     """Show the person's topics. Over htmx only the table."""
     facets, counts = _facets(request)
@@ -78,7 +80,7 @@ def topics(request: BeaconRequest) -> HttpResponse:
     bar = filter_bar.FilterBar(
         reverse("research:topics"), "topics", query,
         label=_("Search topics"), placeholder=_("Search topics"),
-        facets=facets, sorts=SORTS,
+        facets=facets, sorts=_sorts(request),
         count=ngettext("%(n)d topic", "%(n)d topics", total) % {"n": total},
         views_page="topics",
     )  # fmt: skip
@@ -94,9 +96,17 @@ def topics(request: BeaconRequest) -> HttpResponse:
     }
     if request.htmx:
         return render(request, "research/_topics.html", context)
-    context["limits"] = limits_in_words(request.user)
-    context["shared_rows"] = sharing.listed(request.user)
+    if not request.date.is_past:
+        context["limits"] = limits_in_words(request.user)
+        context["shared_rows"] = sharing.listed(request.user)
     return render(request, "research/topics.html", context)
+
+
+def _sorts(request: BeaconRequest) -> dict[str, Any]:
+    """Return the orders. Schedules have no history, so an earlier date has no next runs."""
+    return {
+        name: label for name, label in SORTS.items() if name != "next" or not request.date.is_past
+    }
 
 
 def _facets(request: BeaconRequest) -> tuple[list[Facet], dict[str, int]]:
@@ -217,11 +227,12 @@ def _show(request: BeaconRequest, tab: str, topic: Any, /, **more: Any) -> HttpR
 
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
+@at_a_date
 def topic(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show what changed in the unread runs, or in the runs that the address selects."""
     found = topic_list.topic_or_404(request, slug)
     first, last = (number_of(request.GET.get(name, "")) for name in ("from", "to"))
-    page = reading.of(found, first, last)
+    page = reading.of(found, first, last, date=request.date.more)
     number = Comment.objects.filter(report__run=page.strip.last.pk).count() if page else 0
     return _show(request, "read", found, page=page, comment_count=number)
 
@@ -281,6 +292,7 @@ def sentence_note(request: BeaconRequest, slug: str) -> HttpResponse:
 
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
+@at_a_date
 def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show all runs, including failed and cancelled ones."""
     found = topic_list.topic_or_404(request, slug)
@@ -337,6 +349,7 @@ def affects_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
 
 
 @signed_in("GET", "HEAD")
+@at_a_date
 def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show what the next run looks for, reads again, knows and skips. The prompt and JSON are folded."""
     found = topic_list.topic_or_404(request, slug)
@@ -360,6 +373,7 @@ def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
 
 
 @signed_in("GET", "HEAD")
+@at_a_date
 def topic_memory_json(request: BeaconRequest, slug: str) -> HttpResponse:
     """Download the memory as seed 000's JSON (R237)."""
     found = topic_list.topic_or_404(request, slug)

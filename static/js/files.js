@@ -45,9 +45,14 @@
     box.toggleAttribute("data-invalid", text.hasAttribute("aria-invalid"));
     box.append(view.dom);
     text.after(box);
+    // The browser focuses the textarea before or after this script, or not at all once it's hidden.
+    const isFocused = document.activeElement === text || (text.autofocus && document.activeElement === document.body);
     text.hidden = true;
     text.focus = () => view.focus(); // for code that focuses the first invalid control
     text.labels[0].addEventListener("click", () => view.focus());
+    if (!isFocused) return;
+    view.dispatch({ selection: { anchor: view.state.doc.length } }); // most people add something
+    view.focus();
   };
 
   const undress = (text) => {

@@ -108,6 +108,8 @@
   // A link to a closed fold, or to something in one, opens it.
   const unfold = () => {
     const target = document.querySelector(":target");
+    const row = target?.closest(".fold-row"); // a browser may have opened it already
+    if (row && row === target.parentElement) row.querySelector("summary").focus();
     const folds = [];
     for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) folds.push(fold);
     if (!folds.some((fold) => !fold.open)) return;

@@ -74,23 +74,6 @@
     if (line) mark(line);
   });
 
-  // Cancel and Escape close a form, except one with unsaved text.
-  const close = (form) => {
-    const link = form.closest("li.line")?.querySelector(form.matches(".note-form") ? "[data-row-note]" : "[data-row-edit]");
-    form.closest(".edit-here")?.replaceChildren();
-    link?.focus();
-  };
-  document.addEventListener("click", ({ target }) => {
-    const form = target.closest?.("[data-close-edit]")?.closest("form");
-    if (form) close(form);
-  });
-  document.addEventListener("keydown", (event) => {
-    const form = event.key === "Escape" && event.target.closest?.(".edit-here form");
-    if (!form) return;
-    const isChanged = [...form.querySelectorAll("textarea, input[type=text]")].some((one) => one.value !== one.defaultValue);
-    if (!isChanged) close(form);
-  });
-
   const begin = () => {
     const { from, to } = parts() ?? {};
     if (from) show(Number(from.value), Number(to.value) - 1);

@@ -1,5 +1,5 @@
 // Each sentence of a report can be corrected: select it, or reach it with Tab and the arrow keys, and a
-// button opens the form. Without scripts, the list of sentences below the report links to it.
+// button (e) opens the form below it. Without scripts, the list of sentences below the report links to it.
 (() => {
   const lineOf = () => document.querySelector("[data-sentences]");
   // A sentence in a closed fold can't have the focus.
@@ -26,8 +26,50 @@
     button.href = addressOf(key);
     button.dataset.of = key;
     button.textContent = lineOf().dataset.correct;
+    button.dataset.hotkey = "e";
     part.after(button);
   };
+
+  // The form is below the paragraph, or within the list item or cell.
+  const open = (key, event) => {
+    const part = [...partsOf(key)].at(-1);
+    const within = part.closest("li, td, th, dd");
+    const block = within ?? part.closest("p, blockquote, h1, h2, h3, h4") ?? part;
+    const old = within ? within.querySelector(":scope > .edit-here") : block.nextElementSibling;
+    const place = old?.matches(".edit-here") ? old : document.createElement("div");
+    if (place.contains(document.activeElement)) return;
+    place.className = "edit-here ui no-print";
+    place.dataset.of = key;
+    if (within) within.append(place);
+    else block.after(place);
+    clear();
+    htmx.ajax("GET", addressOf(key), { target: place, swap: "innerHTML", event });
+  };
+
+  // Cancel and Escape close a form, except one with unsaved text.
+  const close = (form) => {
+    const place = form.closest(".edit-here");
+    const back = place.dataset.of
+      ? document.querySelector(`article.report .said[data-s="${place.dataset.of}"]`)
+      : place.closest("li.line")?.querySelector(form.matches(".note-form") ? "[data-row-note]" : "[data-row-edit]");
+    place.replaceChildren();
+    back?.focus();
+  };
+  document.addEventListener("click", (event) => {
+    const { target } = event;
+    const form = target.closest?.(".edit-here [data-close-edit]")?.closest("form");
+    if (form) close(form);
+    const offered = target.closest?.(".correct-this");
+    if (!offered || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    open(offered.dataset.of, event);
+  });
+  document.addEventListener("keydown", (event) => {
+    const form = event.key === "Escape" && event.target.closest?.(".edit-here form");
+    if (!form) return;
+    const isChanged = [...form.querySelectorAll("textarea, input[type=text]")].some((one) => one.value !== one.defaultValue);
+    if (!isChanged) close(form);
+  });
 
   // One Tab stop for all of them. The arrow keys move between them.
   const ready = () => {
@@ -66,7 +108,8 @@
       go(target, key === "ArrowDown" ? 1 : -1);
     } else if (key === "Enter") {
       event.preventDefault();
-      location.assign(addressOf(target.dataset.s));
+      offer(target);
+      button.click();
     } else if (key === "Escape") clear();
   });
   document.addEventListener("focusin", ({ target }) => {

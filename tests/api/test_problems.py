@@ -71,6 +71,19 @@ def test_a_field_that_does_not_fit_is_named(agent: Program, body: Any, field: st
     assert not Note.objects.for_user(agent.owner).filter(source="agent:desk").exists()
 
 
+def test_invalid_fields_are_explained_in_plain_words(agent: Program) -> None:
+    told = problem(agent.post("/notes", {"content": "", "colour": "red", "confidence": 2}), 422)
+    assert told["errors"] == {
+        "content": ["can’t be empty"],
+        "colour": ["isn’t a known field"],
+        "confidence": ["must be at most 1.0"],
+    }
+    assert "nothing was changed" in told["detail"]
+    told = problem(agent.get("/notes?limit=many&colour=red"), 422)
+    assert told["errors"]["limit"] == ["must be a whole number"]
+    assert "changed" not in told["detail"]
+
+
 def test_a_body_that_isnt_an_object_is_refused(agent: Program) -> None:
     for body in ("[]", '"x"', "5", "null"):
         problem(agent.post("/notes", body), 422)

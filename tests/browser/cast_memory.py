@@ -72,7 +72,7 @@ def _under_way(owner: Any) -> None:
     )  # fmt: skip
     BulkAction.objects.create(
         owner=owner, page="observations", act="pin", state=BulkAction.State.DONE, total=2_400,
-        done=2_398, left=2, finished_at=timezone.now() + timedelta(hours=2),
+        done=2_398, unchanged=2, finished_at=timezone.now() + timedelta(hours=2),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from tests.browser import (
     ask_places,
@@ -60,7 +61,7 @@ def _report_preview(visitor: Visitor) -> None:
 
 
 def _bad_report_template(visitor: Visitor) -> None:
-    _report_template(visitor, "New: {{ new }}\n{{ owner.password }}", "#reporting .errorlist")
+    _report_template(visitor, "New: {{ new }}\n{{ owner.password }}", "#part-report .errorlist")
 
 
 def _no_code(visitor: Visitor) -> None:
@@ -260,6 +261,18 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("as of before the first record", "/files/?as_of=1999-12-31"),
         Place("as of the future", "/memory/?q=release&as_of=2999-12-31"),
     ]
+    found.append(Place("report correct in place", cast["report 2"], FULL, _correct_in_place))
+    moment = f"as_of={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    found += [
+        Place(f"as of {name}", f"{page}?{moment}")
+        for name, page in (
+            ("topics", "/topics/"), ("read", f"/topics/{cast['sample']}/"),
+            ("sources", f"/topics/{cast['sample']}/sources/"),
+            ("runs", f"/topics/{cast['sample']}/runs/"),
+            ("context", f"/topics/{cast['sample']}/memory/"), ("notes", "/notes/"),
+            ("observations", "/observations/"), ("schedule", "/schedule/"),
+        )
+    ]  # fmt: skip
     for name, slug in (("sample", cast["sample"]), ("aio", cast["topic"])):
         found += [Place(f"topic {name} {named(tab)}", f"/topics/{slug}/{tab}") for tab in tabs]
     found += [
@@ -543,3 +556,10 @@ def _invite(visitor: Visitor) -> None:
     visitor.page.locator("main form [name=note]").fill("Kim")
     visitor.press("Create invite link")
     visitor.page.locator("#invitation-link").wait_for()
+
+
+def _correct_in_place(visitor: Visitor) -> None:
+    visitor.page.evaluate("document.querySelector('#full-report').open = true")
+    visitor.page.locator(".body .said[tabindex]").first.focus()
+    visitor.page.keyboard.press("Enter")
+    visitor.page.locator(".report .edit-here form").wait_for()

@@ -56,6 +56,25 @@ def test_bytes_are_counted_while_one_types_and_keys_save(visit: Visit, newcomer:
     expect(visitor.page.locator(".file-text")).not_to_contain_text("建军")
 
 
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_edit_focuses_the_editor(visit: Visit, newcomer: str, is_plain: bool) -> None:
+    visitor = signed_in(visit, newcomer)
+    saved(visitor, "# User\n\n- City: Lanling\n")
+    visitor.page.locator("a[data-hotkey=e]").click()
+    if is_plain:
+        visitor.page.locator("[data-editor-choice]").click()
+        visitor.page.reload()
+    expect(visitor.page.locator("[name=content]:focus, .cm-editor.cm-focused")).to_be_visible()
+
+    visitor.page.keyboard.type("- New")  # n is also the key that creates a note
+
+    expect(visitor.page).to_have_url(re.compile("/edit/$"))
+    text = visitor.page.locator("[name=content]").input_value()
+    assert text == (
+        "- New# User\n\n- City: Lanling\n" if is_plain else "# User\n\n- City: Lanling\n- New"
+    )
+
+
 def test_a_typed_summary_line_is_kept_until_it_is_emptied(visit: Visit, newcomer: str) -> None:
     visitor = signed_in(visit, newcomer)
     mark = visitor.page.locator("#summary-by")

@@ -99,6 +99,33 @@ def test_filters_stand_behind_one_button_on_a_phone(
     expect(visitor.page.locator(".filter-chip")).to_have_count(1)
 
 
+LISTS = [
+    "/notes/",
+    "/observations/",
+    "/files/",
+    "/topics/",
+    "/reports/",
+    "/inbox/",
+    "/activity/",
+    "/recall/",
+]
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_the_filter_bar_is_one_row_of_icons_on_a_phone(
+    visit: Visit, cast: dict[str, str], path: str
+) -> None:
+    visitor = visit(viewport=PHONE)
+    visitor.sign_in("grace", then=path)
+    bar = visitor.page.locator(".filter-bar").first
+    buttons = bar.locator(":is(.dropdown > summary, .select-rows):visible")
+
+    assert bar.evaluate("(bar) => bar.offsetHeight") <= 40
+    widths = buttons.evaluate_all("(all) => all.map((one) => one.offsetWidth)")
+    assert widths
+    assert max(widths) == 36
+
+
 @pytest.mark.parametrize("path", ["/notes/", "/observations/"])
 def test_a_records_text_has_its_row_on_a_phone(
     visit: Visit, cast: dict[str, str], path: str

@@ -37,12 +37,18 @@ def test_a_sentence_is_reached_corrected_and_undone_by_keyboard(
     expect(card).to_have_count(0)
     sentence.focus()
     page.keyboard.press("Enter")
-    page.wait_for_url(re.compile("/correct/"))
-    page.locator("[name=wrong]").focus()
+    place = page.locator(".report .edit-here")
+    expect(place.locator("[name=right]")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(place.locator("form")).to_have_count(0)
+    expect(sentence).to_be_focused()
+    page.keyboard.press("e")
+    expect(place.locator("[name=right]")).to_be_focused()
+    place.locator("[name=wrong]").focus()
     page.keyboard.type("It is not so.")
     page.keyboard.press("Control+Enter")
-    page.wait_for_url(re.compile("#s-"))
-    expect(page.locator(".body .remark").first).to_contain_text("corrected by you")
+    expect(place.locator(".corrected")).to_contain_text("It is not so.")
+    assert "/correct/" not in page.url
     assert visitor.violations() == []
 
     visitor.press("Undo")

@@ -29,11 +29,35 @@ def ticked(visitor: Visitor) -> list[str]:
     return [str(box.get_attribute("value")) for box in boxes]
 
 
+def open_part(visitor: Visitor, name: str) -> None:
+    """Press a part of the sentence about the new topic."""
+    visitor.page.locator(f'.topic-sentence a[href="#part-{name}"]').click()
+    expect(visitor.page.locator(f"#part-{name}")).to_be_visible()
+
+
+def test_the_sentence_opens_the_fields_of_a_part_and_follows_them(
+    visit: Visit, newcomer: str
+) -> None:
+    visitor = visit()
+    visitor.sign_in(newcomer, then="/topics/new/")
+    page = visitor.page
+    expect(page.locator("details.fold-row:visible")).to_have_count(0)
+    expect(page.locator(".topic-sentence")).to_contain_text("Beacon researches it every Monday")
+    page.locator("[name=title]").fill("Cargo bikes")
+    page.locator('.topic-sentence a[href="#part-schedule"]').press("Enter")
+    expect(page.locator("summary", has_text="Schedule")).to_be_focused()
+    page.get_by_label("every day", exact=True).check()
+    expect(page.locator(".topic-sentence")).to_contain_text("every day at")
+    expect(page.locator("details.fold-row:visible")).to_have_count(1)
+    expect(page.locator("[name=title]")).to_have_value("Cargo bikes")
+    assert visitor.violations() == []
+
+
 def test_a_template_fills_in_the_form_and_keeps_what_was_typed(visitor: Visitor) -> None:
     page = visitor.page
     visitor.goto("/topics/new/")
     page.locator("[name=title]").fill("Cargo bikes")
-    visitor.unfold("Objective and focus")
+    open_part(visitor, "goal")
     page.locator("[name=focus]").fill("Only those with three wheels")
     page.get_by_role("button", name="Competitor scan").click()
     expect(page.locator("[name=take][aria-pressed=true]")).to_contain_text("Competitor scan")
@@ -52,7 +76,7 @@ def test_services_are_put_in_order_and_stay_in_it(visitor: Visitor) -> None:
     page = visitor.page
     visitor.goto("/topics/new/?template=research-field&title=Cells")
     before = ticked(visitor)
-    visitor.unfold("Where to search")
+    open_part(visitor, "where")
     page.get_by_role("button", name="Move arXiv down").press("Enter")
     expect(page.locator(".services li").first).to_contain_text("Wikipedia")
     page.locator("button[name=make]").click()
@@ -65,7 +89,7 @@ def test_services_are_put_in_order_and_stay_in_it(visitor: Visitor) -> None:
 def test_focus_stays_on_the_arrow_that_was_pressed(visit: Visit, newcomer: str) -> None:
     visitor = visit()
     visitor.sign_in(newcomer, then="/topics/new/?template=research-field")
-    visitor.unfold("Where to search")
+    open_part(visitor, "where")
     for place in (1, 2):
         visitor.page.locator("#down-arxiv").press("Enter")
         expect(visitor.page.locator(".services li").nth(place)).to_contain_text("arXiv")

@@ -94,6 +94,17 @@ def test_a_session_that_was_to_be_looked_back_on_there_is_not_here(
 # --- ids follow -----------------------------------------------------------------------------------
 
 
+def test_until_when_a_remark_is_stored_comes_with_it(alice: User, bob: User, tmp_path: Path):
+    session = conversation.start(alice, "Tea")
+    conversation.ask(session, "Remember that I drink tea for the next two weeks.", by=alice.actor)
+    [before] = Message.objects.get(session=session, role="user", is_index=False).cites
+
+    carried(alice, bob, tmp_path / "a.zip")
+
+    [after] = Message.objects.get(session__owner=bob, role="user", is_index=False).cites
+    assert after["until"] == before["until"]
+
+
 def test_what_an_answer_cites_is_the_record_that_came_with_it(
     alice: User, bob: User, tmp_path: Path
 ):

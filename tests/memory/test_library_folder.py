@@ -80,6 +80,8 @@ def test_a_changed_file_is_a_new_version_a_touched_one_is_not(folder: Path, admi
     assert document.version == 2
     change = Revision.objects.filter(record_id=document.pk).latest("id")
     assert "text" in change.after and "trashed_at" not in change.after
+    unchanged = [name for name in change.after if change.before[name] == change.after[name]]
+    assert unchanged == []
 
 
 def test_a_file_that_is_gone_goes_to_the_trash_and_is_restored(folder: Path, admin: Any) -> None:

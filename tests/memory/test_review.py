@@ -128,6 +128,11 @@ def test_what_is_said_of_the_owner_must_quote_their_own_words(alice: Any):
     assert not held(alice, "file", path=USER, after=bare, **given)
 
 
+def test_the_reason_names_the_line_and_not_the_summary_of_it(alice: Any):
+    after = "# User\n\n> Summary: The user lives in Ulm\n\n- City: Ulm\n"
+    assert "“City: Ulm”" in held(alice, "file", path=USER, after=after)
+
+
 def test_a_quote_from_a_conversation_that_beacon_did_not_see_is_said_to_be_unchecked(alice: Any):
     unseen = with_line(alice, "- Name: Alice (“call me Alice”)", USER)
     why = held(alice, "file", path=USER, after=unseen, by=Actor("agent", "Claude Code"))

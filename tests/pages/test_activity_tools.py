@@ -39,10 +39,7 @@ def test_a_tool_call_says_who_called_what_and_how_it_ended(browser: Client, alic
     )
     assert asked.noun == missed.noun == ""
     assert (asked.tool, asked.details) == ("recall", ["source: session:7"])
-    assert (
-        missed.said == "the agent’s call to retrieve was rejected"
-        and "outcome: not_found" in missed.details
-    )
+    assert missed.said == "called retrieve, but the call failed" and "not found" in missed.details
     acts = browser.get(LIST, {"kind": "acts"}).context["lines"]
     assert {line.said for line in acts}.isdisjoint({asked.said, missed.said})
 

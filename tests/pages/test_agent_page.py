@@ -14,6 +14,7 @@ from memory.models import Agent, ApiToken, Note, ReviewLevel, Use, User
 from memory.models.actors import RESEARCH
 from memory.services.notes.saving import write_note
 from memory.services.review import proposals as reviewing
+from tests.api.cast import Program
 from tests.memory.review_cast import AGENT, proposed_note
 from tests.pages.record_cast import note, text_of
 
@@ -47,6 +48,18 @@ def test_it_shows_what_the_agent_wrote_and_read(browser: Client, alice: User, de
     ]
     assert [one["label"] for one in page.context["read"]] == ["Quote prices in euros."]
     assert page.context["week"] == {"used": 1, "written": 1, "waiting": 0, "rejected": 0}
+
+
+def test_a_token_with_full_access_writes_as_the_person(browser: Client, alice: User):
+    program = Program(alice, "admin")
+    Note.objects.filter(pk=note(alice, "From the web.").pk).update(trust="external")
+    assert "From the web." in program.get("/notes").content.decode()
+
+    page = browser.get(page_of(program.token.agent))
+
+    assert page.context["held_until"] is None
+    assert "so its changes are saved as yours" in text_of(page)
+    assert "hasn’t changed anything yet" not in text_of(page)
 
 
 def test_beacons_own_agent_has_what_runs_wrote_and_read(browser: Client, alice: User):

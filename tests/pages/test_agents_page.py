@@ -94,6 +94,15 @@ def left_out(browser: Client, **asked: str) -> dict[str, str]:
     return {one.text: one.why for one in shown(browser, **asked)["left_out"]}
 
 
+def test_the_bar_shows_which_share_of_the_budget_is_used(browser: Client, fares: Note):
+    for budget in (15_000, 2_000):
+        preview = shown(browser, budget=str(budget))
+        filled = sum(float(one["width"]) for one in preview["segments"])
+        assert filled == pytest.approx(100 * preview["used"] / budget, abs=0.1)
+
+    assert sum(float(one["width"]) for one in shown(browser, budget="100")["segments"]) <= 100.1
+
+
 @pytest.mark.requirement("R224")
 def test_each_layer_is_shown_with_its_size_and_each_line_with_why(
     browser: Client, alice: User, fares: Note

@@ -56,7 +56,10 @@ def note(alice: User) -> Note:
 
 
 TEN_DAYS_AGO = day(days_ago(10))
-PAGES = ("/memory/?q=harbour&", "/files/?", "/files/facts/memory.md/?", "/agents/?", "/activity/?")
+PAGES = (
+    "/memory/?q=harbour&", "/memory/about/?name=Harbour&", "/notes/?", "/observations/?",
+    "/files/?", "/files/facts/memory.md/?", "/agents/?", "/activity/?", "/topics/?",
+)  # fmt: skip
 
 
 def test_search_answers_as_of_a_day(browser: Client, note: Note) -> None:
@@ -87,7 +90,8 @@ def test_the_tabs_keep_the_date_if_their_pages_have_one(browser: Client, note: N
     tabs = page.partition("place-tabs")[2].partition("</nav>")[0]
     assert f'href="/files/?as_of={TEN_DAYS_AGO}"' in tabs
     assert f'href="/memory/?show=fact&amp;as_of={TEN_DAYS_AGO}"' in tabs
-    assert 'href="/notes/"' in tabs  # today's
+    assert f'href="/notes/?as_of={TEN_DAYS_AGO}"' in tabs
+    assert 'href="/memory/names/"' in tabs  # today's
 
 
 def test_the_tabs_of_a_day_have_no_counts_of_today(browser: Client, note: Note) -> None:
@@ -95,6 +99,87 @@ def test_the_tabs_of_a_day_have_no_counts_of_today(browser: Client, note: Note) 
     then = browser.get("/memory/", {"as_of": TEN_DAYS_AGO}).context["nav_tabs"]
     assert len(now) == len(then) and now[0][2]
     assert {count for _tab, _is_open, count in then} == {""}
+
+
+def test_notes_are_listed_as_of_a_day(browser: Client, alice: User, note: Note) -> None:
+    write_note(alice, "log", "A lantern hangs at the gate.", by=alice.actor)
+    now = browser.get("/notes/").content.decode()
+    then = browser.get("/notes/", {"as_of": TEN_DAYS_AGO}).content.decode()
+    assert "nine" in now and "lantern" in now
+    assert "seven" in then and "nine" not in then and "lantern" not in then
+    assert f'href="{note.get_absolute_url()}?as_of={TEN_DAYS_AGO}"' in then
+    for change in ('id="bulk"', 'name="record"', "data-row-edit aria", "data-row-trash aria"):
+        assert change in now and change not in then
+
+
+def test_a_note_that_has_expired_since_is_listed(browser: Client, note: Note) -> None:
+    with pgtrigger.ignore("memory.Revision:append_only"):
+        Revision.objects.filter(record_id=note.pk, version=2).delete()
+    Note.objects.filter(pk=note.pk).update(expires_at=days_ago(5))
+    assert "harbour" not in browser.get("/notes/").content.decode()
+    then = browser.get("/notes/", {"as_of": TEN_DAYS_AGO}).content.decode()
+    assert "harbour" in then and '<span class="tag bad">' not in then
+
+
+def test_a_note_is_read_as_of_a_day_without_its_buttons(browser: Client, note: Note) -> None:
+    now = browser.get(note.get_absolute_url()).content.decode()
+    then = browser.get(note.get_absolute_url(), {"as_of": TEN_DAYS_AGO}).content.decode()
+    assert "nine" in now and "seven" in then and "nine" not in then
+    assert now.count("<form") > then.count("<form")
+    main = then.partition('<div class="page">')[2].partition("</main>")[0]
+    assert "<form" not in main and "/edit/" not in main
+    related = reverse("memory:related", args=["note", note.pk])
+    assert f'hx-get="{related}?as_of={TEN_DAYS_AGO}"' in then
+
+
+def test_a_later_or_purged_note_isnt_found_and_that_is_explained(
+    browser: Client, alice: User, note: Note
+) -> None:
+    moved(write_note(alice, "log", "A gull.", by=alice.actor), days_ago(30))
+    later = write_note(alice, "log", "A lantern hangs at the gate.", by=alice.actor)
+    then = browser.get(later.get_absolute_url(), {"as_of": TEN_DAYS_AGO})
+    assert then.status_code == 404
+    text = then.content.decode()
+    assert "Not found on" in text and "lantern" not in text and "Back to current view" in text
+    note.trash(by=alice.actor)
+    url = note.get_absolute_url()
+    note.purge(by=alice.actor)
+    gone = browser.get(url, {"as_of": TEN_DAYS_AGO})
+    assert gone.status_code == 404 and "harbour" not in gone.content.decode()
+
+
+def test_related_memories_are_those_of_the_day(browser: Client, alice: User, note: Note) -> None:
+    other = write_note(alice, "log", "The harbour has a crane and a lighthouse.", by=alice.actor)
+    moved(other, days_ago(20))
+    edit_note(other, by=alice.actor, content="Nothing of that.")
+    write_note(alice, "log", "The harbour is closed in winter.", by=alice.actor)
+    url = reverse("memory:related", args=["note", note.pk])
+    now = browser.get(url).content.decode()
+    then = browser.get(url, {"as_of": TEN_DAYS_AGO}).content.decode()
+    assert "closed in winter" in now and "lighthouse" not in now
+    assert "lighthouse" in then and "closed in winter" not in then
+
+
+def test_everything_about_a_name_is_that_of_the_day(
+    browser: Client, alice: User, note: Note
+) -> None:
+    for text in ("We met Ada Lovelace here.", "The plan of Ada Lovelace is good."):
+        moved(write_note(alice, "log", text, by=alice.actor), days_ago(20))
+    write_note(alice, "log", "Later, Ada Lovelace sailed away.", by=alice.actor)
+    url = "/memory/about/?name=Ada+Lovelace"
+    now = browser.get(url).content.decode()
+    then = browser.get(f"{url}&as_of={TEN_DAYS_AGO}").content.decode()
+    assert "3 records" in now and "sailed" in now
+    assert "2 records" in then and "sailed" not in then and "met" in then
+    assert "/memory/names/merge/" in now and "/memory/names/merge/" not in then
+
+
+def test_a_page_without_dates_says_so(browser: Client, note: Note) -> None:
+    words = "This page can’t show an earlier date"
+    assert words in browser.get("/schedule/", {"as_of": TEN_DAYS_AGO}).content.decode()
+    assert words not in browser.get("/schedule/").content.decode()
+    assert words not in browser.get("/notes/", {"as_of": TEN_DAYS_AGO}).content.decode()
+    assert words not in browser.get("/notes/", {"as_of": day(timezone.now())}).content.decode()
 
 
 def test_a_file_is_read_as_it_was_and_without_buttons(browser: Client, alice: User) -> None:

@@ -146,6 +146,65 @@ def test_two_memories_that_contradict_each_other_are_one_card(
     assert together["conflict"].get_absolute_url() in html
 
 
+def test_sources_of_a_model_that_contradict_each_other_are_one_card(
+    browser: Client, session: Session, alice: User, django_assert_max_num_queries: Any
+):
+    five, six, other = (
+        write_note(alice, "log", text, by=alice.actor)
+        for text in (
+            "The gate of Osaka closes at five.",
+            "The gate of Osaka closes at six.",
+            "Osaka has a lighthouse.",
+        )
+    )
+    pair = Conflict.objects.note(alice, "contradiction", five, six, reason="time")
+    cites = [
+        {"type": "note", "id": str(one.pk), "title": one.content, "url": "/", "mark": "x"}
+        for one in (five, other, six)
+    ]
+    content = "It closes at five [1] or six [3], and there is a lighthouse [2]."
+    session.messages.filter(role="assistant").update(content=content, cites=cites, by="gpt")
+
+    shown = messages_of(session)[0][-1]
+    assert [one["conflict"] for one in shown.sources] == [pair, None]
+    assert [[card["number"] for card in one["cards"]] for one in shown.sources] == [[1, 3], [2]]
+    with django_assert_max_num_queries(15):
+        html = text_of(browser.get(at("session", session)))
+    card = html.partition('<li class="disputed">')[2].partition("</ol>")[0]
+    assert five.content in card and six.content in card and other.content not in card
+    assert "different time" in card and pair.get_absolute_url() in card
+    for number in (1, 2, 3):  # the answer's numbers still lead to their sources
+        assert html.count(f'id="cite-{shown.message.pk}-{number}"') == 1
+
+    six.trash(by=alice.actor)
+    assert [one["conflict"] for one in messages_of(session)[0][-1].sources] == [None]
+
+
+def test_a_source_leads_to_the_history_of_its_fact_or_note(
+    browser: Client, session: Session, alice: User
+):
+    topic = make_topic(alice, "Lighthouses")
+    fact = make_fact(topic, "The lighthouse of Osaka is 40 metres tall.")
+    finding = observation(alice, fact.text, topic=topic)
+    note = write_note(alice, "log", "Osaka has a gate.", by=alice.actor)
+    cites = [
+        {"type": kind, "id": str(one.pk), "title": "A title", "url": "/", "mark": "x"}
+        for kind, one in (("fact", fact), ("observation", finding), ("note", note))
+    ]
+    session.messages.filter(role="assistant").update(content="So it is.", cites=cites, by="gpt")
+
+    history = reverse("research:fact-history", args=[topic.slug, fact.pk])
+    of_note = reverse("memory:note-history", args=[note.pk])
+    cards = messages_of(session)[0][-1].cards
+    assert [card["history_url"] for card in cards] == [history, history, of_note]
+    html = text_of(browser.get(at("session", session)))
+    assert f'href="{history}" data-row-history' in html and 'data-rows=".ask-row"' in html
+
+    topic.trash(by=alice.actor)
+    cards = messages_of(session)[0][-1].cards
+    assert cards[0]["history_url"] == ""
+
+
 def test_the_same_words_of_two_memories_are_shown_once(session: Session, alice: User):
     words = "The lighthouse keeper of Osaka is on leave in August."
     for kind in ("log", "rule"):

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from memory.models import Topic, TopicFact, Trust
+from memory.models import Topic, TopicFact, Trust, Use
 from memory.models.actors import RESEARCH
 from tests.research.factories import make_fact, make_run
 
@@ -109,8 +109,28 @@ def test_the_number_of_queries_is_fixed(
         gone = make_fact(topic, f"A wrong fact number {number} of some length.", runs[0])
         gone.strike(by=topic.owner.actor, why="wrong")
 
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(15):
         browser.get(FACTS)
+
+
+def test_the_list_says_how_often_a_fact_was_used_and_a_runs_time_once(
+    browser: Client, topic: Topic
+):
+    run = make_run(topic)
+    first, second = (
+        make_fact(topic, f"A current fact number {n} of some length.", run, position=n)
+        for n in (1, 2)
+    )
+    for place in ("agent:claude", "agent:cursor", "session:1"):
+        Use.note(topic.owner, [("topicfact", first.pk)], place)
+
+    body = browser.get(FACTS).content.decode().partition('class="facts"')[2]
+    above, _sign, below = body.partition(f'id="fact-{second.pk}"')
+
+    assert "used in 3 prompts" in above and "used in" not in below.partition("</li>")[0]
+    when = f'<time datetime="{timezone.localtime(first.created):%Y-%m-%d}'
+    assert "Run #1" in above and when in above
+    assert "Run #1" in below and when not in below.partition("</li>")[0]
 
 
 # --- adding --------------------------------------------------------------------------------------

@@ -46,7 +46,8 @@ def test_what_is_amiss_with_an_entry_is_reported(browser: Client, alice: Any):
 
     html = text_of(browser.get(TIMELINE))
 
-    assert "Without a date" in html and "“Undated” has no Date line." in html
+    assert "Without a date" in html and "No Date line" in html
+    assert "No Task line" in html and "“Undated”" not in html  # its title is above
     assert "1 entry isn’t in the standard format" in html
 
 

@@ -75,7 +75,9 @@ def test_a_hit_shows_category_score_content_and_why(browser: Client, note: Note)
     html = browser.get(RECALL, {"q": "pilot lines"}).content.decode()
     assert '<a class="memory-why" id="memory-why" href="?q=pilot+lines&amp;why=1"' in html
     assert "memory-score" not in html
-    html = browser.get(RECALL, {"q": "pilot lines", "why": "1"}).content.decode()
+    page = browser.get(RECALL, {"q": "pilot lines", "why": "1"})
+    assert page.context["bar"].state == "q=pilot+lines"  # what a saved view keeps
+    html = page.content.decode()
     assert 'href="?q=pilot+lines" hx-get' in html
     assert "memory-score" in html
     assert '<span class="memory-kind">Log</span>' in html

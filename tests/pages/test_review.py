@@ -20,7 +20,7 @@ from memory.services.notes import saving as notes
 from memory.services.observations.saving import write_observation
 from memory.services.review import proposals as review_services
 from memory.services.review.proposals import levels_of
-from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
+from tests.memory.review_cast import AGENT, MEMORY, USER, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
 from tests.research.factories import make_run, make_topic
 from tests.undo import undone
@@ -480,6 +480,23 @@ def test_memories_that_it_contradicts_are_named_with_links(browser: Client, alic
     page = text_of(browser.get(LIST))
     assert f'href="{rule.get_absolute_url()}"' in page
     assert "Recommended: check the text before you accept it." in page
+
+
+def test_a_value_that_was_saved_after_the_proposal_is_contradicted(browser: Client, alice: User):
+    save_file(alice, USER, "# User\n\n- Name: Alice\n", by=alice.actor)
+    proposed_file(alice, "- City: Ulm", USER)
+    save_file(alice, USER, "# User\n\n- Name: Alice\n- City: Graz\n", by=alice.actor)
+
+    ((words, said),) = contradicted(browser)
+    assert said == "City: Graz"
+    assert words == f"Contradicts {USER}, line {lines_of_user(alice).index('- City: Graz') + 1}:"
+    page = text_of(browser.get(LIST))
+    assert "Changed since this was proposed: version" in page
+    assert "Recommended: accept." not in page
+
+
+def lines_of_user(owner: User) -> list[str]:
+    return read_file(owner, USER).content.splitlines()
 
 
 def test_what_it_replaces_is_not_contradicted_but_a_line_that_stays_is(

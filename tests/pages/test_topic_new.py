@@ -368,6 +368,24 @@ def test_a_template_that_there_is_not_isnt_a_template(browser: Client, name: str
     assert browser.post(URL, VALID | {"take": name}).status_code == 200
 
 
+def test_the_rest_of_the_form_is_a_sentence_that_follows_the_fields(browser: Client):
+    def sentence(page: str) -> str:
+        return page.partition('id="topic-sentence"')[2].partition("</p>")[0]
+
+    blank = sentence(text_of(browser.get(URL)))
+    assert '<a href="#part-schedule"><bdi>every Monday at' in blank
+    assert '<a href="#part-told"><bdi>every change</bdi></a>' in blank
+
+    typed = VALID | {"title": "", "focus": "knots <b>", "preset": "daily", "hour": "7", "say": "1"}
+    page = text_of(browser.post(URL, typed, headers=HTMX))
+
+    assert "every day at 07:00" in sentence(page)
+    assert '<a href="#part-goal"><bdi>knots &lt;b&gt;</bdi></a>' in sentence(page)
+    assert "aria-invalid" not in page and not Topic.objects.exists()
+    for part in ("goal", "schedule", "where", "report", "told", "freshness", "limits"):
+        assert f'href="#part-{part}"' in page and f'id="part-{part}"' in page
+
+
 # --- services in their order ----------------------------------------------------------------------
 
 

@@ -277,7 +277,11 @@ def test_a_second_run_that_finds_no_source_says_so(
 
     assert (run.status, run.number, run.report.is_quiet) == ("succeeded", 2, True)
     assert run.report.delta.startswith("Nothing new since")
-    assert "The searches found no pages. 1 known page was checked again" in run.report.delta
+    assert run.report.delta.endswith("The searches found no pages.")
+    text = run.report.as_markdown()
+    assert text.count("1 known page was checked again") == 1
+    assert text.count("since Run #1") == 1
+    assert "new pages: 0 · known pages: 1" in text
 
 
 def test_one_source_that_was_known_is_told_as_one(

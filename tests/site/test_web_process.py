@@ -55,24 +55,40 @@ def made(**more: Any) -> PageWorker:
     return PageWorker(1, os.getppid(), [], None, 60, Config(), log, **more)
 
 
-def test_a_busy_process_asks_the_launcher_once_and_shares_its_connections(
+def test_a_busy_process_asks_the_launcher_for_another(
     clock: Clock, asked: list[tuple[int, int]]
 ) -> None:
     worker = made()
-    most = worker.max_keepalived
 
     clock.look(worker, BUSY - 0.1)
-    assert (asked, worker.max_keepalived) == ([], most)
+    assert asked == []
     clock.look(worker, BUSY + 0.1)
-    assert (asked, worker.max_keepalived) == ([(os.getppid(), web_process.ASK)], most)
+    assert asked == [(os.getppid(), web_process.ASK)]
     clock.look(worker, BUSY + 0.1)
-    assert (len(asked), worker.max_keepalived) == (1, 0)
-    clock.look(worker, BUSY + 0.1)
-    assert (len(asked), worker.max_keepalived) == (1, most)
+    assert len(asked) == 1
     clock.now += web_process.ASK_SECONDS
     clock.spent += web_process.ASK_SECONDS
     clock.look(worker, BUSY + 0.1)
     assert len(asked) == 2
+
+
+def test_an_extra_process_asks_for_no_other(clock: Clock, asked: list[tuple[int, int]]) -> None:
+    clock.look(made(is_extra=True), 1.0)
+
+    assert asked == []
+
+
+@pytest.mark.parametrize("is_extra", [True, False])
+def test_a_process_keeps_no_connection_while_it_is_busy(clock: Clock, is_extra: bool) -> None:
+    worker = made(is_extra=is_extra)
+    most = worker.max_keepalived
+
+    clock.look(worker, BUSY + 0.1)
+    assert worker.max_keepalived == 0
+    clock.look(worker, BUSY + 0.1)
+    assert worker.max_keepalived == 0
+    clock.look(worker, BUSY - 0.1)
+    assert worker.max_keepalived == most > 0
 
 
 def test_next_to_other_programs_requests_that_wait_count_too(

@@ -33,6 +33,7 @@ from memory.models import Activity, Note, Observation, Revision, Trust, User
 from memory.models.errors import InvalidValue
 from memory.services.notes.saving import NoteChecks, expiry, listed, usual_stability
 from memory.services.observations.saving import single
+from memory.services.review.quarantine import imported_trust
 
 MAX_FILE_BYTES = 4 * 1024 * 1024  # bytes of one Markdown file
 _MARKDOWN = (".md", ".markdown", ".txt")
@@ -289,6 +290,7 @@ class Outcome:
     updated: int = 0
     here: int = 0
     refused: int = 0
+    quarantined: int = 0  # of the notes and observations
     pages: int = 0  # web pages that can be fetched
     documents_of_pages: list[str] = field(default_factory=list)
     first: list[dict[str, str]] = field(default_factory=list)
@@ -387,6 +389,7 @@ def _batch(
     outcome.observations += _store(Observation, new_observations, import_context)
     record: Any
     for record in [*new_notes, *new_observations]:
+        outcome.quarantined += record.trust == Trust.QUARANTINED
         is_note = isinstance(record, Note)
         what = record.get_kind_display() if is_note else record.get_category_display()
         kind = _("note") if is_note else _("observation")
@@ -430,15 +433,16 @@ def _note(entry: Entry, import_context: ImportContext) -> Note:
         checks.together(fields, by_person=True)  # a person imports it
     checks.raise_refused()
     at = _created(given)
-    return Note(
+    note = Note(
         owner=import_context.owner,
         source=_source(given, import_context),
-        trust=Trust.EXTERNAL,
         created=at,
         updated=at,
         expires_at=expiry(fields["ttl_days"], at),
         **fields,
     )
+    note.trust = imported_trust(note)
+    return note
 
 
 def _observation(entry: Entry, import_context: ImportContext) -> Observation:
@@ -451,7 +455,7 @@ def _observation(entry: Entry, import_context: ImportContext) -> Observation:
     checks.raise_refused()
     line = single(category, str(given["content"]).strip())
     at = _created(given)
-    return Observation(
+    observation = Observation(
         owner=import_context.owner,
         category=line.category,
         content=line.content,
@@ -460,10 +464,11 @@ def _observation(entry: Entry, import_context: ImportContext) -> Observation:
         step_name=one_line(clean(str(given.get("step_name", "")))[0])[:200],
         step_type=step_type if step_type in Observation.StepType.values else "",
         source=_source(given, import_context),
-        trust=Trust.EXTERNAL,
         created=at,
         updated=at,
     )
+    observation.trust = imported_trust(observation)
+    return observation
 
 
 def _listed(value: Any) -> Any:

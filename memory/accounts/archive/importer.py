@@ -48,6 +48,7 @@ from memory.models import (
 )
 from memory.models.actors import Actor
 from memory.services.records import traces
+from memory.services.review.quarantine import imported_trust
 
 MAX_AHEAD = 1_000_000  # an ID is kept if it is at most this far beyond the last run's, so that IDs stay short
 _REFERENCE = re.compile(
@@ -520,9 +521,9 @@ def _name_others(kind: Kind, row: Any, line: dict[str, Any], import_context: Imp
 
 
 def _distrust(row: Any, import_context: ImportContext) -> None:
-    """Give a record from another person's archive the trust of external text."""
-    if getattr(row, "trust", "") in (Trust.OWNER, Trust.AGENT):
-        row.trust = Trust.EXTERNAL
+    """Give a record from another person's archive the trust of external text, or quarantine it."""
+    if getattr(row, "trust", Trust.QUARANTINED) != Trust.QUARANTINED:
+        row.trust = imported_trust(row)
     if hasattr(row, "trust") or isinstance(row, Revision):
         row.source = import_context.source
 

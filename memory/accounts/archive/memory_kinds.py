@@ -61,7 +61,7 @@ from memory.services.review.risks import Risk
 from memory.services.search import ratings
 from memory.services.search.kinds import KINDS
 
-_TEXTS = ("type", "id", "title", "url", "quote", "mark", "trust")
+_TEXTS = ("type", "id", "title", "url", "quote", "mark", "trust", "until")
 _ROLES = ("user", "assistant")
 _NOT_SEEN = 0  # a version that no file has, so a write based on it is shown the current text
 MAX_LINES = 300_000  # entries in a file's blame, more than any file has

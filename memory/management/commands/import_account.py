@@ -105,6 +105,7 @@ class Command(MigratedCommand):
         self.stdout.write(
             f"notes: {outcome.notes} new, observations: {outcome.observations} new, "
             f"{outcome.here} already stored, {outcome.refused} rejected"
+            + (f", {outcome.quarantined} quarantined" if outcome.quarantined else "")
         )
         for problem in outcome.problems:
             self.stderr.write(f"  {problem['where']}: {problem['why']}")

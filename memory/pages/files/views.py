@@ -164,7 +164,9 @@ def _begun(file: MemoryFile, draft: FileDraft | None) -> FileForm:
     else:
         first = {"content": draft.content, "seen": draft.seen, "window": draft.pk}
         first["note"] = draft.note
-    return FileForm(initial=first)
+    form = FileForm(initial=first)
+    form.fields["content"].widget.attrs["autofocus"] = True
+    return form
 
 
 def _save(request: BeaconRequest, file: MemoryFile, form: FileForm) -> HttpResponse:

@@ -26,7 +26,7 @@ from beacon_site.text.cleaning import clean, in_brief, one_line
 from beacon_site.text.dates import zone_of
 from beacon_site.text.messages import grouped
 from beacon_site.text.terms import ENGLISH, query_terms
-from memory.models import Note, Observation, Revision, Topic, User, origins
+from memory.models import Note, Observation, Revision, Topic, User, as_of, origins
 from memory.models.remembered import TRASH_DAYS, Lock, Sensitivity, Trust, address
 from memory.models.search_index import Recalled
 from memory.pages.records.record import Mark, mark_of
@@ -275,14 +275,14 @@ class Row:
     def has_expired(self) -> bool:
         """Whether it has expired, so that recall no longer returns it."""
         expires = getattr(self.record, "expires_at", None)
-        return expires is not None and expires <= timezone.now()
+        return expires is not None and expires <= as_of.now()
 
     @property
     def is_expiring(self) -> bool:
         """Whether it expires soon, or the list is about that."""
         expires = getattr(self.record, "expires_at", None)
         asked = self.wanted.sort == EXPIRES or "expiring" in self.wanted.states
-        return expires is not None and (asked or expires <= timezone.now() + SOON)
+        return expires is not None and (asked or expires <= as_of.now() + SOON)
 
     @property
     def purged_at(self) -> Any:
@@ -415,13 +415,13 @@ def records_wanted(user: User, query: ListQuery) -> QuerySet[Any]:
     shows all of them together.  Sorting by expiry leaves out records that never expire.
     """
     records: Any = query.listed.model.objects.for_user(user)
-    now = timezone.now()
+    now = as_of.now()
     if query.is_trash:
         records = records.in_trash()
     else:
         records = records.live()
         if query.listed is NOTES:
-            records = _standing(records, query.states)
+            records = _standing(records, query.states, now)
     records = narrowed(records, query.question, zone=zone_of(user.time_zone), now=now)
     if query.sort == EXPIRES:
         records = records.exclude(expires_at=None)
@@ -430,11 +430,11 @@ def records_wanted(user: User, query: ListQuery) -> QuerySet[Any]:
     return holding(records, query.question, bm25_sql.language_of(user), user)
 
 
-def _standing(notes: Any, states: Collection[str]) -> Any:
+def _standing(notes: Any, states: Collection[str], now: datetime) -> Any:
     if "superseded" in states:
         return notes
     notes = notes.filter(superseded_by=None)
-    return notes if "expired" in states else notes.unexpired()
+    return notes if "expired" in states else notes.unexpired(now)
 
 
 def _in_trash_saying(records: QuerySet[Any], query: ListQuery) -> QuerySet[Any]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from django.http import Http404
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -29,6 +28,7 @@ from memory.models import (
     Trust,
     Use,
     User,
+    as_of,
     origins,
 )
 from memory.services.notes.saving import chain
@@ -141,6 +141,8 @@ def mark_of(record: Any, writer: str = "") -> Mark:
         words = _("written by an agent, accepted by you") if by_you else _("written by an agent")
         return Mark("", "agent", words)
     if record.trust in (Trust.EXTERNAL, Trust.QUARANTINED):
+        if getattr(record, "url", "").startswith("library:"):
+            return Mark("", "library", _("from your library"))
         return Mark("", "web", _("from the web"))
     if kind in ("run", "research"):
         return Mark("", "web", _("found by a run"))
@@ -161,7 +163,7 @@ def expiry_words(record: Remembered) -> str:
     expires: datetime | None = getattr(record, "expires_at", None)
     if expires is None:
         return _("kept until deleted")
-    left = (expires - timezone.now()).total_seconds()
+    left = (expires - as_of.now()).total_seconds()
     if left <= 0:
         return _("expired, no longer recalled")
     if left < 3600:
@@ -212,7 +214,7 @@ def page_of(record: Any) -> dict[str, Any]:
         "quarantine_reason": reason_of(record),
         "can_be_verified": record.trust != Trust.OWNER,
         "expiry": expiry_words(record),
-        "has_expired": is_note and record.has_expired(),
+        "has_expired": is_note and record.has_expired(as_of.now()),
         "is_identity": is_note and record.kind in Note.IDENTITY,
         "changes": history.rows,
         "uses": [(places[use.place], use.used_at) for use in uses[:FEW_USES]],

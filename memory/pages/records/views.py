@@ -51,6 +51,7 @@ from memory.pages.records.listing import (
     words_of,
 )
 from memory.pages.shared import filter_bar
+from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import FilterBar
 from memory.pages.shared.undo import offer, toast_with_undo, undoes
 from memory.services.llm import connections
@@ -160,6 +161,7 @@ def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
 
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request", "HX-Target")
+@at_a_date
 def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     """Show a record as a page, or as the panel beside a list."""
     found = _record(request, type, pk)
@@ -316,6 +318,7 @@ JUST = timedelta(minutes=2)  # how long a finished large action is still shown
 
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
+@at_a_date
 def notes(request: BeaconRequest) -> HttpResponse:
     """List the person's notes; over htmx only the list."""
     return _list(request, NOTES)
@@ -323,6 +326,7 @@ def notes(request: BeaconRequest) -> HttpResponse:
 
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
+@at_a_date
 def observations(request: BeaconRequest) -> HttpResponse:
     """List the person's observations; over htmx only the list."""
     return _list(request, OBSERVATIONS)
@@ -354,7 +358,7 @@ def _list(request: BeaconRequest, listed: ListedKind) -> HttpResponse:
             views_page=listed.page, has_operators=True, most=MAX_TEXT,
             views=saved_views.views_of(request.user, listed.page, wanted.query),
         ),
-        "acts": _large_acts(request, listed),
+        "acts": [] if request.date.is_past else _large_acts(request, listed),
         "categories": Observation.Category.choices if listed is OBSERVATIONS else (),
         "locks": [choice for choice in Lock.choices if choice[0] != Lock.OPEN],
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
@@ -12,6 +12,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.models import Max, Q, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -42,6 +43,7 @@ from memory.models import (
 )
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
+from memory.models.file_format import is_fact
 from memory.models.proposals import Danger
 from memory.models.remembered import OWNER_SCOPE
 from memory.pages.records.editing import scope_in_words
@@ -49,7 +51,7 @@ from memory.services.review import blocking, contradictions, trust
 from memory.services.review import proposals as review_services
 from memory.services.review.apply import MERGE, TRASH, MergeConflict, lines_of
 from memory.services.review.outdated import Outdated, outdated, with_newer_texts
-from memory.services.review.risks import needs_own_decision, reasons_of, risks_of
+from memory.services.review.risks import contradicted_line, needs_own_decision, reasons_of, risks_of
 from memory.services.search import bm25_sql
 
 Span = tuple[int, int]
@@ -275,6 +277,15 @@ _FIELDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class KeptLine:
+    """A line of a memory file that stays beside the proposed one, which has another value."""
+
+    said: str
+    url: str
+    why: str
+
+
 @dataclass(slots=True)
 class ProposalRow:
     """A proposal as people read it; while pending, with the effect of accepting it now."""
@@ -289,7 +300,7 @@ class ProposalRow:
     details: list[tuple[str, str]] = field(default_factory=list)
     preview: Preview | None = None
     outdated: list[Outdated] = field(default_factory=list)
-    contradicted: list[tuple[str, contradictions.Known]] = field(default_factory=list)
+    contradicted: list[tuple[str, contradictions.Known | KeptLine]] = field(default_factory=list)
 
     @property
     def reasons(self) -> list[str]:
@@ -476,7 +487,8 @@ def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
 def whole(owner: User, proposal: Proposal) -> ProposalRow:
     """Return one proposal with as much of its diff as a page can show, and what it contradicts."""
     row = in_words(owner, [proposal], most=MAX_WHOLE, most_diffed=MAX_DIFFED_OF_ONE)[0]
-    row.contradicted = contradicted(owner, proposal) if proposal.is_waiting else []
+    if proposal.is_waiting:
+        row.contradicted = [*_kept_lines(row.preview), *contradicted(owner, proposal)]
     return row
 
 
@@ -570,6 +582,21 @@ def contradicted(owner: User, proposal: Proposal) -> list[tuple[str, contradicti
 
     kept = [one for one in found if is_kept(one)]
     return [(_contradicts(one), one) for one in kept[:MAX_CONTRADICTED]]
+
+
+def _kept_lines(found: Preview | None) -> Iterator[tuple[str, KeptLine]]:
+    """Yield the line of a fact file that would be kept beside another value, since the file may
+    have changed after the proposal.
+    """
+    for change in found.changes if found else ():
+        line = contradicted_line(change.before, change.after)
+        if line and change.record_type == "memoryfile" and is_fact(change.label):
+            lines = text_diff.lines_of(change.before)
+            place = [one.rstrip() for one in lines].index(line) + 1
+            at = _("%(path)s, line %(line)s") % {"path": change.label, "line": place}
+            url = reverse("memory:file", args=[change.label])
+            kept = KeptLine(plain(line), url, _("different value"))
+            yield _("Contradicts %(place)s:") % {"place": at}, kept
 
 
 def _contradicts(known: contradictions.Known) -> str:

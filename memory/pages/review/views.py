@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
+from django.db.models import Count
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -18,8 +19,11 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
+from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.db.message_fields import with_words
 from beacon_site.text.cleaning import choice_param, text_param, uuids_of
+from beacon_site.text.messages import gettext as stored
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     KEEP_SECRETS,
@@ -35,6 +39,8 @@ from memory.accounts.agents import agents_of
 from memory.models import Agent, Proposal, RefusedSource, ReviewLevel, User, origins
 from memory.models.errors import MemoryRefused
 from memory.pages.review import proposals as review_page
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import (
     act,
     exact_moment,
@@ -168,10 +174,26 @@ def _quarantine_again(request: BeaconRequest, action: str) -> str:
 
 
 @signed_in("GET", "HEAD")
+@vary_on_headers("HX-Request", "HX-Target")
 def refused_sources(request: BeaconRequest) -> HttpResponse:
     """List the blocked sources, how often each block applied, and a way to unblock them."""
-    rows = RefusedSource.objects.for_user(request.user)[: blocking.MAX]
-    return render(request, "memory/refused_sources.html", {"rows": rows})
+    mine = RefusedSource.objects.for_user(request.user)
+    counts = dict(mine.order_by().values_list("kind").annotate(Count("pk")))
+    kinds = [Choice(*one, counts.get(one[0], 0)) for one in RefusedSource.Kind.choices]
+    facets = [Facet("kind", _("Type"), kinds), filter_bar.day_facet()]
+    query = filter_bar.read(request.GET, facets)
+    found = filter_bar.in_days(mine, filter_bar.first_day(query), filter_bar.first_day(query, "to"))
+    if (kind := query.get("kind")) in RefusedSource.Kind.values:
+        found = found.filter(kind=kind)
+    rows = list(with_words(found, text_param(query), "name", "reason")[: blocking.MAX])
+    bar = FilterBar(
+        reverse("memory:refused-sources"), "blocked", query,
+        label=_("Search blocked sources"), placeholder=_("Search names and reasons"), facets=facets,
+        count=ngettext("%(n)d blocked source", "%(n)d blocked sources", len(rows)) % {"n": len(rows)},
+    )  # fmt: skip
+    is_part = request.htmx and request.htmx.target == "blocked"
+    template = f"memory/{'_' if is_part else ''}refused_sources.html"
+    return render(request, template, {"rows": rows, "bar": bar})
 
 
 @signed_in("GET", "POST")
@@ -376,7 +398,7 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
     undo = _reopen(request, done.key if done.done else None)
     words = review_acts.in_words(act, done)
     if again and done.done == len(chosen):  # what they repeat was accepted
-        same = {"by": request.actor, "why": _("Repeats an accepted proposal."), "at": done.key}
+        same = {"by": request.actor, "why": stored("Repeats an accepted proposal."), "at": done.key}
         rejected = review_acts.decide(request.user, again, "reject", **same)
         words = f"{words} {review_acts.in_words('reject', rejected)}"
     messages.add_message(request, level, words, extra_tags=undo)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import wraps
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -19,7 +20,7 @@ from beacon_site.web.http import BeaconRequest
 from memory.models.as_of import as_of, at, first_day
 from memory.models.errors import InvalidValue
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class DateChoice:
     others: list[tuple[str, str]]  # parameters that the form keeps
     first: datetime | None = None  # of the first record, if the date is before it
     problem: str = ""
+    is_missing: bool = False  # the page's record didn't exist on the date
 
     @property
     def is_past(self) -> bool:
@@ -54,6 +56,20 @@ class DateChoice:
     @property
     def today(self) -> str:
         return date_format(timezone.localdate(), "j M Y")
+
+    @property
+    def query(self) -> str:
+        """Return the query of a link to another page as of the date, or "" for the present."""
+        return f"?{self._param}" if self.is_past else ""
+
+    @property
+    def more(self) -> str:
+        """Return the same for a link that already has a query."""
+        return f"&{self._param}" if self.is_past else ""
+
+    @property
+    def _param(self) -> str:
+        return urlencode({"as_of": self.typed})
 
     @property
     def back(self) -> str:
@@ -86,13 +102,19 @@ def at_a_date(view: View) -> View:
     """
 
     @wraps(view)
-    def dated(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def dated(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         found = date_or_problem(request)
         if isinstance(found, HttpResponse):
             return found
         request.date = found
-        with at(request.user, found.when):
-            return view(request, *args, **kwargs)
+        try:
+            with at(request.user, found.when):
+                return view(request, *args, **kwargs)
+        except Http404:
+            if not found.is_past:
+                raise
+            # The same words for what never existed, so they reveal nothing.
+            return _no_page(request, replace(found, is_missing=True), status=404)
 
     return dated
 

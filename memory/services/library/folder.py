@@ -133,7 +133,8 @@ def _take_in(
         return
     if document.trashed_at is not None:
         fields["trashed_at"] = None
-    document.change(by=SYSTEM, why=_("the file changed"), source=SOURCE, **fields)
+    changed = {name: value for name, value in fields.items() if value != getattr(document, name)}
+    document.change(by=SYSTEM, why=_("the file changed"), source=SOURCE, **changed)
     done["changed"] += 1
 
 

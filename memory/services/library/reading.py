@@ -138,7 +138,9 @@ def read_document(name: str, content: bytes) -> DocumentText:
     stem = _named(PurePath(name))
     digest = hashlib.sha256(content).hexdigest()
     title = text = problem = ""
-    if not kind:
+    if kind and not content.strip():
+        problem = empty()
+    elif not kind:
         problem = _(
             "This type of document isn’t supported. Use Markdown, text, HTML, PDF, Word, PowerPoint, Excel, CSV, JSON, YAML, EPUB, LaTeX, calendars, email or subtitles."
         )
@@ -212,6 +214,9 @@ def _as_written(content: bytes) -> tuple[str, str]:
     text = clean(text)[0].replace("\r\n", "\n").replace("\r", "\n")
     if len(_CONTROL.findall(beginning)) > 0.02 * len(beginning):
         return "", _("The file isn’t text, despite its name.")
-    if not text.strip():
-        return "", _("The document is empty.")
-    return text, ""
+    return (text, "") if text.strip() else ("", empty())
+
+
+def empty() -> str:
+    """Return the problem of a document without text."""
+    return _("The document is empty.")

@@ -19,8 +19,8 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.messages import Message, grouped, ngettext
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.messages import grouped, ngettext
 from memory.models import (
     Activity,
     Note,
@@ -261,7 +261,7 @@ def reject(proposal: Proposal, *, by: Actor, why: str = "", at: datetime | None 
     `at` is the time shared by proposals rejected together (default: now).
     """
     _only_people(by)
-    reason = shorten(clean(why)[0], MAX_REASON_LENGTH)
+    reason = why if isinstance(why, Message) else shorten(clean(why)[0], MAX_REASON_LENGTH)
     with transaction.atomic():
         fields = {"decision_reason": reason, "decided_at": at or timezone.now()}
         held = _decide(_held(proposal), Proposal.State.REJECTED, by, **fields)

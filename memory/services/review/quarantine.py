@@ -35,8 +35,14 @@ def reason_of(record: Any) -> str:
     """Return why the record is quarantined, or "" if it isn't."""
     if record.trust != Trust.QUARANTINED:
         return ""
-    names = ("title", "content", "text", "key", "value")
-    return reason_in(getattr(record, name, "") for name in names)
+    return reason_in(getattr(record, name, "") for name in TEXTS)
+
+
+def imported_trust(record: Any) -> str:
+    """Return the trust of an imported record: quarantined if it tries to instruct an agent."""
+    texts = (str(getattr(record, name, "") or "") for name in TEXTS)
+    is_listed = isinstance(record, tuple(MODELS.values()))
+    return Trust.QUARANTINED if is_listed and any(map(injection_reason, texts)) else Trust.EXTERNAL
 
 
 def reason_in(texts: Iterable[Any]) -> str:
@@ -47,6 +53,7 @@ def reason_in(texts: Iterable[Any]) -> str:
     return _("This record is based on something in quarantine, or was imported as quarantined.")
 
 
+TEXTS = ("title", "content", "text", "key", "value")  # fields of which a record has some
 MAX = 1_000  # records per action
 MAX_SHOWN = 600  # characters of a text, around the suspicious words
 LOOKED_AT = 20_000  # characters of a page that the list searches for the reason

@@ -316,15 +316,20 @@ def _contradicts(write: Write) -> Risk | None:
     """Return the risk if a line gives a key of the fact files another value and keeps the old line."""
     if not write.file_path.startswith("facts/"):
         return None
-    before = _content(write.target)
+    line = contradicted_line(_content(write.target), write.after)
+    return Risk("contradiction", {"line": _quoted(line)}) if line else None
+
+
+def contradicted_line(before: str, after: str) -> str:
+    """Return the line of `before` that `after` keeps beside another value of its key, or ""."""
     had = _keyed(_bare(before))
-    stay = set(_bare(write.after))
-    for line in added_lines(before, write.after):
+    stay = set(_bare(after))
+    for line in added_lines(before, after):
         for key, (value, _line) in _keyed([line]).items():
             old = had.get(key)
             if old and old[0] != value and old[1] in stay:
-                return Risk("contradiction", {"line": _quoted(old[1])})
-    return None
+                return old[1]
+    return ""
 
 
 def _keyed(lines: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -344,7 +349,8 @@ def _claims_about_owner(write: Write) -> Risk | None:
     if write.file_path != IDENTITY_FILE:
         return None
     by_itself = line_of(by_rule(IDENTITY_FILE, write.after))
-    for line in added_lines(_content(write.target), write.after):
+    # The line itself says more than a summary of it.
+    for line in sorted(added_lines(_content(write.target), write.after), key=_is_kept_up):
         if line == by_itself:
             continue  # the summary is derived from the lines below it, which are checked themselves
         if _states(line) and not _is_said(write, line):

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models.expressions import RawSQL
-from django.utils import timezone
 
 from beacon_site.db.keyset import cursor_of, place_of
 from beacon_site.text.names import MAYBE, NAME, Name, name_key, name_of
-from memory.models import NameAlias
+from memory.models import NameAlias, as_of
 from memory.models.remembered import in_scopes
 from memory.services.search import names
 from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
@@ -98,7 +97,7 @@ def about(
     found = About(names.names_of(owner, name))
     filters = FOR_AGENTS if reader.is_agent else ()
     question = Question("", "", filters=filters)
-    asked = narrowing_of(owner, question, {"now": timezone.now()})
+    asked = narrowing_of(owner, question, {"now": as_of.now()})
     listed = {kind.type for kind in narrowing_of(owner, question, {"types": types}).kinds}
     if reader.is_agent:
         found.names = _readable(found.names, names.checked(name), reader, asked)
@@ -138,8 +137,9 @@ def _parts(reader: Reader, asked: SearchScope, queries: dict[str, str]) -> list[
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT id, record_type, language FROM memory_searchspace "
-            "WHERE owner_id = %s AND record_type = ANY(%s) AND documents > 0 ORDER BY id",
-            [asked.owner.pk, [kind.type for kind in asked.kinds]],
+            "WHERE owner_id = %s AND record_type = ANY(%s) AND (documents > 0 OR %s) ORDER BY id",
+            # An index that is empty today can have had records.
+            [asked.owner.pk, [kind.type for kind in asked.kinds], as_of.current() is not None],
         )
         spaces = cursor.fetchall()
     parts = []

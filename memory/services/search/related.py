@@ -13,12 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.text.terms import ENGLISH, everyday_terms, query_spans, query_terms
-from memory.models import MemoryFile, Section
+from memory.models import MemoryFile, Section, as_of
 from memory.services.search import bm25_sql, vectors
 from memory.services.search.bm25_sql import Job, Ranked, Space
 from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
@@ -124,7 +123,7 @@ def related_to(
     if not limit or not text.strip():
         return []
     filters = FOR_AGENTS if is_agent else ()
-    how = {"now": timezone.now(), "types": types}
+    how = {"now": as_of.now(), "types": types}
     asked = narrowing_of(record.owner, Question("", "", filters=filters), how)
     found = _Found()
     _near(record, asked, limit, found)
@@ -162,7 +161,8 @@ def _file_of(record: Any) -> Any:
 
 def _near(record: Any, asked: SearchScope, limit: int, found: _Found) -> None:
     """Add the records with the nearest vectors."""
-    if isinstance(record, MemoryFile):  # only its sections have vectors
+    # Only a file's sections have vectors, and they're of today's texts.
+    if isinstance(record, MemoryFile) or as_of.current() is not None:
         return
     allowed = {kind.type: rows_of(kind, asked) for kind in asked.kinds}
     look = vectors.VectorQuery(tuple(allowed), allowed)

@@ -127,6 +127,14 @@ AND run.finished_at < {at} AND (told.trashed_at IS NULL OR NOT {for_agent}) ORDE
 """
 
 
+def _of_runs(column: str, value: str) -> str:
+    """Return the SQL of a column of topics that each saved run sets, as it was at `{at}`."""
+    runs = "public.research_run run WHERE run.topic_id = n.id AND run.number IS NOT NULL"
+    ended = f"SELECT {value} FROM {runs} AND run.finished_at < {{at}}"  # noqa: S608  # nosec B608
+    stays = "n.last_run_at IS NULL OR n.last_run_at < {at}"
+    return f"CASE WHEN {stays} THEN n.{column} ELSE ({ended}) END"
+
+
 def register_dates() -> None:
     """Tell reading at a date which rows of research there were (`memory.models.as_of`)."""
     as_of.DERIVED["memory_topicfact"] = {
@@ -140,15 +148,44 @@ def register_dates() -> None:
             "contradicted_at", "contradicted_at", "finished_at", "contradicted", "NULL"
         ),
     }
-    as_of.DERIVED["memory_topic"] = {"summary": _SUMMARY}
+    as_of.DERIVED["memory_topic"] = {
+        "summary": _SUMMARY,
+        "run_count": _of_runs("run_count", "COALESCE(max(run.number), 0)"),
+        "last_run_at": _of_runs("last_run_at", "max(run.finished_at)"),
+        # Before the first run, there was no memory that could expire.
+        "expires_at": _of_runs(
+            "expires_at", "CASE WHEN count(*) > 0 THEN n.expires_at ELSE NULL END"
+        ),
+    }
     as_of.LISTS["memory_seenurl"] = (
         "EXISTS (SELECT 1 FROM public.memory_source s WHERE s.topic_id = memory_seenurl.topic_id "
         "AND s.url = memory_seenurl.url AND s.first_at < {at})"
     )
+    as_of.LIST_COLUMNS["memory_seenurl"] = _until("returned_at", "returned_at")
+    as_of.LISTS["memory_source"] = "first_at < {at}"
+    as_of.LIST_COLUMNS["memory_source"] = {
+        # Only the first and the latest run are stored. The runs' results say what was read between.
+        **_until("last_at", "last_at", "first_at"),
+        **_until("last_run", "last_at", "first_run"),
+        **_until("times_read", "last_at", "0"),
+        **_until("times_cited", "last_at", "0"),
+    }
     as_of.LISTS["research_run"] = "COALESCE(finished_at, created) < {at}"
-    as_of.LISTS["research_deltaitem"] = (
-        "run_id IN (SELECT id FROM public.research_run WHERE finished_at < {at})"
-    )
+    of_ended_runs = "run_id IN (SELECT id FROM public.research_run WHERE finished_at < {at})"
+    as_of.LISTS["research_deltaitem"] = as_of.LISTS["research_hit"] = of_ended_runs
+    for table, ended in (
+        ("research_correction", "taken_back_at"),
+        ("research_checkedsentence", "taken_back_at"),
+        ("research_affectedline", "dismissed_at"),
+    ):
+        as_of.LISTS[table] = "created < {at}"
+        as_of.LIST_COLUMNS[table] = _until(ended, ended)
+    as_of.LISTS["research_comment"] = "created < {at}"
+
+
+def _until(column: str, at_column: str, otherwise: str = "NULL") -> dict[str, str]:
+    """Return the SQL of a column that was set at `at_column`, as it was at the moment `{at}`."""
+    return {column: f"CASE WHEN {at_column} < {{at}} THEN {column} ELSE {otherwise} END"}
 
 
 def _reports(owner: Any, now: datetime) -> QuerySet[Any]:

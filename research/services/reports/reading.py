@@ -313,10 +313,12 @@ class Reading:
         return words % {"n": self.verified, "total": total}
 
 
-def of(topic: Topic, first: int | None = None, last: int | None = None) -> Reading | None:
+def of(
+    topic: Topic, first: int | None = None, last: int | None = None, *, date: str = ""
+) -> Reading | None:
     """Return the page for a selection of runs, or None if no run was saved.
 
-    The number of queries is fixed, however many runs, facts and notes there are.
+    `date` is the end of the query that keeps the page's date. The number of queries is fixed, however many runs, facts and notes there are.
     """
     strip = strip_of(topic, first, last)
     if strip is None:
@@ -351,7 +353,7 @@ def of(topic: Topic, first: int | None = None, last: int | None = None) -> Readi
     page.lead = _corrected(page)
     page.unsupported = _count_unsupported(page)
     _add_affected(page, listed)
-    _Margins().fill(page.lines)
+    _Margins(date).fill(page.lines)
     return page
 
 
@@ -734,7 +736,8 @@ def _add_affected(page: Reading, listed: Sequence[Merged]) -> None:
 class _Margins:
     """Renders the margins of a page's lines: words, links, and the facts about a source."""
 
-    def __init__(self) -> None:
+    def __init__(self, date: str) -> None:
+        self._date = date
         changed = "≠ " + _("Changed")
         self._kinds = {
             Status.CONTRADICTED: "! " + _("Disputed"),
@@ -785,7 +788,8 @@ class _Margins:
             return _("Yours")
         number = line.since.number
         words = _("Since #%(n)s") % {"n": number}
-        return format_html('<a href="?from={}&amp;to={}">{}</a>', number, number, words)
+        form = '<a href="?from={}&amp;to={}{}">{}</a>'
+        return format_html(form, number, number, self._date, words)
 
     def _state_of(self, line: Line, quote: Quote) -> SafeString:
         if not line.is_verified:

@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from memory.models import Topic, TopicFact
+from memory.models import Topic, TopicFact, as_of
 from research.models import DeltaItem, Run
 from research.services.reports.since_read import runs_in_words
 
@@ -219,13 +219,15 @@ def strip_of(topic: Topic, first: int | None = None, last: int | None = None) ->
             "n_new", "n_changed", "n_contradicted", "n_gone", "n_confirmed", "n_baseline",
         )
     )[: MAX_COLUMNS + 1]  # fmt: skip
+    is_past = as_of.current() is not None
     columns = [
         Column(
             pk=row["pk"],
             number=row["number"],
             at=row["report__created"],
             is_baseline=row["is_baseline"],
-            is_read=row["report__read_at"] is not None,
+            # What is unread is so today. At an earlier date, the latest changes are selected.
+            is_read=is_past or row["report__read_at"] is not None,
             status=row["status"],
             new=row["n_new"] + row["n_baseline"],
             changed=row["n_changed"],

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy
 from beacon_site.db.keyset import PAGE_SIZE, Page
 from beacon_site.text.cleaning import cell, choice_param, csv_line, number_of, text_param
 from beacon_site.text.messages import from_column
-from memory.models import Activity, RefusedSource, SourceRule, Topic, User
+from memory.models import Activity, RefusedSource, SourceRule, Topic, User, as_of
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached
 from memory.services.review import blocking
@@ -463,6 +463,8 @@ class Rules:
     @classmethod
     def of(cls, topic: Any) -> Rules:
         """Return the rules of a topic with its settings loaded, in two queries."""
+        if as_of.current() is not None:  # rules have no history
+            return cls(TopicSettings(), {}, TopicSettings())
         found = everywhere(topic.owner_id)
         return cls(topic.settings, found, in_effect(topic.settings, found))
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import (
+    Count,
     OuterRef,
     QuerySet,
     Subquery,
@@ -22,7 +23,7 @@ from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import match_key
 from beacon_site.text.messages import from_column
 from beacon_site.text.messages import gettext as _
-from memory.models import Revision, Topic, TopicFact
+from memory.models import Revision, Topic, TopicFact, Use
 from research.models import Run
 from research.models.reports import Link, link_of
 from research.services.facts import staleness
@@ -49,6 +50,7 @@ class FactRow:
     change: Revision | None = None
     stale: str = ""  # how long the fact has gone unchecked, if that is too long
     is_only_blocked: bool = False  # all of its sources are blocked now
+    used: int = 0  # the prompts and answers that used it, if they were counted
 
     @property
     def link(self) -> Link:
@@ -98,15 +100,18 @@ class FactRow:
 def facts_of(topic: Topic) -> tuple[list[FactRow], list[FactRow]]:
     """Return the topic's current facts in order, and those marked as wrong.
 
-    Three queries, plus up to four for blocked sources.
+    Four queries, plus up to four for blocked sources.
     """
     facts = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.RETIRED)
     rows = fact_rows(topic, facts.order_by("position", "created"))
     current = [row for row in rows if row.fact.state == TopicFact.State.CURRENT]
     struck = [row for row in rows if row.fact.state == TopicFact.State.STRUCK]
     blocked = staleness.only_blocked(topic, [row.fact for row in current])
+    uses = Use.objects.filter(record_id__in=[row.fact.pk for row in current]).order_by()
+    used = dict(uses.values_list("record_id").annotate(n=Count("pk")))
     for row in current:
         row.is_only_blocked = row.fact.pk in blocked
+        row.used = used.get(row.fact.pk, 0)
     return current, sorted(struck, key=lambda row: row.fact.updated, reverse=True)
 
 

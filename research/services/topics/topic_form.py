@@ -784,7 +784,7 @@ class TopicForm(SecretConfirmationMixin, IntentFields, ScheduleForm, MonthFields
         elif name == "told":
             words = values.get("intent") or _("every change")
         is_wrong = any(self.errors.get(each) for each in fields)
-        return {"words": words[:1].upper() + words[1:], "is_wrong": is_wrong}
+        return {"words": words[:1].upper() + words[1:], "is_wrong": is_wrong, "inline": words}
 
     def _chosen(self, name: str) -> Any:
         kinds: dict[str, Any] = {

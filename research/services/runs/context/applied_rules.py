@@ -205,19 +205,19 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> dict
     settings, hits = TopicSettings.from_json(run.topic, run.settings), list(hits)
     pages = {hit.url: hit for hit in hits}
     checked = [
-        (rule, _rule_outcome(rule, pages.get(canonical_url(address_of(rule))), queries))
+        (rule, _rule_outcome(run, rule, pages.get(canonical_url(address_of(rule))), queries))
         for rule in ([*settings.always_check, *settings.read_next] if queries is not None else [])
     ]
     said = left_out_in_words(left_out(settings, hits)) + put_first_in_words(settings, hits)
     return {"checked": checked, "left_out": said} if checked or said else {}
 
 
-def _rule_outcome(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
+def _rule_outcome(run: Run, rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
     if not is_address(rule):
         asked = rule.casefold() in {query.casefold() for query in queries or ()}
         return _("searched") if asked else _("manually removed from this run’s plan")
     if hit is None or hit.reading == Hit.Reading.NOT_READ:
-        return _("not read in this run")
+        return _("not read yet") if run.is_unfinished else _("not read in this run")
     return {
         Hit.Reading.READ: _("read (only the selected part)") if hit.part else _("read"),
         Hit.Reading.FAILED: _("couldn’t be read: %(why)s") % {"why": hit.reason},

@@ -170,7 +170,9 @@ def _unread(context: RunContext) -> int:
     if context.is_stopping:
         return hits.filter(reading=Hit.Reading.NOT_READ).count()
     left = hits.exclude(reading__in=[Hit.Reading.READ, Hit.Reading.NEAR_DUPLICATE])
-    return left.filter(Q(snippet="") | Q(reading=Hit.Reading.QUARANTINED)).count()
+    left = left.filter(Q(snippet="") | Q(reading=Hit.Reading.QUARANTINED))
+    # A known document in a new version isn't a new source.
+    return left.count() - len(known_pages.new_versions(context, list(left)))
 
 
 def nothing_found(context: RunContext, read: int) -> str:
@@ -251,7 +253,19 @@ def what_was_checked(
             )
             % {"n": len(again.deleted), "titles": ", ".join(list(titles)[:MAX_SITES])}
         )
-    return " ".join(said) or _("No known pages were checked again.")
+    said.append(_emptied(again))
+    return " ".join(filter(None, said)) or _("No known pages were checked again.")
+
+
+def _emptied(again: Outcome) -> str:
+    if not again.emptied:
+        return ""
+    words = ngettext(
+        "%(n)d known document is now empty (%(titles)s).",
+        "%(n)d known documents are now empty (%(titles)s).",
+        len(again.emptied),
+    )
+    return words % {"n": len(again.emptied), "titles": ", ".join(again.emptied[:MAX_SITES])}
 
 
 def _pages_read(again: Outcome, read: int) -> str:
@@ -301,7 +315,12 @@ def uncovered_changes(again: Outcome) -> list[str]:
 
 
 def nothing_new(
-    context: RunContext, memory: TopicMemory | None, pages: Sequence[PageText], again: Outcome
+    context: RunContext,
+    memory: TopicMemory | None,
+    pages: Sequence[PageText],
+    again: Outcome,
+    *,
+    with_known_pages: bool = True,
 ) -> str:
     """Return the sentence of a run that found nothing new in the `pages` that reached the writer."""
     values: dict[str, int | str] = {
@@ -311,7 +330,9 @@ def nothing_new(
         "again": again.unchanged + again.changed,
         "unread": _unread(context),
     }
-    return " ".join(filter(None, [_outcome(values), _again(values), _rest(values, context)]))
+    known = _again(values) if with_known_pages else ""
+    parts = [_outcome(values), known, _emptied(again), _rest(values, context)]
+    return " ".join(filter(None, parts))
 
 
 def _again(values: dict[str, int | str]) -> str:
@@ -427,11 +448,15 @@ def compose(
     changes = [c for c in changes if c.status != Status.NEW or match_key(c.sentence) not in beside]
     changes = _joined(again.changes, changes)
     again.deleted = _deleted_with_document(context, facts, pages, changes)
-    changes = delta.in_order([*changes, *map(as_gone, again.deleted)])
+    emptied = known_pages.emptied_documents(context) if memory else {}
+    again.emptied = list(dict.fromkeys(emptied.values()))
+    no_longer = {fact.url for fact in facts if page_of(fact.url) in emptied}
+    missing = [*again.deleted, *_unstated(facts, no_longer, pages, changes)]
+    changes = delta.in_order([*changes, *map(as_gone, missing)])
     is_quiet = memory is not None and not any(change.is_listed for change in changes)
     standing = _standing(changes, facts) if memory else []
     known = KnownSources.of(context, facts, pages, changes)
-    deleted = {fact.id for fact in again.deleted}
+    deleted = {fact.id for fact in missing}
     for change in changes:
         if change.status == Status.GONE_QUIET or change.previous_id in deleted:
             change.citations = known.numbers_of(change.previous_id)
@@ -455,9 +480,11 @@ def compose(
             )
             % {"count": dropped}
         )
-    quiet_text = nothing_new(context, memory, pages, again) if is_quiet else ""
+    about = (context, memory, pages, again)
+    is_said = draft.is_extractive and draft.summary == what_was_checked(again, standing)
+    quiet_text = nothing_new(*about, with_known_pages=not is_said) if is_quiet else ""
     output = _numbered(context, memory, pages, draft, changes, standing, known, quiet_text)
-    output["checked"] = quiet_text or " ".join(checked)
+    output["checked"] = nothing_new(*about) if is_quiet else " ".join(checked)
     return output
 
 
@@ -512,12 +539,21 @@ def _deleted_with_document(
     pages: Sequence[PageText],
     changes: list[Change],
 ) -> list[KnownFact]:
-    """Return the facts whose document was deleted and that no other page states.
+    """Return the facts whose document was deleted and that no other page states."""
+    return _unstated(facts, known_pages.deleted_documents(context, facts), pages, changes)
+
+
+def _unstated(
+    facts: Sequence[KnownFact],
+    urls: Collection[str],
+    pages: Sequence[PageText],
+    changes: Sequence[Change],
+) -> list[KnownFact]:
+    """Return the facts from `urls` that no page states.
 
     Kept facts stay current, so they'd be reported by each run.
     """
     spoken_of = {change.previous_id for change in changes}
-    urls = known_pages.deleted_documents(context, facts)
     left = [f for f in facts if f.url in urls and f.id not in spoken_of and not f.is_kept]
     return [fact for fact in left if not any(states(page, fact) for page in pages)]
 

@@ -62,7 +62,8 @@ class Outcome:
 
     `spoken_of` are the ids of the facts it decides. `unchanged` and `changed` count pages.
     `replaced` pages are so different that their facts aren't checked. `columns` describe the table
-    columns that each page gained and lost. `deleted` are the facts that are gone with their document.
+    columns that each page gained and lost. `deleted` are the facts that are gone with their document,
+    and `emptied` the titles of the documents that no longer have any text.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -73,6 +74,7 @@ class Outcome:
     columns: list[str] = field(default_factory=list)
     left_out: int = 0
     deleted: list[KnownFact] = field(default_factory=list)
+    emptied: list[str] = field(default_factory=list)
 
 
 def compare_with_last(page: PageText) -> Reread:

@@ -19,6 +19,7 @@ from beacon_site.text.canonical_urls import canonical_or_same, domain_of
 from memory.models import ContentItem, LibraryDocument, Source, Topic, Trust
 from memory.models.library import ADDRESS, page_of
 from memory.services.library.documents import SERVICE as LIBRARY
+from memory.services.library.reading import empty
 from memory.services.llm import connections
 from memory.services.topic_memory import KnownFact, TopicMemory
 from research.models import Hit
@@ -71,8 +72,8 @@ def _may_open(link: str) -> bool:
 
 
 def _as_they_are_now(topic: Topic, found: Sequence[str]) -> list[str]:
-    """Return the URLs, with library documents in their current version."""
-    now = {str(one.pk): one.address for one in _documents(topic, found)}
+    """Return the URLs, with library documents in their current version, without empty ones."""
+    now = {str(one.pk): one.address for one in _documents(topic, found) if one.problem != empty()}
     result = []
     for link in found:
         named = ADDRESS.fullmatch(link)
@@ -108,6 +109,29 @@ def deleted_documents(context: RunContext, facts: Sequence[KnownFact]) -> set[st
     renamed = documents.live().filter(digest__in=digests.values())
     still = set(renamed.values_list("digest", flat=True))
     return {url for url, key in gone.items() if digests.get(key) not in still}
+
+
+def emptied_documents(context: RunContext) -> dict[str, str]:
+    """Return the titles of known documents that no longer have any text, by their page.
+
+    Those that were emptied before the last run were reported by it.
+    """
+    memory = inputs.known(context)
+    services = connections.search_services(context.settings.services)
+    if memory is None or context.is_stopping or LIBRARY not in services:
+        return {}
+    titles = {fact.url: fact.title for fact in memory.facts if not fact.is_kept}
+    stated = {page_of(url) for url in titles}
+    cited = Source.objects.filter(topic=context.topic, times_cited__gt=0)
+    titles |= dict(cited.filter(link__startswith=f"{LIBRARY}:").values_list("link", "title"))
+    last = memory.last_run_at
+    now_empty = {
+        page_of(one.address)
+        for one in _documents(context.topic, titles)
+        if one.problem == empty()
+        and (page_of(one.address) in stated or not last or one.updated > last)
+    }
+    return {page_of(url): title for url, title in titles.items() if page_of(url) in now_empty}
 
 
 def add_pages(context: RunContext) -> set[str]:
@@ -218,6 +242,12 @@ def known_of(context: RunContext, hits: Sequence[Hit]) -> list[Hit]:
         urls.add(url)
         known.add(page_of(link))
     return [hit for hit in hits if hit.url in urls or page_of(hit.link) in known]
+
+
+def new_versions(context: RunContext, hits: Sequence[Hit]) -> list[Hit]:
+    """Keep the hits that are new versions of library documents that the topic knows."""
+    hits = [hit for hit in hits if hit.link.startswith("library:")]
+    return known_of(context, hits) if hits else []
 
 
 def last_versions(context: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:

@@ -82,8 +82,8 @@ def read(context: RunContext) -> StepResult:
         with transaction.atomic():  # the page is stored only while the run is held
             keep(context, hit, partial(noting_version, get, hit, versions), last)
             context.progress(
-                _("%(done)d of %(all)d pages · %(domain)s")
-                % {"done": done, "all": len(wanted), "domain": hit.domain},
+                _("%(done)d of %(all)d pages · %(page)s")
+                % {"done": done, "all": len(wanted), "page": shown_name(hit)},
                 output=ReadOutput(versions=versions),
                 read=done,
                 pages=len(wanted),
@@ -91,6 +91,12 @@ def read(context: RunContext) -> StepResult:
         if hit.content_item is not None:  # other pages are still being fetched
             marks[hit.place] = duplicates.shingles(hit.content_item.content[:most])
     return _read(context, wanted, marks, versions)
+
+
+def shown_name(hit: Hit) -> str:
+    """Return the title of a page for people who watch the run, or its domain."""
+    is_suspect = hit.reading == Hit.Reading.QUARANTINED
+    return hit.domain if is_suspect else shorten(one_line(hit.title), 80) or hit.domain
 
 
 def noting_version(get: Callable[[], WebPage], hit: Hit, versions: Versions) -> WebPage:
@@ -274,7 +280,8 @@ def _read(
     _warn_not_compared(context, wanted)
     _warn_without_part(context, wanted)
     new = [hit for hit in wanted if hit.state != Hit.State.KNOWN]
-    failed = sum(hit.reading == Hit.Reading.FAILED for hit in new)
+    unread = [hit for hit in new if hit.reading == Hit.Reading.FAILED]
+    failed = len(unread) - len(known_pages.new_versions(context, unread))
     _warn_unread_pages(context, sum(hit.state != Hit.State.KNOWN for hit in wanted))
     warning = ""
     if failed:
@@ -308,11 +315,14 @@ def _read(
 
 def _warn_not_compared(context: RunContext, wanted: Sequence[Hit]) -> None:
     """Warn about known pages that couldn't be read again, or only in part."""
-    failed = [
-        hit for hit in wanted if hit.state == Hit.State.KNOWN and hit.reading == Hit.Reading.FAILED
-    ]
+    failed = [hit for hit in wanted if hit.reading == Hit.Reading.FAILED]
+    documents = known_pages.new_versions(context, failed)
+    failed = [hit for hit in failed if hit.state == Hit.State.KNOWN or hit in documents]
     if failed:
-        pages = "; ".join(f"{hit.domain}: {hit.reason}" for hit in failed[:MAX_NAMED])
+        pages = "; ".join(
+            f"{hit.title if hit in documents else hit.domain}: {hit.reason}"
+            for hit in failed[:MAX_NAMED]
+        )
         if len(failed) > MAX_NAMED:
             pages += " …"
         message = ngettext(

@@ -168,8 +168,8 @@ def _read(context: RunContext, hits: Sequence[Hit]) -> Versions:
         hit = left[place]
         with transaction.atomic():  # the page is stored only while this worker holds the run
             search_reading.keep(context, hit, get)
-            message = _("%(done)d of %(all)d pages · %(domain)s")
-            values = {"done": done, "all": len(left), "domain": hit.domain}
+            message = _("%(done)d of %(all)d pages · %(page)s")
+            values = {"done": done, "all": len(left), "page": search_reading.shown_name(hit)}
             context.progress(message % values, read=done, pages=len(left))
     return versions
 

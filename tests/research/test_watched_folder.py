@@ -1,0 +1,97 @@
+"""Runs over a watched folder whose files are edited in between, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.models import Topic, TopicFact
+from memory.services.library import folder as library_folder
+from research.models import DeltaItem, Run
+from research.services.runs.execution.starting import create_topic
+from tests.research.real_documents import write
+
+# Searches and reading run in threads, which see what is committed.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+RunOf = Callable[[Topic], Run]
+Edit = Callable[..., Run]
+
+TRIAL = "The Harbor Cloud trial lasts 14 days and needs no credit card."
+KEPT_SAFE = "Harbor Cloud encrypts all data at rest with AES-256."
+LISBON = "Harbor Cloud plans to open a region in Lisbon in March 2027."
+FOUNDED = "Harbor Cloud was founded in Hamburg in 2014 by three engineers."
+DOCUMENTS = {
+    "pricing.md": f"# Harbor Cloud pricing\n\n{TRIAL}\n",
+    "security.md": f"# Harbor Cloud security\n\n{KEPT_SAFE}\n",
+    "roadmap.txt": f"Harbor Cloud roadmap\n\n{LISBON}\n",
+    "about.md": f"# About Harbor Cloud\n\n{FOUNDED}\n",
+}
+
+
+@pytest.fixture
+def first(admin: Any, settings: Any, tmp_path: Path, run_of: RunOf) -> Callable[..., Topic]:
+    """Return a function that researches a topic for the first time, with more or other files."""
+
+    def research(**more: str) -> Topic:
+        settings.BEACON_LIBRARY_DIR, settings.BEACON_SEARCH = str(tmp_path), ["library"]
+        files = {name.replace("_", "."): text for name, text in more.items()}
+        write(tmp_path, DOCUMENTS | files)
+        library_folder.scan_if_due(every=0)
+        topic = create_topic(owner=admin, title="Harbor Cloud", by=admin.actor)
+        run_of(topic)
+        return topic
+
+    return research
+
+
+@pytest.fixture
+def edited(tmp_path: Path, run_of: RunOf) -> Edit:
+    """Return a function that overwrites files and runs the topic again."""
+
+    def edit(topic: Topic, **files: str) -> Run:
+        write(tmp_path, {name.replace("_", "."): text for name, text in files.items()})
+        library_folder.scan_if_due(every=0)
+        return run_of(topic)
+
+    return edit
+
+
+def told(run: Run) -> list[tuple[str, str]]:
+    listed = run.delta_items.filter(status__in=DeltaItem.LISTED)
+    return [(item.status, item.sentence) for item in listed.order_by("position")]
+
+
+def facts(topic: Topic) -> set[str]:
+    return set(TopicFact.objects.filter(topic=topic).current().values_list("text", flat=True))
+
+
+def test_the_facts_of_an_emptied_document_are_gone_and_the_report_says_why_once(
+    first: Callable[..., Topic], edited: Edit
+):
+    topic = first()
+
+    run = edited(topic, security_md="", roadmap_txt="\n")
+    assert sorted(told(run)) == [("gone", KEPT_SAFE), ("gone", LISBON)]
+    assert "2 known documents are now empty (" in run.report.body and not run.warnings
+    assert facts(topic) == {TRIAL, FOUNDED}
+
+    again = edited(topic)
+    assert again.report.is_quiet and not again.warnings
+    assert "empty" not in again.report.body and "couldn’t be read" not in again.report.delta
+
+
+def test_a_known_document_that_cant_be_read_is_not_a_new_source(
+    first: Callable[..., Topic], edited: Edit
+):
+    topic = first()
+
+    run = edited(topic, security_md="\x00" * 300)
+
+    assert "new source" not in run.report.delta and "pages couldn’t be read" not in run.report.delta
+    (warning,) = run.warnings
+    assert warning.startswith("1 known page couldn’t be read again, so its facts weren’t checked (")
+    assert "isn’t text" in warning and KEPT_SAFE in facts(topic)
