@@ -12,7 +12,7 @@ from beacon_site.net.errors import ProviderUnavailable
 from beacon_site.text.terms import LABEL
 from memory.models import Note, Topic
 from memory.services.observations.saving import write_observation
-from memory.services.search.bm25_sql import Space, TermFigures, best_possible, weights_of
+from memory.services.search.bm25_sql import Scale, Space, TermFigures, best_possible, scales_of
 from memory.services.search.recall import meaning_share, only_similar, recall, recall_page
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import note, use
@@ -132,23 +132,37 @@ def test_a_type_without_the_rare_word_gets_no_full_marks_for_the_frequent_one(
     assert all(hit.retrievers["words"].score < 0.5 for hit in others)
 
 
-def test_the_best_possible_score_counts_the_words_that_only_another_type_has() -> None:
-    def space(documents: int, **terms: int) -> Space:
-        figures = {word: TermFigures(n, 1, 1) for word, n in terms.items()}
-        return Space(1, "note", "english", documents, documents, False, False, figures)
+def space(number: int, documents: int, length: int, **terms: TermFigures) -> Space:
+    return Space(number, "note", "english", documents, length, False, False, terms)
 
-    reports, notes = space(8, database=8), space(100, billing=1, database=2)
+
+def test_words_that_only_another_type_has_count_in_the_scale_of_each() -> None:
+    one = TermFigures(1, 1, 10)
+    reports = space(1, 8, 80, database=TermFigures(8, 1, 10))
+    notes = space(2, 100, 1_000, billing=one, database=TermFigures(2, 1, 10))
+    nothing = space(3, 5, 50)
     words = ["billing", "database", "zzz"]
-    weights = weights_of([reports, notes], words)
 
-    assert weights.keys() == {"billing", "database"}
-    assert best_possible(notes, words, weights) == pytest.approx(best_possible(notes, words))
-    share = weights["database"] / (weights["billing"] + weights["database"])
-    alone = best_possible(reports, words)
-    assert best_possible(reports, words, weights) == pytest.approx(alone / share)
-    assert best_possible(space(5), words, weights) == 0
-    tagged = space(8, database=8, **{f"{LABEL}billing": 2})
-    assert best_possible(tagged, words, weights_of([tagged], words)) > best_possible(reports, words)
+    scales = scales_of([reports, notes, nothing], words)
+
+    assert scales[2] == pytest.approx(Scale(best_possible(notes, words), 1.0))
+    assert scales[1].best == pytest.approx(best_possible(reports, words))
+    assert 0 < scales[1].share < 0.4  # "billing" is rarer, so it counts more
+    assert scales[3] == Scale(0.0, 0.0)
+    tagged = space(1, 8, 80, database=TermFigures(8, 1, 10), **{f"{LABEL}billing": one})
+    assert scales_of([tagged, notes], words)[1].share == pytest.approx(1.0)
+
+
+def test_the_most_that_short_texts_reach_counts_as_much_as_that_of_long_ones() -> None:
+    facts = space(1, 50, 500, uptime=TermFigures(5, 1, 10))
+    reports = space(2, 50, 20_000, uptime=TermFigures(5, 6, 400))
+
+    scales = scales_of([facts, reports], ["uptime"])
+
+    assert scales[2].best == pytest.approx(best_possible(reports, ["uptime"]))
+    short, long = (1 / (1 + 1.2), 6 / (6 + 1.2))
+    assert scales[1].best == pytest.approx(best_possible(facts, ["uptime"]) * short / long)
+    assert scales_of([facts], ["uptime"])[1].best == best_possible(facts, ["uptime"])
 
 
 @by_both

@@ -206,7 +206,7 @@ def test_the_command_rebuilds_an_index_that_was_damaged(alice: Any, capsys: Any)
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM memory_searchentry")
         cursor.execute("UPDATE memory_searchspace SET documents = 99, length = 990")
-        cursor.execute("UPDATE memory_searchterm SET documents = 99, most = 9")
+        cursor.execute("UPDATE memory_searchterm SET documents = 99, max_count = 9")
     assert recall(alice, "zulu", "exact") == []
     call_command("rebuild_recall", "alice")
     assert "observation 1" in capsys.readouterr().out

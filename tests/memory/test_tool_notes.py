@@ -164,7 +164,7 @@ def test_a_new_soul_waits_under_hold_risky_and_supersedes_under_accept(alice: An
     before = identity.active(alice, "soul")
     assert before is not None
 
-    waits = call(alice, "update_soul", content="Think twice.", why="it hurried")
+    waits = call(alice, "update_soul", content="Think twice.", reason="it hurried")
     assert identity.active(alice, "soul") == before
     proposal = Proposal.objects.for_user(alice).get(pk=waits.data["proposal"])
     assert (proposal.target_id, proposal.before["content"]) == (before.pk, before.content)

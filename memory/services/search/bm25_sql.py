@@ -605,29 +605,63 @@ def _read(
     return sorted(best.values(), key=lambda one: (-one.score, one.record_id))[:limit]
 
 
-def best_possible(
-    space: Space, words: Sequence[str], weights: Mapping[str, float] | None = None
-) -> float:
-    """Return the score that no document of the space can reach for these words.
+def best_possible(space: Space, words: Sequence[str]) -> float:
+    """Return the score that no document of the space can reach for these words in its text."""
+    return sum(
+        count * _idf(space.documents, documents)
+        for word, count in Counter(words).items()
+        if (documents := _containing(space, word))
+    )
 
-    Words that only other types contain count too, by their share of the `weights`. Otherwise a type
-    that has only the most frequent word would get full marks for it.
+
+class Scale(NamedTuple):
+    """How a raw score becomes 0 to 1: by the best one, as the `share` of the query that it counts for."""
+
+    best: float
+    share: float = 1.0
+
+
+def scales_of(spaces: Sequence[Space], words: Sequence[str]) -> dict[int, Scale]:
+    """Return how scores of several types become comparable, by space.
+
+    A type that contains only some of the words counts for their share of the query. Otherwise one
+    that has only the most frequent word would get full marks for it. What a short text can reach
+    counts as much as what a long one can, which contains each word often. With a single type,
+    nothing changes.
     """
-    counts = Counter(words)
-    present = {word: documents for word in counts if (documents := _containing(space, word))}
-    best = sum(counts[word] * _idf(space.documents, n) for word, n in present.items())
-    if not present or not weights:
-        return best
-    total = sum(count * weights.get(word, 0.0) for word, count in counts.items())
-    return best * total / sum(counts[word] * weights[word] for word in present)
-
-
-def weights_of(spaces: Iterable[Space], words: Iterable[str]) -> dict[str, float]:
-    """Return the idf of each word among the records of all these types, without unknown words."""
-    spaces = list(spaces)
     everything = sum(space.documents for space in spaces)
-    documents = {word: sum(_containing(one, word) for one in spaces) for word in set(words)}
-    return {word: _idf(everything, n) for word, n in documents.items() if n}
+    counts = Counter(words)
+    weights = {
+        word: count * _idf(everything, documents)
+        for word, count in counts.items()
+        if (documents := sum(_containing(space, word) for space in spaces))
+    }
+    total = sum(weights.values())
+    reached = {space.id: _reached(space, counts) for space in spaces}
+    most = max(reached.values(), default=0.0)
+    scales = {}
+    for space in spaces:
+        share = sum(weight for word, weight in weights.items() if _containing(space, word))
+        best = best_possible(space, words)
+        if reached[space.id]:
+            best *= reached[space.id] / most
+        scales[space.id] = Scale(best, share / total if total else 1.0)
+    return scales
+
+
+def _reached(space: Space, counts: Mapping[str, int]) -> float:
+    """Return which part of the best possible score a document that contains the words can reach."""
+    known = {word: space.terms[word] for word in counts if word in space.terms}
+    if not known or not space.average:
+        return 0.0
+    b = LEXICAL.b_of(space.average)
+    total = reached = 0.0
+    for word, figures in known.items():
+        weight = counts[word] * _idf(space.documents, figures.documents)
+        norm = LEXICAL.k1 * (1 - b + b * max(1, figures.min_length) / space.average)
+        total += weight
+        reached += weight * figures.max_count / (figures.max_count + norm)
+    return reached / total
 
 
 def _containing(space: Space, word: str) -> int:

@@ -24,7 +24,7 @@ from memory.models import EmbeddingDue, Rating, as_of
 from memory.models.errors import InvalidValue
 from memory.models.history import Use
 from memory.services.search import bm25_sql, vectors
-from memory.services.search.bm25_sql import Job, Ranked, Space, relevance
+from memory.services.search.bm25_sql import Job, Ranked, Scale, Space, relevance
 from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS, RecallKind
 from memory.services.search.query import FOR_AGENTS, Question
@@ -490,18 +490,20 @@ def with_meaning(answer: Answer, words: list[str], waiting: Set[RecordKey]) -> N
     by_type: dict[str, list[Candidate]] = {}
     for candidate in answer.candidates.values():
         by_type.setdefault(candidate.key[0], []).append(candidate)
-    weights = bm25_sql.weights_of(answer.spaces.values(), words)
+    scales = bm25_sql.scales_of([*answer.spaces.values()], words)
     for name, candidates in by_type.items():
-        best_possible, average_length = figures_of(answer.spaces.get(name), words, weights)
-        values = fused(
-            {one.key: one.raw for one in candidates if one.raw > 0},
+        space = answer.spaces.get(name)
+        scale = scales[space.id] if space else Scale(0.0)
+        values = {one.key: words_value(one.raw, scale.best) * scale.share for one in candidates}
+        scores = fused(
+            {one.key: values[one.key] for one in candidates if one.raw > 0},
             {one.key: one.distance for one in candidates if one.distance is not None},
-            best_possible,
-            average_length,
+            1.0,
+            space.average if space else 0.0,
             {one.key for one in candidates if one.distance is None} & waiting,
         )
         for one in candidates:
-            one.score, one.word_score = values[one.key], words_value(one.raw, best_possible)
+            one.score, one.in_words = scores[one.key], values[one.key]
     answer.rank(MEANING)
 
 
@@ -525,16 +527,9 @@ def _add_near(answer: Answer, near: Sequence[vectors.Neighbor]) -> None:
                 candidate.replaces.append(record.id)
 
 
-def figures_of(
-    space: Space | None, words: Sequence[str], weights: Mapping[str, float] | None = None
-) -> tuple[float, float]:
-    """Return the best possible score and the average length, for `fused`.
-
-    `weights` are those of the words among all types that are searched (`bm25_sql.weights_of`).
-    """
-    if space is None:
-        return 0.0, 0.0
-    return bm25_sql.best_possible(space, words, weights), space.average
+def figures_of(space: Space | None, words: Sequence[str]) -> tuple[float, float]:
+    """Return the best possible score and the average length, for `fused`."""
+    return (0.0, 0.0) if space is None else (bm25_sql.best_possible(space, words), space.average)
 
 
 # --- hits -----------------------------------------------------------------------------------------
