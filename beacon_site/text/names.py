@@ -32,7 +32,8 @@ _NO_PROSE = (
     (("/", "\\"), re.compile(r"(?<![^\s(\[])[^\s(\[/\\]*[/\\][^\s)\]]*")),  # addresses and paths
 )
 _WORD = re.compile(r"[^\W\d_][^\W_]*(?:['’\-&+][^\W_]+|\.[a-z]{2,3}\b)*(?:\+\+|#)?")
-_BEGINS = frozenset(".!?:;…•|*>")  # before a word: it begins something
+_BEGINS = frozenset(".!?:;…•|*>\t")  # before a word: it begins something
+_COLUMNS = re.compile(r"^[^\n|]*\|[^\n]*\n(?=[ \t]*\|?[ \t]*:?-[-:| \t]*\|[-:| \t]*$)", re.M)
 _ITEM = re.compile(r"\s*(?:[-*+•>]|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"\s*#{1,6}\s")
 # "PostgreSQL 18: Status Preview; Forced upgrade 2030", "PostgreSQL 18: Status Available (was Preview)."
@@ -40,6 +41,13 @@ _RECORD = re.compile(
     r"[^:;]{2,120}:(?:\s+[^\s:;(]+){1,5}(?:\s*(?:\(was [^()]{1,60}\)|(?:;(?:\s+[^\s:;]+){1,6})+))\W*\Z"
 )
 _CITATIONS = re.compile(r"(?:\s*\[\d{1,3}\])+\s*\Z")  # "It ended.[2] Every": they hide no full stop
+_AFTER_NUMBER = re.compile(r"\d[ \u00a0]?\Z")
+_UNITS = frozenset(
+    (
+        "kb mb gb tb pb kib mib gib tib kbit mbit gbit mbps gbps hz khz mhz ghz w kw mw gw kwh mwh "
+        "gwh twh mah eur usd gbp chf jpy ppm"
+    ).split()
+)
 _NUMBERED = re.compile(r"\s+[#№]\s?\d")  # "Run #4" is the fourth run, not a name
 _POSSESSIVE = re.compile(r"['’]s$", re.IGNORECASE)
 _SMALL = "of|de|del|della|di|da|do|dos|du|la|le|van|von|der|den|zu|y"
@@ -115,6 +123,8 @@ def names_in(text: str, language: str = ENGLISH) -> list[Name]:
     """Return the text's names, each once, in the order of the text."""
     found: dict[str, Name] = {}
     plain = text[:MAX_READ]
+    if "|" in plain and "--" in plain:  # what the columns of a table are called
+        plain = _COLUMNS.sub("", plain)
     for signs, pattern in _NO_PROSE:
         if any(sign in plain for sign in signs):
             plain = pattern.sub(" x ", plain)
@@ -176,6 +186,8 @@ def _capitals(line: str) -> list[_Word]:
             continue
         text = _POSSESSIVE.sub("", text)
         at = match.start()
+        if text.lower() in _UNITS and _AFTER_NUMBER.search(line, max(start, at - 2), at):
+            continue
         word = _Word(text, at, at + len(text), _begins(line, start, at))
         if text[0].isupper() or word.is_marked:
             words.append(word)
@@ -190,7 +202,7 @@ def _begins(line: str, start: int, at: int) -> bool:
         at = marks.start()
     while at > start and not line[at - 1].isalnum():
         at -= 1
-        if line[at] in _BEGINS:
+        if line[at] in _BEGINS or line[at - 1 : at + 1] == "  ":  # or the next column
             return True
     return at <= start
 

@@ -203,25 +203,20 @@ def _invalid(request: HttpRequest, exc: ValidationError) -> Problem:
     return Problem(422, detail % {"fields": text}, errors=errors)
 
 
+_WHOLE, _YES_NO, _ONE_OF = (
+    _lazy("must be a whole number"), _lazy("must be true or false"), _lazy("must be %(expected)s")
+)  # fmt: skip
 _TYPES: dict[str, Any] = {
-    "extra_forbidden": _lazy("isn’t a known field"),
-    "missing": _lazy("is required"),
-    "string_type": _lazy("must be text"),
-    "int_type": _lazy("must be a whole number"),
-    "int_parsing": _lazy("must be a whole number"),
-    "int_from_float": _lazy("must be a whole number"),
-    "float_type": _lazy("must be a number"),
-    "float_parsing": _lazy("must be a number"),
-    "bool_type": _lazy("must be true or false"),
-    "bool_parsing": _lazy("must be true or false"),
-    "list_type": _lazy("must be a list"),
-    "literal_error": _lazy("must be %(expected)s"),
-    "enum": _lazy("must be %(expected)s"),
+    "extra_forbidden": _lazy("isn’t a known field"), "missing": _lazy("is required"),
+    "string_type": _lazy("must be text"), "list_type": _lazy("must be a list"),
+    "int_type": _WHOLE, "int_parsing": _WHOLE, "int_from_float": _WHOLE,
+    "float_type": _lazy("must be a number"), "float_parsing": _lazy("must be a number"),
+    "bool_type": _YES_NO, "bool_parsing": _YES_NO, "literal_error": _ONE_OF, "enum": _ONE_OF,
     "greater_than_equal": _lazy("must be at least %(ge)s"),
     "less_than_equal": _lazy("must be at most %(le)s"),
     "string_too_long": _lazy("must be at most %(max_length)s characters long"),
     "too_long": _lazy("must have at most %(max_length)s entries"),
-}
+}  # fmt: skip
 
 
 def _why_invalid(error: Mapping[str, Any]) -> str:

@@ -584,20 +584,12 @@ _VALUES = {
 }
 # Why a tool call failed, by the code of its result.
 OUTCOMES = {
-    "bad_arguments": _lazy("invalid arguments"),
-    "conflict": _lazy("changed in the meantime"),
-    "forbidden": _lazy("not allowed"),
-    "limit": _lazy("limit reached"),
-    "locked": _lazy("locked"),
-    "not_found": _lazy("not found"),
-    "over_budget": _lazy("too long"),
-    "sensitive": _lazy("sensitive"),
-    "stale": _lazy("changed in the meantime"),
-    "unauthorized": _lazy("not allowed"),
-    "unavailable": _lazy("not available"),
-    "unknown_tool": _lazy("unknown tool"),
-    "unreadable": _lazy("can’t be read"),
-}
+    "bad_arguments": _lazy("invalid arguments"), "conflict": _lazy("changed in the meantime"),
+    "forbidden": _lazy("not allowed"), "limit": _lazy("limit reached"), "locked": _lazy("locked"),
+    "not_found": _lazy("not found"), "over_budget": _lazy("too long"), "sensitive": _lazy("sensitive"),
+    "stale": _lazy("changed in the meantime"), "unavailable": _lazy("not available"),
+    "unknown_tool": _lazy("unknown tool"), "unreadable": _lazy("can’t be read"),
+}  # fmt: skip
 _IT = "\x00"  # where what a line is about is in its sentence
 # Counts in a detail, by the type that they count.
 _COUNTED = {"notes": "note", "observations": "observation", "documents": "librarydocument"}

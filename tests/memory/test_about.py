@@ -44,6 +44,9 @@ def sure(text: str, language: str = "en") -> list[str]:
         ("THIS IS ALL IN CAPITALS, AND NO NAME", []),
         ("It ended in May.[2] Every one moved.[1][3] Oslo is near Delft [4] every day.", ["Delft"]),
         ("日本のトヨタ 🦉", []),
+        ("It has 16 GB and 3 kWh, says Ada.", ["Ada"]),
+        ("| Unit | Credit Database |\n|---|:--|\n| Fixed | Ask Ada Holm |", ["Ada Holm"]),
+        ("Item\tUnit   Phone\nDesk\t3   555", []),
     ],
 )
 def test_names_are_found_by_their_capital_letters(text: str, found: list[str]) -> None:

@@ -103,19 +103,23 @@ def test_a_message_that_cannot_be_is_refused_with_the_reason(
 
 @pytest.mark.requirement("R205")
 @pytest.mark.parametrize(
-    "text",
+    ("text", "kept"),
     [
-        "Remember that I am away in March.",
-        "please note: the port is Kobe",
-        "I'd like you to remember my shoe size, 43",
-        "记住我叫张三",
+        ("Remember that I am away in March.", "I am away in March."),
+        ("please note: the port is Kobe", "The port is Kobe"),
+        ("Remember that iPhones are banned.", "iPhones are banned."),
+        ("I'd like you to remember my shoe size, 43", "I'd like you to remember my shoe size, 43"),
+        ("Remember that", "Remember that"),
+        ("记住我叫张三", "记住我叫张三"),
     ],
 )
-def test_remember_in_a_message_writes_a_volatile_log_of_thirty_days(session: Session, text: str):
+def test_remember_in_a_message_writes_a_volatile_log_of_thirty_days(
+    session: Session, text: str, kept: str
+):
     ask(session, text, by=session.owner.actor)
 
     note = Note.objects.for_user(session.owner).get(kind="log")
-    assert (note.content, note.stability, note.ttl_days) == (text, "volatile", 30)
+    assert (note.content, note.stability, note.ttl_days) == (kept, "volatile", 30)
     assert note.source == f"session:{session.pk}"
     assert session.messages.get(content=text).cites[0]["id"] == str(note.pk)
 
@@ -306,7 +310,7 @@ def test_what_is_remembered_until_a_day_expires_at_its_end(session: Session):
 
     answer = said(session, text)
 
-    note = Note.objects.for_user(owner).get(content=text)
+    note = Note.objects.for_user(owner).get(content__startswith="The harbour is closed")
     end = datetime.combine(day + timedelta(days=1), time(), ZoneInfo("Asia/Tokyo"))
     assert (note.expires_at, note.stability) == (end, "volatile")
     assert answer.content == f"Noted. I’ll keep this until {date_format(day, 'j M Y')}."
@@ -315,7 +319,7 @@ def test_what_is_remembered_until_a_day_expires_at_its_end(session: Session):
 def test_a_day_too_far_off_isnt_a_reason_to_refuse_the_message(session: Session):
     text = "Remember that the lease runs until 9 December 2999."
     ask(session, text, by=session.owner.actor)
-    assert Note.objects.get(content=text).ttl_days == 30
+    assert Note.objects.get(content__startswith="The lease").ttl_days == 30
 
 
 def test_without_a_model_words_to_be_remembered_are_noted_and_nothing_is_looked_up(

@@ -123,6 +123,9 @@ _TO_KEEP = re.compile(
     r"|记住|記住|请记|請記|覚えて",
     re.IGNORECASE | re.MULTILINE,
 )
+_REQUEST = re.compile(
+    r"(?:please[,\s]+)?(?:remember|note)(?:\s+that\b|:)[\s,:]*(?=\S)", re.IGNORECASE
+)
 _ASKED = re.compile(
     r"\b(?:do|did|don[’']t|didn[’']t|can|could)\s+(?:you|we|i)\s+(?:still\s+|even\s+)?remember\b"
     r"|\bremember\s*\?",
@@ -279,6 +282,13 @@ def is_to_keep(text: str) -> bool:
     return bool(_TO_KEEP.search(text)) and not _ASKED.search(text)
 
 
+def _kept_text(message: str) -> str:
+    """Return a message without the words that ask to remember it."""
+    request = _REQUEST.match(message)
+    text = message[request.end() :] if request else message
+    return text[0].upper() + text[1:] if request and text.split()[0].islower() else text
+
+
 def _lower(session: Session, trust: str) -> None:
     """Lower an agent's session to the trust of what its agent says in it."""
     if session.agent_id is None or not trust:
@@ -307,15 +317,16 @@ def _keep(message: Message, by: Actor, trust: str) -> None:
         until, days = None, LOG_DAYS
     fields: dict[str, Any] = {"stability": Note.Stability.VOLATILE.value, "ttl_days": days}
     write = Write(owner, "note", by, trust, leaves_topic=True, texts=[message.content])
+    text = _kept_text(message.content)
     why = review_services.hold_reason(write)
     if why:
-        after = {"kind": Note.Kind.LOG.value, "content": message.content, "job": source, **fields}
+        after = {"kind": Note.Kind.LOG.value, "content": text, "job": source, **fields}
         review_services.hold(
             owner, "note", by=by, source=source, before={}, after=after, why="", held=why
         )
         return
     note = write_note(
-        owner, Note.Kind.LOG, message.content, by=by, source=source, job=source, trust=trust,
+        owner, Note.Kind.LOG, text, by=by, source=source, job=source, trust=trust,
         until=until, **fields,
     )  # fmt: skip
     message.cites = [named(note) | ({"until": until.isoformat()} if until else {})]

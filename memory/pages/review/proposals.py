@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import OperationalError, connection, transaction
 from django.db.models import Max, Q, QuerySet
@@ -277,8 +277,7 @@ _FIELDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class KeptLine:
+class KeptLine(NamedTuple):
     """A line of a memory file that stays beside the proposed one, which has another value."""
 
     said: str
@@ -591,12 +590,11 @@ def _kept_lines(found: Preview | None) -> Iterator[tuple[str, KeptLine]]:
     for change in found.changes if found else ():
         line = contradicted_line(change.before, change.after)
         if line and change.record_type == "memoryfile" and is_fact(change.label):
-            lines = text_diff.lines_of(change.before)
-            place = [one.rstrip() for one in lines].index(line) + 1
-            at = _("%(path)s, line %(line)s") % {"path": change.label, "line": place}
+            lines = [one.rstrip() for one in text_diff.lines_of(change.before)]
+            at = {"path": change.label, "line": lines.index(line) + 1}
             url = reverse("memory:file", args=[change.label])
-            kept = KeptLine(plain(line), url, _("different value"))
-            yield _("Contradicts %(place)s:") % {"place": at}, kept
+            words = _("Contradicts %(place)s:") % {"place": _("%(path)s, line %(line)s") % at}
+            yield words, KeptLine(plain(line), url, _("different value"))
 
 
 def _contradicts(known: contradictions.Known) -> str:
