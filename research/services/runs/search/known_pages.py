@@ -73,9 +73,7 @@ def _may_open(link: str) -> bool:
 
 def _as_they_are_now(topic: Topic, found: Sequence[str]) -> list[str]:
     """Return the URLs, with library documents in their current version, without empty ones."""
-    now = {
-        str(one.pk): one.address for one in _documents(topic, found) if one.problem != empty()
-    }
+    now = {str(one.pk): one.address for one in _documents(topic, found) if one.problem != empty()}
     result = []
     for link in found:
         named = ADDRESS.fullmatch(link)
