@@ -305,7 +305,8 @@ class FoundFact:
 
     A known fact is never created again, so what a person edited, struck or deleted stays that way.
     `replaces` is the key of the fact it updates, and `answers` of one that answers the same question,
-    also if both stay. `support` says where its quote was found.
+    also if both stay. `support` says where its quote was found. `now` has the words and the source
+    that a known fact takes over, because its statement was edited or moved to another page.
     """
 
     text: str
@@ -320,6 +321,7 @@ class FoundFact:
     support: str = ""
     source_count: int = 0
     independent_count: int = 0
+    now: FoundFact | None = None
 
     def supported(self, at: datetime) -> dict[str, Any]:
         """Return the fact's fields about its support, or none if its citations weren't checked."""
@@ -419,6 +421,8 @@ def replace_facts(
             staying.add(known.pk)
             if item.confirmed:
                 _confirm(known, item, number=number, at=at, position=place)
+                if item.now is not None and identity(item.now.text) not in struck | made - {key}:
+                    _follow_source(known, item.now, source)
                 changes.confirmed.append(known)
             else:
                 TopicFact.objects.filter(pk=known.pk).update(position=place)
@@ -509,6 +513,19 @@ def _confirm(fact: TopicFact, item: FoundFact, *, number: int, at: datetime, pos
     TopicFact.objects.filter(pk=fact.pk).update(
         confirmed_at=at, confirmed_run=number, position=position, **item.supported(at)
     )
+
+
+def _follow_source(fact: TopicFact, now: FoundFact, source: str) -> None:
+    """Give a fact the words and the source of its statement, which was edited or moved."""
+    fields = {
+        "text": now.text,
+        "key": texts.match_key(now.text),
+        "url": now.url,
+        "source_title": now.title[:500],
+        "quote": now.quote,
+        "published_at": now.published_at,
+    }
+    fact.change(by=RESEARCH, source=source, why=_("its source was edited or moved"), **fields)
 
 
 def _why_retired(how: str, number: int, successor: str, *, was_confirmed: bool) -> str:

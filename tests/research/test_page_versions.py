@@ -265,6 +265,17 @@ def test_a_fact_whose_page_no_longer_says_it_is_gone():
     assert [(c.status, c.sentence, c.quote) for c in found.changes] == [("gone", HARBOUR, "")]
 
 
+def test_the_reason_for_an_unconfirmed_fact_names_pages_only_that_were_not_read():
+    known = fact("Trams wait for every ferry.", "Trams wait for every ferry from the island.")
+
+    found = rereading.outcome([page(TABLE + "\nMore.\n")], [known])
+
+    assert [c.status for c in found.changes] == ["gone quiet"]
+    assert "1 fact is no longer on its page in the same words (tram.example)." in (
+        what_was_checked(found, [known])
+    )
+
+
 def test_a_change_names_the_fact_that_it_replaces():
     row = "| T2 | Open | 2019-05-04 | 2.40 € |"
     known = fact("Timetable, T2: Status Open; First run 2019-05-04; Price 2.40 €", row)
@@ -790,7 +801,10 @@ def test_a_fact_whose_sentence_was_reworded_without_news_is_not_gone():
     new = old.replace("and it is", "and is")
     found = rereading.outcome([page(new, old)], [known])
 
-    assert [(c.status, c.previous_id) for c in found.changes] == [("gone quiet", "1")]
+    assert [(c.status, c.previous_id, c.follows) for c in found.changes] == [
+        ("confirmed", "1", True)
+    ]
+    assert "town, and is open" in found.changes[0].sentence
 
 
 def test_a_release_candidate_is_left_out_if_its_release_says_the_same():

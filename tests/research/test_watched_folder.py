@@ -95,3 +95,55 @@ def test_a_known_document_that_cant_be_read_is_not_a_new_source(
     (warning,) = run.warnings
     assert warning.startswith("1 known page couldn’t be read again, so its facts weren’t checked (")
     assert "isn’t text" in warning and KEPT_SAFE in facts(topic)
+
+
+def test_a_sentence_that_moved_to_another_document_is_confirmed_there(
+    first: Callable[..., Topic], edited: Edit
+):
+    topic = first()
+
+    moved = f"# Harbor Cloud security\n\n{FOUNDED}\n\n{KEPT_SAFE}\n"
+    run = edited(topic, about_md="# About Harbor Cloud\n\nNothing yet.\n", security_md=moved)
+
+    assert not told(run) and FOUNDED in facts(topic)
+    assert TopicFact.objects.get(topic=topic, text=FOUNDED).source_title == "Harbor Cloud security"
+    again = edited(topic, about_md="# About Harbor Cloud\n\nStill nothing.\n")
+    assert not told(again) and "not confirmed since" not in again.report.body
+
+
+def test_a_sentence_of_a_deleted_document_that_is_in_another_one_follows_it(
+    first: Callable[..., Topic], edited: Edit, tmp_path: Path
+):
+    topic = first()
+
+    (tmp_path / "about.md").unlink()
+    run = edited(topic, security_md=f"# Harbor Cloud security\n\n{FOUNDED}\n\n{KEPT_SAFE}\n")
+
+    assert not told(run)
+    assert TopicFact.objects.get(topic=topic, text=FOUNDED).source_title == "Harbor Cloud security"
+
+
+def test_a_fact_follows_its_line_to_another_spelling_and_its_row_to_another_order_of_columns(
+    first: Callable[..., Topic], edited: Edit
+):
+    plans = "# Harbor Cloud plans\n\n| Plan | Price | Users |\n| --- | --- | --- |\n| Team | 59 € | 10 |\n"
+    office = "The second brnach office of Harbor Cloud opened in Porto in 2021."
+    about = f"# About Harbor Cloud\n\nMore than 4,000 organisations use Harbor Cloud every day.\n\n{office}\n"
+    topic = first(plans_md=plans, about_md=about)
+    assert "Harbor Cloud plans, Team: Price 59 €; Users 10" in facts(topic) and office in facts(
+        topic
+    )
+
+    columns = plans.replace("Price | Users", "Users | Price").replace("59 € | 10", "10 | 59 €")
+    spelled = about.replace("brnach", "branch").replace("organisations", "organizations")
+    run = edited(topic, plans_md=columns, about_md=spelled)
+
+    assert not told(run)
+    assert {
+        "The second branch office of Harbor Cloud opened in Porto in 2021.",
+        "More than 4,000 organizations use Harbor Cloud every day.",
+        "Harbor Cloud plans, Team: Users 10; Price 59 €",
+    } <= facts(topic)
+    again = edited(topic)
+    for body in (run.report.body, again.report.body):
+        assert "not confirmed since" not in body and "weren’t read" not in body

@@ -25,7 +25,7 @@ from beacon_site.text.cleaning import ended, match_key, plain, shorten, without_
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import ngettext
 from memory.models import Source, TopicFact, origins
-from memory.models.library import page_of
+from memory.models.library import ADDRESS, page_of
 from memory.services.topic_memory import KnownFact, TopicMemory
 from research.claims.matching import match
 from research.claims.selection import PageText
@@ -34,7 +34,7 @@ from research.services.runs.context.outputs import CitedSource, Finding, WriteOu
 from research.services.runs.context.run_context import RunContext
 from research.services.runs.reporting import delta, report_text
 from research.services.runs.reporting.delta import Change, SecondOpinion, Statement, Status
-from research.services.runs.reporting.rereading import Outcome, as_gone, states
+from research.services.runs.reporting.rereading import Outcome, as_gone, moved, states
 from research.services.runs.search import known_pages
 
 # The last line of a report that no model wrote, and if some of its sentences are unsupported.
@@ -233,28 +233,43 @@ def what_was_checked(
             % {"n": confirmed}
         )
     looked_at = {c.previous_id for c in again.changes if c.status != Status.GONE_QUIET}
+    if missing := [fact for fact in standing if fact.id in again.not_found]:
+        words = ngettext(
+            "%(n)d fact is no longer on its page in the same words (%(sites)s).",
+            "%(n)d facts are no longer on their pages in the same words (%(sites)s).",
+            len(missing),
+        )
+        said.append(words % {"n": len(missing), "sites": _sites(missing)})
+    looked_at |= again.not_found
     if unchecked := [fact for fact in standing if fact.url and fact.id not in looked_at]:
-        sites = dict.fromkeys(_reading(0, fact).domain or fact.title for fact in unchecked)
         parts.append(
             ngettext(
                 "%(n)d fact wasn’t checked because its page wasn’t read or compared (%(sites)s).",
                 "%(n)d facts weren’t checked because their pages weren’t read or compared (%(sites)s).",
                 len(unchecked),
             )
-            % {"n": len(unchecked), "sites": ", ".join(list(sites)[:MAX_SITES])}
+            % {"n": len(unchecked), "sites": _sites(unchecked)}
         )
     if again.deleted:
-        titles = dict.fromkeys(fact.title for fact in again.deleted)
         parts.append(
             ngettext(
                 "%(n)d fact is gone because its document was deleted (%(titles)s).",
                 "%(n)d facts are gone because their documents were deleted (%(titles)s).",
                 len(again.deleted),
             )
-            % {"n": len(again.deleted), "titles": ", ".join(list(titles)[:MAX_SITES])}
+            % {"n": len(again.deleted), "titles": _sites(again.deleted)}
         )
     parts.append(_emptied(again))
     return " ".join(filter(None, parts)) or _("No known pages were checked again.")
+
+
+def _sites(facts: Iterable[KnownFact]) -> str:
+    """Name the sites of facts, and the documents of the library."""
+    sites = (
+        fact.title if ADDRESS.fullmatch(fact.url) else _reading(0, fact).domain or fact.title
+        for fact in facts
+    )
+    return ", ".join(list(dict.fromkeys(sites))[:MAX_SITES])
 
 
 def _emptied(again: Outcome) -> str:
@@ -447,12 +462,15 @@ def compose(
     beside = {match_key(statement.sentence) for statement in [*draft.more, *background]} | reported
     changes = [c for c in changes if c.status != Status.NEW or match_key(c.sentence) not in beside]
     changes = _joined(again.changes, changes)
-    again.deleted = _deleted_with_document(context, facts, pages, changes)
+    gone = known_pages.deleted_documents(context, facts)
+    again.deleted = _unstated(facts, gone, pages, changes)
     emptied = known_pages.emptied_documents(context) if memory else {}
     again.emptied = list(dict.fromkeys(emptied.values()))
     no_longer = {fact.url for fact in facts if page_of(fact.url) in emptied}
     missing = [*again.deleted, *_unstated(facts, no_longer, pages, changes)]
+    changes += _moved_from(facts, no_longer | gone, pages, changes)
     changes = delta.in_order([*changes, *map(as_gone, missing)])
+    facts = _followed(facts, pages, changes)
     is_quiet = memory is not None and not any(change.is_listed for change in changes)
     standing = _standing(changes, facts) if memory else []
     known = KnownSources.of(context, facts, pages, changes)
@@ -533,16 +551,6 @@ def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
     return joined
 
 
-def _deleted_with_document(
-    context: RunContext,
-    facts: Sequence[KnownFact],
-    pages: Sequence[PageText],
-    changes: list[Change],
-) -> list[KnownFact]:
-    """Return the facts whose document was deleted and that no other page states."""
-    return _unstated(facts, known_pages.deleted_documents(context, facts), pages, changes)
-
-
 def _unstated(
     facts: Sequence[KnownFact],
     urls: Collection[str],
@@ -556,6 +564,39 @@ def _unstated(
     spoken_of = {change.previous_id for change in changes}
     left = [f for f in facts if f.url in urls and f.id not in spoken_of and not f.is_kept]
     return [fact for fact in left if not any(states(page, fact) for page in pages)]
+
+
+def _moved_from(
+    facts: Sequence[KnownFact],
+    urls: Collection[str],
+    pages: Sequence[PageText],
+    changes: Sequence[Change],
+) -> list[Change]:
+    """Return the changes of the facts from `urls` whose statement is on another page now."""
+    spoken_of = {change.previous_id: change for change in changes}
+    from_urls = [fact for fact in facts if fact.url in urls]
+    for fact in from_urls:
+        change = spoken_of.get(fact.id)
+        if change is not None and change.status == Status.CONFIRMED:
+            change.follows = change.sentence == fact.text
+    left = [fact for fact in from_urls if fact.id not in spoken_of]
+    return [found for fact in left if (found := moved(fact, pages))]
+
+
+def _followed(
+    facts: Iterable[KnownFact], pages: Iterable[PageText], changes: Iterable[Change]
+) -> list[KnownFact]:
+    """Return the facts, with the new words and sources of those whose statement was edited or moved."""
+    by_number = {page.number: page for page in pages}
+    follow = {change.previous_id: change for change in changes if change.follows}
+    result = []
+    for fact in facts:
+        change = follow.get(fact.id)
+        if change is not None and not fact.is_kept:
+            page = by_number[change.citations[0]]
+            fact = replace(fact, text=change.sentence, url=page.url, title=page.title)
+        result.append(fact)
+    return result
 
 
 def _says(sentence: str, other: str) -> bool:

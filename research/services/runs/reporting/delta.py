@@ -53,6 +53,7 @@ class Change:
     """One delta item before it is stored. `previous_id` is the id of the fact it is compared with.
 
     `told` is a change and its old value in one line. In that case `sentence` is the whole record.
+    `follows` means that a confirmed fact takes over these words and this source.
     """
 
     status: str
@@ -69,6 +70,7 @@ class Change:
     compared_by: str = ""
     conflict_id: str = ""
     told: str = ""
+    follows: bool = False
 
     @classmethod
     def of(cls, item: DeltaItem) -> Change:

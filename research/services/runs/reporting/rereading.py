@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import match_key, normal_form, one_line, width
@@ -20,7 +20,7 @@ from memory.models.library import page_of
 from memory.services.topic_memory import KnownFact
 from research.claims import blocks, matching, page_diff, page_news
 from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry
-from research.claims.page_diff import ADDED, CHANGED, REMOVED, Difference, PageDiff
+from research.claims.page_diff import ADDED, CHANGED, MOVED, REMOVED, Difference, PageDiff
 from research.claims.page_news import PageChange, words_of
 from research.claims.quoting import MIN_QUOTE, NormalizedText, fold
 from research.claims.selection import PageText
@@ -63,7 +63,8 @@ class Outcome:
     `spoken_of` are the ids of the facts it decides. `unchanged` and `changed` count pages.
     `replaced` pages are so different that their facts aren't checked. `columns` describe the table
     columns that each page gained and lost. `deleted` are the facts that are gone with their document,
-    and `emptied` the titles of the documents that no longer have any text.
+    and `emptied` the titles of the documents that no longer have any text. `not_found` are the ids of
+    facts that a page no longer has in their words, though nothing shows that they were removed.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -75,6 +76,7 @@ class Outcome:
     left_out: int = 0
     deleted: list[KnownFact] = field(default_factory=list)
     emptied: list[str] = field(default_factory=list)
+    not_found: set[str] = field(default_factory=set)
 
 
 def compare_with_last(page: PageText) -> Reread:
@@ -259,13 +261,17 @@ def outcome(
     by_page = _by_page(facts)
     unread = _by_words(facts, pages)
     for change, page in pairs:
-        if id(change) in kept:
+        known = unread.get(match_key(change.sentence)) if change.status == page_news.NEW else None
+        if known is not None and known.id not in result.spoken_of:
+            result.spoken_of.add(known.id)
+            result.changes.append(_confirmed(known, page, change.quote))
+        elif id(change) in kept:
             of_page = [*by_page.get(page_of(page.url), []), *_facts_elsewhere(change, unread)]
             result.changes += [
                 _change(one, page, of_page, result.spoken_of) for one in _apart(change, of_page)
             ]
     for one in again:
-        _confirm_or_mark_gone(one, by_page.get(page_of(one.page.url), []), result)
+        _confirm_or_mark_gone(one, by_page.get(page_of(one.page.url), []), pages, result)
     return result
 
 
@@ -421,31 +427,65 @@ def _rests_on(fact: KnownFact, change: PageChange) -> bool:
     return found is not None and found.kind == "confirmed"
 
 
-def _confirm_or_mark_gone(one: Reread, facts: Sequence[KnownFact], result: Outcome) -> None:
-    """Confirm the facts whose quote is still on the page. Mark the others as gone."""
-    text = None
+def _confirm_or_mark_gone(
+    one: Reread, facts: Sequence[KnownFact], pages: Sequence[PageText], result: Outcome
+) -> None:
+    """Confirm the facts that the page or another one still states. Mark the others as gone."""
+    text = NormalizedText(one.page.text)
+    others = [page for page in pages if page.number != one.page.number]
     for fact in facts:
         if fact.id in result.spoken_of:
             continue
-        text = text or NormalizedText(one.page.text)
         result.spoken_of.add(fact.id)
         quote = next((words for words in (fact.quote, fact.text) if _is_there(words, text)), "")
-        quote = quote or _quote_of_same_record(fact, one)
         if quote:
             change = Change(Status.CONFIRMED, fact.text, [one.page.number], quote)
-        elif (
-            one.diff.is_replaced
-            or not fact.quote
-            or _may_be_cut_off(fact, one)
-            or not _is_removed(fact, one)
-        ):
+        elif followed := _reworded(fact, one) or moved(fact, others):
+            change = followed
+        elif one.diff.is_replaced or not fact.quote or _may_be_cut_off(fact, one):
             change = Change(Status.GONE_QUIET, fact.text)
+        elif not _is_removed(fact, one):
+            change = Change(Status.GONE_QUIET, fact.text)
+            result.not_found.add(fact.id)
         else:
             change = Change(Status.GONE, fact.text, [one.page.number])
         change.previous_id, change.previous_text = fact.id, fact.text
         change.previous_source = source_of(fact)
         change.compared_by = VERSIONS
         result.changes.append(change)
+
+
+def _reworded(fact: KnownFact, one: Reread) -> Change | None:
+    """Return the change of a fact whose statement has another form, spelling or place in its table.
+
+    The fact gets the new words, unless it says the statement in words of its own.
+    """
+    news = (part for change in one.news for part in change.members or [change])
+    if _is_removed(fact, one) or any(_rests_on(fact, part) for part in news):
+        return None
+    said = match_key(fact.text)
+    for before, after in [*_same_statements(fact, one), *_edited_statements(fact, one)]:
+        made = Change(Status.CONFIRMED, fact.text, [one.page.number], after.quote, follows=True)
+        if said == match_key(words_of(before, one.page.title)):
+            made.sentence = words_of(after, one.page.title)
+        return made
+    return None
+
+
+def moved(fact: KnownFact, others: Iterable[PageText]) -> Change | None:
+    """Return the change of a fact whose statement is now on another page, word for word."""
+    if width(fact.quote) < MIN_ROW or word_count(fact.quote) < FEW_WORDS:
+        return None
+    for page in others:
+        if _is_there(fact.quote, NormalizedText(page.text)):
+            return replace(_confirmed(fact, page, fact.quote), follows=True)
+    return None
+
+
+def _confirmed(fact: KnownFact, page: PageText, quote: str) -> Change:
+    made = Change(Status.CONFIRMED, fact.text, [page.number], quote, fact.id, fact.text)
+    made.previous_source = source_of(fact)
+    return made
 
 
 def as_gone(fact: KnownFact) -> Change:
@@ -510,8 +550,19 @@ def _has_all(before: Entry, after: Entry, one: Reread) -> bool:
     return all(name in names for name, value in before.fields if value)
 
 
-def _quote_of_same_record(fact: KnownFact, one: Reread) -> str:
-    """Return the current text of the record that a fact states, if only its form changed.
+def _edited_statements(fact: KnownFact, one: Reread) -> Iterator[tuple[Entry, Entry]]:
+    """Yield the statement that a fact quotes, in both versions, if the edit of it isn't news."""
+    quote, said = fold(fact.quote), match_key(fact.text)
+    edits = ((d.old, d.new) for d in one.diff.differences if d.kind in (CHANGED, MOVED))
+    for before, after in [*one.diff.pairs, *edits]:
+        if before is None or after is None or before.quote == after.quote:
+            continue
+        if quote == fold(before.quote) or said == match_key(words_of(before, one.page.title)):
+            yield before, after
+
+
+def _same_statements(fact: KnownFact, one: Reread) -> Iterator[tuple[Entry, Entry]]:
+    """Yield the record that a fact states, in both versions, if only its form changed.
 
     Its columns may have moved, and a date may have another form. A missing field is a difference.
     """
@@ -522,5 +573,4 @@ def _quote_of_same_record(fact: KnownFact, one: Reread) -> str:
         if _has_all(before, after, one) and not page_diff.differing_cells(
             before, after, columns, more, one.diff.words
         ):
-            return after.quote
-    return ""
+            yield before, after

@@ -276,8 +276,16 @@ def _facts(context: RunContext, written: _StepOutputs) -> list[FoundFact] | None
     rest.sort(key=lambda f: f.id not in confirmed)
     changed = [fact for fact, change in zip(fresh, listed, strict=True) if change.previous_id]
     new = [fact for fact, change in zip(fresh, listed, strict=True) if not change.previous_id]
+    follows = {
+        c.previous_id: _found(c.sentence, c.citations, c.quote, sources)
+        for c in _confirmed(written.changes)
+        if c.follows
+    }
     kept, staying = (
-        [FoundFact(f.text, confirmed=f.id in confirmed, known_id=f.id) for f in facts]
+        [
+            FoundFact(f.text, confirmed=f.id in confirmed, known_id=f.id, now=follows.get(f.id))
+            for f in facts
+        ]
         for facts in (both, rest)
     )
     return [*changed, *kept, *new, *staying]
