@@ -503,7 +503,7 @@ def with_meaning(answer: Answer, words: list[str], waiting: Set[RecordKey]) -> N
             {one.key for one in candidates if one.distance is None} & waiting,
         )
         for one in candidates:
-            one.score, one.in_words = scores[one.key], values[one.key]
+            one.score, one.word_score = scores[one.key], values[one.key]
     answer.rank(MEANING)
 
 

@@ -239,7 +239,7 @@ def what_was_checked(
             "%(n)d facts are no longer on their pages in the same words (%(sites)s).",
             len(missing),
         )
-        said.append(words % {"n": len(missing), "sites": _sites(missing)})
+        parts.append(words % {"n": len(missing), "sites": _sites(missing)})
     looked_at |= again.not_found
     if unchecked := [fact for fact in standing if fact.url and fact.id not in looked_at]:
         parts.append(
