@@ -20,7 +20,7 @@ from research.models import Channel, Delivery, Run
 from research.pages import inbox
 from tests.memory.conflict_cast import OLD, two_notes
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
-from tests.memory.test_quarantine import aside
+from tests.memory.test_quarantine import ORDER, aside
 from tests.pages.record_cast import text_of
 from tests.research.factories import make_run, make_topic
 from tests.undo import undone
@@ -434,7 +434,7 @@ def test_its_queries_do_not_grow_with_its_items(
     browser: Client, alice: User, django_assert_max_num_queries: Any
 ):
     for n in range(12):
-        proposed_note(alice, f"Fact {n}"), aside(alice), two_notes(alice)
+        proposed_note(alice, f"Fact {n}"), aside(alice, f"{ORDER} {n}"), two_notes(alice)
     undelivered(alice), failed(alice)
     with django_assert_max_num_queries(45):  # most of them preview the selected proposal: a save
         assert len(shown(browser)) == 38

@@ -22,8 +22,8 @@ from django.utils.translation import ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.message_fields import with_words
+from beacon_site.text import messages as stored
 from beacon_site.text.cleaning import choice_param, text_param, uuids_of
-from beacon_site.text.messages import gettext as stored
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     KEEP_SECRETS,
@@ -398,7 +398,11 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
     undo = _reopen(request, done.key if done.done else None)
     words = review_acts.describe(act, done)
     if again and done.done == len(chosen):  # what they repeat was accepted
-        same = {"by": request.actor, "why": stored("Repeats an accepted proposal."), "at": done.key}
+        same = {
+            "by": request.actor,
+            "why": stored.gettext("Repeats an accepted proposal."),
+            "at": done.key,
+        }
         rejected = review_acts.decide(request.user, again, "reject", **same)
         words = f"{words} {review_acts.describe('reject', rejected)}"
     messages.add_message(request, level, words, extra_tags=undo)
