@@ -80,6 +80,7 @@ ENOUGH_WORDS, LENGTH_WEIGHT = 30, 0.3
 FEW_WORDS = 9  # with fewer, a sentence often says little
 VAGUE = 0.3  # of a sentence that generalizes, praises or gives an example
 MAX_PAIR_WORDS = 50  # words of a sentence and the one before it, which it needs
+MIN_OF_HEADING = 2  # words of a heading that is specific enough to be shown before a statement
 FIRST_LEAD = 0.3  # of a page's first statement below its title, if it has a word of the topic
 LEAD = 600  # characters at the top of a page that show its subject
 FOCUS_WEIGHT = 0.4
@@ -496,13 +497,13 @@ def _stated_path(entry: Entry) -> tuple[str, ...]:
 
 
 def _missing_context(candidate: _Candidate) -> str:
-    """Return the heading above a statement if it has a word of the topic that the statement lacks."""
-    heading = candidate.entry.headings[-1] if candidate.entry.headings else ""
+    """Return the heading above a statement if it has words that the statement lacks."""
+    entry, page = candidate.entry, candidate.page
+    heading = entry.headings[-1] if entry.headings else ""
     above, folded = heading.casefold(), candidate.text.casefold()
-    is_needed = any(
-        _is_in(term, above) and not _is_in(term, folded) for term in candidate.page.said
-    )
-    return heading if is_needed else ""
+    is_of_topic = any(_is_in(term, above) and not _is_in(term, folded) for term in page.said)
+    is_specific = len(terms(heading, page.language)) >= MIN_OF_HEADING
+    return heading if is_of_topic or is_specific else ""
 
 
 def _headed(heading: str, candidate: _Candidate) -> str:
@@ -579,7 +580,9 @@ def _score(candidate: _Candidate) -> float:
     own = set(candidate.terms)
     heads = " ".join(entry.headings).casefold()
     folded = candidate.text.casefold()
-    bare = folded if candidate.lead else entry.text.casefold()
+    # A heading shown before a sentence doesn't make up for a sentence without any word of the topic.
+    is_bare = entry.kind == SENTENCE and not candidate.lead
+    bare = entry.text.casefold() if is_bare else folded
     whole = said = close = 0.0
     count = owned = named = titled = 0
     for term, weight in page.query.items():
