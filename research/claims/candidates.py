@@ -87,9 +87,9 @@ _MORE_OPENINGS = {
 }
 _THIS = {code: re.compile(words, re.IGNORECASE) for code, words in _WORDING["this"].items()}
 _FIRST = re.compile(r".*?[.!?。！？](?=\s|$|[^\x00-\xff])|.*", re.DOTALL)
-_ELSEWHERE, _ABOUT_PAGE = (
+_ELSEWHERE, _ABOUT_PAGE, _VAGUE = (
     re.compile("|".join(each for words in _WORDING[name].values() for each in words), re.IGNORECASE)
-    for name in ("elsewhere", "about_page")
+    for name in ("elsewhere", "about_page", "vague")
 )
 _BRACKETS = ("()", "[]", "（）", "「」", "『』", "《》")
 _CODE = re.compile(
@@ -115,8 +115,12 @@ _BOILERPLATE = re.compile(
 # Text addressed to the reader is advice, not a finding.
 _TO_READER = re.compile(
     r"\byou (?:must|should|can|may|need|will|have|might|want|could|are|do|don't|cannot|can't|would|use|get|see)\b"
-    r"|\b(?:your|yours|yourself|yourselves)\b|\bplease\b|\blet(?:'s| us)\b|\bwe(?:'re|'ll| (?:recommend|suggest"
-    r"|hope|thank|will see|would like|can see|need to))\b|你必须|您必须|请(?:您|你|大家|注意|参阅|参见)",
+    r"|\b(?:your|yours|yourself|yourselves)\b|你必须|您必须",
+    re.IGNORECASE,
+)
+_REQUEST = re.compile(
+    r"\bplease\b|\blet(?:'s| us)\b|\bwe(?:'re|'ll| (?:recommend|suggest|hope|thank|will see|would like|can see|need to))\b"
+    r"|请(?:您|你|大家|注意|参阅|参见)",
     re.IGNORECASE,
 )
 # "Fix pool timeouts", "Returns the socket", "Called when …": a line of a log or manual without its
@@ -161,8 +165,13 @@ _WORDLIKE = re.compile(r"[^\W\d_]")
 
 
 def is_chatter(sentence: str) -> bool:
-    """Return True if a sentence is code, a URL, boilerplate, advice to the reader, or a list."""
-    if _CODE.search(sentence) or _URL.search(sentence) or _TO_READER.search(sentence):
+    """Return True if a sentence is litter or addresses the reader."""
+    return _TO_READER.search(sentence) is not None or is_litter(sentence)
+
+
+def is_litter(sentence: str) -> bool:
+    """Return True if a sentence is code, a URL, boilerplate, a request to the reader, or a list."""
+    if _CODE.search(sentence) or _URL.search(sentence) or _REQUEST.search(sentence):
         return True
     bare = sentence.lstrip("\"'“‘([ ")
     if _SUBJECTLESS.match(bare) or _GLUED.match(bare) or _LABELLED.match(sentence):
@@ -218,6 +227,11 @@ def refers_elsewhere(sentence: str) -> bool:
 def is_about_page(sentence: str) -> bool:
     """Return True if a sentence says what its page is for, or where to read more."""
     return _ABOUT_PAGE.search(sentence) is not None
+
+
+def is_vague(sentence: str) -> bool:
+    """Whether a sentence generalizes, praises or gives an example, and so says little."""
+    return _VAGUE.search(sentence) is not None
 
 
 def _is_fragment(sentence: str) -> bool:

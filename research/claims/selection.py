@@ -1,4 +1,4 @@
-"""Pick a report's findings without a model: score sentences by BM25 and LexRank, then choose."""
+"""Pick a report's findings without a model: score sentences by the words of the topic, then choose."""
 
 from __future__ import annotations
 
@@ -25,18 +25,14 @@ from research.claims.candidates import (
     begins_with_reference,
     is_about_page,
     is_boilerplate,
-    is_chatter,
+    is_litter,
+    is_vague,
     more_openings,
     needs_previous,
     refers_elsewhere,
 )
 from research.claims.quoting import fold
 from research.claims.terms import is_wide_text, terms
-
-# LexRank: sentences with at least this similarity are neighbors (Erkan and Radev 2004).
-NEIGHBOURS = 0.1
-DAMPING = 0.85
-ROUNDS = 30
 
 
 def idf(texts: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -65,41 +61,6 @@ def cosine(left: Mapping[str, float], right: Mapping[str, float]) -> float:
     return sum(weight * right[term] for term, weight in left.items() if term in right)
 
 
-def lexrank(texts: Sequence[Mapping[str, float]]) -> list[float]:
-    """Return how central each text is among all. The most central is 1.
-
-    Texts are the vectors of `sentence_vectors`. The work grows with the square of their number, so
-    pass only the best one or two hundred.
-    """
-    neighbours = _neighbours(texts)
-    count = len(texts)
-    ranks = [1 / count] * count if count else []
-    for _round in range(ROUNDS):
-        spread = [rank / max(len(near), 1) for rank, near in zip(ranks, neighbours, strict=True)]
-        ranks = [
-            (1 - DAMPING) / count + DAMPING * sum(spread[other] for other in near)
-            for near in neighbours
-        ]
-    top = max(ranks, default=1.0)
-    return [rank / top for rank in ranks]
-
-
-def _neighbours(texts: Sequence[Mapping[str, float]]) -> list[list[int]]:
-    holding: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-    near: list[list[int]] = [[] for _text in texts]
-    for number, text in enumerate(texts):
-        likeness: defaultdict[int, float] = defaultdict(float)
-        for term, weight in text.items():
-            for other, other_weight in holding[term]:
-                likeness[other] += weight * other_weight
-            holding[term].append((number, weight))
-        for other, value in likeness.items():
-            if value >= NEIGHBOURS:
-                near[number].append(other)
-                near[other].append(number)
-    return near
-
-
 # --- findings ---
 
 __all__ = ["Embed", "Finding", "PageText", "find"]
@@ -116,28 +77,19 @@ MIN_WORDS, MAX_WORDS, MAX_NEWS_WORDS = 5, 60, 80
 SHORT, SHORT_WEIGHT = 14, 0.008  # what each word that a sentence lacks costs
 # What a sentence gains with its length up to this many words: it often says when and why, too.
 ENOUGH_WORDS, LENGTH_WEIGHT = 30, 0.3
-# With fewer words, a sentence often says little. With more but no full stop, it's the rest of a list.
-FEW_WORDS, MAX_OF_FRAGMENT = 9, 30
+FEW_WORDS = 9  # with fewer, a sentence often says little
+VAGUE = 0.3  # of a sentence that generalizes, praises or gives an example
 MAX_PAIR_WORDS = 50  # words of a sentence and the one before it, which it needs
+MIN_OF_HEADING = 2  # words of a heading that is specific enough to be shown before a statement
 FIRST_LEAD = 0.3  # of a page's first statement below its title, if it has a word of the topic
 LEAD = 600  # characters at the top of a page that show its subject
 FOCUS_WEIGHT = 0.4
-# The share of the best score that a statement needs, and the first statement of a page that is owed one.
-MIN_OF_BEST, MIN_OF_PAGE = 0.65, 0.6
-# share of the findings: this many of the best pages contribute at least one statement each
-MIN_PAGES = 0.5
+# The share of the best score that a statement needs. Rows of a table score less, but can change.
+MIN_OF_BEST, MIN_OF_RECORD = 0.77, 0.65
 MAX_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
-# Share of the topic's words, in a statement or near it, below which it may be off the topic, and what
-# that costs. Fitted on the practice half of `benchmarks.real.rating`.
-ON_TOPIC, OFF_TOPIC = 0.6, 1.5
-# What a statement gains if it has the topic's rare words, and the share of them that it or what is
-# around it must have after the first few. So a report on pages that hardly mention the topic is short.
-RARE, MIN_CLOSE, ALWAYS = 0.5, 0.65, 2
-MIN_OWN = 0.25  # the share of them that the statement itself must have
-# With this many statements on the topic for each one wanted, others are left out. A statement is on the
-# topic if its page is news or this relevant, or if it or what is around it has this share of the
-# topic's words.
-ENOUGH_NEAR, RELEVANT, MIN_NEAR = 3, 0.65, 0.5
+# What a statement gains if all words of the topic are in it or around it. The statement and its headings
+# must have this share of those words that are on any page. With the page's title, they can lack one.
+CLOSE, MIN_NAMED, MAX_LACKING = 0.5, 0.5, 1
 # A page is as close to the topic as another if it has this share of its closeness. That many known
 # pages of a folder are compared, by their first characters.
 AS_CLOSE, AS_CLOSE_ON_SITE, MAX_NEARBY, CLOSELY = 0.4, 0.7, 20, 20_000
@@ -269,10 +221,9 @@ class _Candidate:
     is_of_heading: bool = False  # a lead that shares words with its heading
     is_later: bool = False  # not the first sentence of its paragraph
     is_template: bool = False  # other pages have the same sentence
-    is_near: bool = True  # it or what is around it has enough of the topic's words
     score: float = 0.0
-    closeness: float = 0.0  # to the topic: the share of its words, rare ones counting more
-    own: float = 0.0  # the same share, only of the words in the statement itself
+    closeness: float = 0.0  # the share of the topic's words in it or around it
+    is_far: bool = False  # it, its headings and its page's title lack too many of the topic's words
 
     @cached_property
     def key(self) -> str:
@@ -315,10 +266,7 @@ def find(
         candidate.score = _score(candidate)
     candidates.sort(key=_rank)
     best = list(islice((one for one in candidates[: 3 * COMPARED] if not _is_noise(one)), COMPARED))
-    near = [one for one in best if one.is_near]
-    best = near if len(near) >= ENOUGH_NEAR * limit else best
     best = [one for one in best if not refers_elsewhere(one.entry.text)] or best
-    _add_centrality(best)
     if embed:
         _add_meaning(best, f"{topic}. {narrowed} {focus}".strip(), embed)
     best.sort(key=_rank)
@@ -470,6 +418,8 @@ def _candidates(page: _Page) -> list[_Candidate]:
                 candidate.text = _headed(page.reading.title, candidate)
         elif not path and not results and _is_whole(candidate) and {*words} & page.query.keys():
             candidate.lead = FIRST_LEAD
+        if not page.is_news and candidate.text == entry.text:
+            candidate.text = _headed(_missing_context(candidate), candidate)
         results.append(candidate)
     return results
 
@@ -511,7 +461,7 @@ def _joined(before: Entry, entry: Entry, page: _Page) -> Entry | None:
         return None
     if not needs_previous(entry.text, page.language) or needs_previous(before.text, page.language):
         return None
-    if not (_is_quotable(before.text) and _is_quotable(entry.text)) or is_chatter(entry.text):
+    if not (_is_quotable(before.text) and _is_quotable(entry.text)) or is_litter(entry.text):
         return None
     for space in (" ", ""):
         quote = f"{before.quote}{space}{entry.quote}"
@@ -546,6 +496,16 @@ def _stated_path(entry: Entry) -> tuple[str, ...]:
     return ()
 
 
+def _missing_context(candidate: _Candidate) -> str:
+    """Return the heading above a statement if it has words that the statement lacks."""
+    entry, page = candidate.entry, candidate.page
+    heading = entry.headings[-1] if entry.headings else ""
+    above, folded = heading.casefold(), candidate.text.casefold()
+    is_of_topic = any(_is_in(term, above) and not _is_in(term, folded) for term in page.said)
+    is_specific = len(terms(heading, page.language)) >= MIN_OF_HEADING
+    return heading if is_of_topic or is_specific else ""
+
+
 def _headed(heading: str, candidate: _Candidate) -> str:
     """Return a statement after its heading, unless it has nearly all of the heading's words."""
     names = set(terms(heading, candidate.page.language))
@@ -553,6 +513,8 @@ def _headed(heading: str, candidate: _Candidate) -> str:
     text = candidate.entry.text
     if candidate.entry.kind != SENTENCE or (shared >= len(names) and not text[:1].islower()):
         return candidate.text
+    if not heading:
+        return text
     mark = "" if heading.endswith(("?", "？", "!", "！")) else ":"
     return shorten(f"{heading.rstrip(':.')}{mark} {text}", page_news.MAX_LENGTH)
 
@@ -601,17 +563,16 @@ def _is_noise(candidate: _Candidate) -> bool:
         return True
     if _RAW.search(candidate.text) or _RAW.match(candidate.entry.text):
         return True
-    is_long = candidate.entry.words >= MAX_OF_FRAGMENT
-    if not candidate.page.is_news and is_long and not _is_whole(candidate):
+    if not candidate.page.is_news and not _is_whole(candidate):
         return True
     # A new page of rules, terms or instructions says its news to the reader.
-    is_litter = is_boilerplate if candidate.page.is_news else is_chatter
+    is_refused = is_boilerplate if candidate.page.is_news else is_litter
     # Words of the heading aren't boilerplate: a leak of cookies, a change of the terms.
     if candidate.entry.kind != SENTENCE:
         return False
     if not candidate.page.is_news and is_about_page(candidate.entry.text):
         return True
-    return not candidate.is_of_heading and is_litter(candidate.entry.text)
+    return not candidate.is_of_heading and is_refused(candidate.entry.text)
 
 
 def _score(candidate: _Candidate) -> float:
@@ -619,8 +580,11 @@ def _score(candidate: _Candidate) -> float:
     own = set(candidate.terms)
     heads = " ".join(entry.headings).casefold()
     folded = candidate.text.casefold()
-    whole = said = near = close = 0.0
-    count = named = 0
+    # A heading shown before a sentence doesn't make up for a sentence without any word of the topic.
+    is_bare = entry.kind == SENTENCE and not candidate.lead
+    bare = entry.text.casefold() if is_bare else folded
+    whole = said = close = 0.0
+    count = owned = named = titled = 0
     for term, weight in page.query.items():
         is_own = term in own or _is_in(term, folded)
         where = max(
@@ -629,23 +593,22 @@ def _score(candidate: _Candidate) -> float:
         )  # fmt: skip
         whole += weight
         said += weight * where
-        near += weight * (where > 0)
         if weight > FOCUS_WEIGHT and term in page.said:  # the topic itself
             count += 1
             close += where
-            named += is_own
+            is_named = is_own or _is_in(term, heads)
+            owned += _is_in(term, bare)
+            named += is_named
+            titled += is_named or term in page.title_terms
     local = said / whole if whole else 0.0
     if count:
-        candidate.closeness, candidate.own = close / count, named / count
-    is_about = page.is_news or page.relevance >= RELEVANT
-    candidate.is_near = is_about or near >= MIN_NEAR * whole
+        candidate.closeness = close / count
+        candidate.is_far = not owned or named < MIN_NAMED * count or count - titled > MAX_LACKING
     lead = 1 / (1 + entry.order / 4)
     lead *= 0.12 if page.is_news else 0.06
     score = 0.4 * page.relevance + 0.3 * local + lead + _bonus(candidate)
-    # On a page about other things too, such as a link round-up, most statements aren't on the topic.
     if not page.is_news:
-        score -= OFF_TOPIC * max(0.0, ON_TOPIC - local) * (1 - page.relevance)
-        score += RARE * candidate.closeness
+        score += CLOSE * candidate.closeness
     return score - 0.03 * _age(page.reading)
 
 
@@ -675,7 +638,7 @@ def _bonus(candidate: _Candidate) -> float:
         else:
             count = min(ENOUGH_WORDS, entry.words)
             value += LENGTH_WEIGHT * math.log(max(count, SHORT) / SHORT)
-            value -= 0.2 * (not _is_whole(candidate)) + 0.2 * (count < FEW_WORDS)
+            value -= VAGUE * is_vague(entry.text) + 0.2 * (count < FEW_WORDS)
         value -= 0.15 * (page_news.share_of(entry) < 1.0)
     else:
         value += 0.03 * (len(entry.fields) > 1) - 0.05 * (not entry.subject)
@@ -683,13 +646,6 @@ def _bonus(candidate: _Candidate) -> float:
         # A cell says little without the table's other rows.
         value -= 0.2 * (entry.kind == ROW and not candidate.page.is_news)
     return value
-
-
-def _add_centrality(candidates: list[_Candidate]) -> None:
-    texts = [candidate.terms for candidate in candidates]
-    vectors = sentence_vectors(texts, idf(texts))
-    for candidate, rank in zip(candidates, lexrank(vectors), strict=True):
-        candidate.score += 0.08 * rank
 
 
 def _add_meaning(candidates: list[_Candidate], about: str, embed: Embed) -> None:
@@ -748,7 +704,6 @@ def _select(
     top = max((one.score for one in candidates), default=0.0)
     per_page: Counter[int] = Counter()
     per_group: Counter[tuple[int, int]] = Counter()
-    owed = _owed(candidates, max(5, round(MIN_PAGES * limit)))
     sizes = Counter(one.page.place for one in candidates)
     prose = Counter(one.page.place for one in candidates if one.entry.kind == SENTENCE)
     counts: Counter[int] = Counter()  # sentences taken from each page
@@ -768,16 +723,15 @@ def _select(
         left.remove(best)
         candidate = candidates[best]
         page = candidate.page
-        is_owed = page.place in owed and not per_page[page.place]
         is_sentence = candidate.entry.kind == SENTENCE
         most = _most_of(page, len(sizes), limit + more_news * page.is_news)
         if per_page[page.place] >= most:
             continue
         if not page.is_news:
             most_prose = max(2, round(MAX_OF_PROSE * prose[page.place]))
-            is_far = candidate.closeness < MIN_CLOSE or candidate.own < MIN_OWN
-            is_far = is_far and len(taken) >= ALWAYS
-            least = MIN_OF_PAGE if is_owed else MIN_OF_BEST
+            is_far = bool(taken) and candidate.is_far
+            is_record = candidate.entry.kind in (ROW, PAIR)
+            least = MIN_OF_RECORD if is_record else MIN_OF_BEST
             is_weak = bool(taken) and candidate.score < least * top
             if is_far or is_weak or (is_sentence and counts[page.place] >= most_prose):
                 continue
@@ -796,14 +750,6 @@ def _select(
         for n in left:
             alike[n] = max(alike[n], cosine(vectors[best], vectors[n]))
     return collapse([_finding(candidate) for candidate in taken])
-
-
-def _owed(candidates: Sequence[_Candidate], most: int) -> set[int]:
-    """Return the places of the best pages, each of which contributes at least one statement."""
-    pages = {candidate.page.place: candidate.page.relevance for candidate in candidates}
-    best = sorted(pages, key=lambda place: (-pages[place], place))[:most]
-    top = max(pages.values(), default=0.0)
-    return {place for place in best if pages[place] >= 0.6 * top}
 
 
 def _most_of(page: _Page, pages: int, limit: int) -> int:
