@@ -230,7 +230,7 @@ def is_about_page(sentence: str) -> bool:
 
 
 def is_vague(sentence: str) -> bool:
-    """Whether a sentence generalizes, praises or gives an example, and so says little."""
+    """Return True if a sentence generalizes, praises or gives an example, and so says little."""
     return _VAGUE.search(sentence) is not None
 
 
