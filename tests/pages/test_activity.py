@@ -30,6 +30,7 @@ from memory.models.remembered import Lock
 from memory.services.notes.saving import write_note
 from memory.services.review import proposals as reviewing
 from research.models import Run
+from research.pages import activity_streams
 from tests.memory.review_cast import AGENT, proposed_note
 from tests.pages.record_cast import text_of
 from tests.research.factories import make_call, make_fact, make_run, make_topic
@@ -447,3 +448,22 @@ def test_failures_and_what_waits_stand_out_and_routine_recedes(browser: Client, 
         ("rejected", "quiet-tag"),
     )
     assert lines[note.content].tag == ("quarantined", "bad")
+
+
+def test_the_limit_of_a_search_is_named_only_if_it_applies(
+    browser: Client, alice: User, monkeypatch: pytest.MonkeyPatch
+):
+    for number in range(4):
+        make_note(alice, f"Words {number}")
+    assert "entries of each type are searched" not in text_of(browser.get(LIST, {"q": "words"}))
+
+    monkeypatch.setattr(activity_streams, "MAX_EXAMINED", 2)
+
+    assert "entries of each type are searched" in text_of(browser.get(LIST, {"q": "words"}))
+    assert "entries of each type are searched" not in text_of(browser.get(LIST))
+
+
+def test_a_failed_sign_in_is_a_sentence(browser: Client, alice: User):
+    Activity.log(alice, alice.actor, "sign-in-failed", label="alice", warning=True)
+    (line,) = browser.get(LIST, {"q": "sign-in-failed"}).context["lines"]
+    assert (line.sentence, line.label) == (("failed to sign in as ", ""), "alice")

@@ -21,10 +21,12 @@ from memory.models import (
     SavedView,
     Section,
     TopicFact,
+    Trust,
     Use,
     User,
 )
 from memory.models.actors import Actor
+from memory.pages.records.record import mark_of
 from memory.services.files.saving import append_to, save_file
 from memory.services.review import contradictions
 from tests.research.factories import make_topic
@@ -343,3 +345,11 @@ def test_notes_and_observations_are_selected_together(
 def test_a_bulk_act_without_a_selection_says_so(browser: Client) -> None:
     answer = browser.post(reverse("memory:memory-bulk"), {"act": "trash"}, follow=True)
     assert "Select at least one note or observation." in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [("library:7/1", "from your library"), ("https://a.example/", "from the web")],
+)
+def test_a_fact_is_marked_by_where_it_is_from(url: str, words: str):
+    assert mark_of(TopicFact(trust=Trust.EXTERNAL, source="run:1", url=url)).words == words

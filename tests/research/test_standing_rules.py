@@ -11,7 +11,7 @@ from beacon_site.providers.search.base import SearchHit
 from memory.models import Revision, Topic, TopicFact
 from memory.models.errors import InvalidValue, LimitReached
 from research.models import Hit, Run, TopicSettings
-from research.services.runs.context.applied_rules import with_always_included
+from research.services.runs.context.applied_rules import obeyed, with_always_included
 from research.services.runs.execution import starting
 from research.services.runs.steps import planning
 from research.services.topics.settings import standing_rules
@@ -19,6 +19,7 @@ from research.services.topics.settings.standing_rules import CHECK, STOP
 from tests.providers.fakes import FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
+from tests.research.factories import make_run, make_topic
 
 NEWS = "https://standards.example/cells"
 
@@ -228,3 +229,15 @@ def test_a_struck_fact_and_a_place_not_checked_are_obeyed_by_the_next_run(
     assert not TopicFact.objects.filter(topic=topic, key=fact.key).current().exists()
     assert "1 result from site3.example was blocked by your rule" in detail(run, "filter_seen")
     assert planning.describe(run.steps.get(name="plan").output) == detail(run, "plan")
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [("running", "not read yet"), ("succeeded", "not read in this run")]
+)
+def test_a_page_that_a_run_can_still_read_isnt_called_unread(
+    alice: Any, status: str, words: str
+) -> None:
+    page = "https://a.example/"
+    run = make_run(make_topic(alice), saved=False, status=status)
+    run.settings = {**run.settings, "always_check": [page]}
+    assert obeyed(run, [], [])["checked"] == [(page, words)]

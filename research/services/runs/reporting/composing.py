@@ -499,8 +499,8 @@ def compose(
             % {"count": dropped}
         )
     about = (context, memory, pages, again)
-    is_said = draft.is_extractive and draft.summary == what_was_checked(again, standing)
-    quiet_text = nothing_new(*about, with_known_pages=not is_said) if is_quiet else ""
+    is_below = draft.is_extractive and draft.summary == what_was_checked(again, standing)
+    quiet_text = nothing_new(*about, with_known_pages=not is_below) if is_quiet else ""
     output = _numbered(context, memory, pages, draft, changes, standing, known, quiet_text)
     output["checked"] = nothing_new(*about) if is_quiet else " ".join(checked)
     return output
