@@ -394,7 +394,7 @@ _RENEWED = timedelta(days=1)  # a note saved later again than this is kept longe
 def _same_note(note: Note) -> Note | None:
     """Return the active note that this agent's new one would repeat, if there is one."""
     rows = Note.objects.for_user(note.owner).active().filter(paused=False)
-    # Both conditions are those of the index: long texts have none of their own.
+    # The index is on the digest, because a text can be too long for an index.
     rows = rows.alias(digest=MD5("content")).filter(
         digest=MD5(Value(note.content)), content=note.content
     )

@@ -111,7 +111,7 @@ def also_known(owner: User, text: str, *, but: Any = None, with_same: bool = Fal
     has the text. This takes a fixed number of queries.
     """
     asked = texts.statements(text)[:MAX_LOOKUPS]
-    wanted = {one.casefold(): one for one in asked} if with_same else {}
+    expected = {one.casefold(): one for one in asked} if with_same else {}
     results: list[Known] = []
     repeated: list[Known] = []
     for name, record, _places in _records_near(owner, asked, NEAREST):
@@ -123,9 +123,9 @@ def also_known(owner: User, text: str, *, but: Any = None, with_same: bool = Fal
         )
         if different is not None:
             results.append(Known(record, name, *different))
-        statements = texts.statements(of_record) if wanted else ()
-        if same := next((one for one in statements if one.casefold() in wanted), None):
-            repeated.append(Known(record, name, same, SAME, wanted[same.casefold()]))
+        statements = texts.statements(of_record) if expected else ()
+        if same := next((one for one in statements if one.casefold() in expected), None):
+            repeated.append(Known(record, name, same, SAME, expected[same.casefold()]))
     return [*repeated, *results][:MAX_KNOWN]
 
 
