@@ -398,6 +398,7 @@ def _same_note(note: Note) -> Note | None:
     rows = rows.alias(digest=MD5("content")).filter(
         digest=MD5(Value(note.content)), content=note.content
     )
+    known: Note
     for known in rows.filter(**{name: getattr(note, name) for name in _SAME}).order_by("created"):
         if note.expires_at is None or known.expires_at is None:
             return known
