@@ -64,7 +64,7 @@ def test_each_token_has_its_own_keys(agent: Program, person: Program) -> None:
 def test_after_a_day_a_key_is_new(agent: Program) -> None:
     agent.post("/notes", NOTE, **KEY)
     ApiAnswer.objects.update(created=timezone.now() - timedelta(hours=24))
-    agent.post("/notes", NOTE, **KEY)
+    agent.post("/notes", {**NOTE, "kind": "summary"}, **KEY)
 
     assert written(agent.owner) == 2
     assert ApiAnswer.objects.old().count() == 0

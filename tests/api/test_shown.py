@@ -95,7 +95,7 @@ def test_what_an_agent_wrote_itself_lowers_nothing(agent: Program) -> None:
     agent.get("/notes")
 
     assert read_trust(agent) in ("", Trust.AGENT)
-    assert agent.post("/notes", {"content": "It is on the left.", **NOTE}).status_code == 201
+    assert agent.post("/notes", {**NOTE, "content": "It is on the left."}).status_code == 201
 
 
 def test_an_answer_whose_schema_reports_nothing_counts_as_from_outside() -> None:

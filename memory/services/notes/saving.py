@@ -394,10 +394,11 @@ _RENEWED = timedelta(days=1)  # a note saved later again than this is kept longe
 def _same_note(note: Note) -> Note | None:
     """Return the active note that this agent's new one would repeat, if there is one."""
     rows: QuerySet[Note] = Note.objects.for_user(note.owner).active().filter(paused=False)
-    # Both conditions are those of the index: long texts have none of their own.
+    # The index is on the digest, because a text can be too long for an index.
     rows = rows.alias(digest=MD5("content")).filter(
         digest=MD5(Value(note.content)), content=note.content
     )
+    known: Note
     for known in rows.filter(**{name: getattr(note, name) for name in _SAME}).order_by("created"):
         if note.expires_at is None or known.expires_at is None:
             return known

@@ -111,7 +111,7 @@ def also_known(owner: User, text: str, *, but: Any = None, with_same: bool = Fal
     has the text. This takes a fixed number of queries.
     """
     names = texts.statements(text)[:MAX_LOOKUPS]
-    mine = {one.casefold(): one for one in names} if with_same else {}
+    expected = {one.casefold(): one for one in names} if with_same else {}
     results: list[Known] = []
     repeated: list[Known] = []
     for name, record, _places in _records_near(owner, names, NEAREST):
@@ -119,13 +119,13 @@ def also_known(owner: User, text: str, *, but: Any = None, with_same: bool = Fal
             continue
         of_record = KINDS[name].content(record)
         different = next(
-            (one for said in names for one in texts.differences(of_record, said)), None
+            (one for mine in names for one in texts.differences(of_record, mine)), None
         )
         if different is not None:
             results.append(Known(record, name, *different))
-        said = texts.statements(of_record) if mine else ()
-        if same := next((one for one in said if one.casefold() in mine), None):
-            repeated.append(Known(record, name, same, SAME, mine[same.casefold()]))
+        statements = texts.statements(of_record) if expected else ()
+        if same := next((one for one in statements if one.casefold() in expected), None):
+            repeated.append(Known(record, name, same, SAME, expected[same.casefold()]))
     return [*repeated, *results][:MAX_KNOWN]
 
 
