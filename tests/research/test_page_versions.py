@@ -190,6 +190,26 @@ def test_a_changelog_tells_its_new_version_and_what_is_in_it():
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "is_news"),
+    [
+        ("Last updated: 1 November 2026", "Last updated: 12 November 2026", False),
+        ("*This page was last modified on 2026-11-01 at 10:12.*", "*This page was last modified on 2026-11-02 at 9:30.*", False),
+        ("Generated at 2026-11-01 10:12", "Generated at 2026-11-02 10:12", False),
+        ("Stand: 1. November 2026", "Stand: 2. November 2026", False),
+        ("Visitors today: 4711", "Visitors today: 4812", False),
+        ("© 2026 Tram company of Halden", "© 2027 Tram company of Halden", False),
+        ("Visitors of the museum: 4711", "Visitors of the museum: 4812", True),
+        ("The timetable changes on 1 November 2026", "The timetable changes on 2 November 2026", True),
+    ],
+)  # fmt: skip
+def test_what_a_page_says_about_itself_is_not_news(before: str, after: str, is_news: bool):
+    old = f"{TABLE}\n{before}\n"
+
+    assert bool(said(old, old.replace(before, after))) is is_news
+    assert bool(said(TABLE, f"{TABLE}\n{after}\n")) is is_news
+
+
+@pytest.mark.parametrize(
     "new",
     [
         TABLE.replace("2027-03-01", "1 March 2027"),
