@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 MAX_NAME_LENGTH = 60  # characters of a column's name
-MIN_LINES = 3  # of a CSV file
+MIN_LINES = 3  # of a CSV file, unless no space follows the separators
 LOOKED_AT = 200  # lines of a possible CSV file
 BEGINNING = 40_000  # characters of a possible YAML or TOML file
 
@@ -124,7 +124,14 @@ def is_csv(text: str) -> bool:
         return False
     sizes = list(filter(None, map(len, rows)))
     fitting = sizes.count(len(rows[0]))
-    return len(sizes) >= MIN_LINES and fitting >= 0.9 * len(sizes) and all(rows[0])
+    is_enough = len(sizes) >= MIN_LINES or has_one_row(text, mark)
+    return is_enough and fitting >= 0.9 * len(sizes) and all(rows[0])
+
+
+def has_one_row(text: str, mark: str) -> bool:
+    """Whether a text can be the head and the only row of a CSV file, and not two lines of prose."""
+    lines = text.strip("\ufeff\n").split("\n", 2)
+    return len(lines) == 2 and all(mark in line and f"{mark} " not in line for line in lines)
 
 
 def csv_separator(text: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 
 from beacon_site.text.cleaning import one_line
-from beacon_site.text.line_formats import MIN_LINES, csv_separator
+from beacon_site.text.line_formats import MIN_LINES, csv_separator, has_one_row
 
 MAX_SPANNED = 200  # rows or columns
 MAX_COLUMNS = 500
@@ -147,7 +147,8 @@ def read_csv(text: str) -> list[tuple[list[str], str]]:
         return []
     rows = csv_rows(text.lstrip("\ufeff").split("\n"), mark)
     fitting = sum(len(cells) == len(rows[0][0]) for cells, _quote in rows)
-    is_table = len(rows) >= MIN_LINES and fitting >= 0.9 * len(rows) and len(rows[0][0]) > 1
+    is_enough = len(rows) >= MIN_LINES or has_one_row(text, mark)
+    is_table = is_enough and fitting >= 0.9 * len(rows) and len(rows[0][0]) > 1
     return rows if is_table and all(rows[0][0]) else []
 
 

@@ -399,6 +399,7 @@ def replace_facts(
     place = max((fact.position for fact in changes.kept), default=0)
     staying: set[Any] = {fact.pk for fact in changes.kept}
     made: set[Any] = set()
+    outranked = list(_outranked(topic, found))
     beyond: list[FoundFact] = []
     for item in found:
         key = identity(item.text)
@@ -428,12 +429,20 @@ def replace_facts(
                 TopicFact.objects.filter(pk=known.pk).update(position=place)
         else:
             changes.new.append(_fact(topic, item, place, number=number, source=source, at=at))
-            _continue_chain(changes.new[-1], item, current)
+            _continue_chain(changes.new[-1], item, [*current, *outranked])
     _store(changes.new, source)
     changes.retired = [fact for fact in current if fact.pk not in staying]
-    _retire(changes.retired, found, number=number, source=source)
-    _store_retired(topic, beyond, current, number=number, source=source, at=at)
+    _retire([*changes.retired, *outranked], found, number=number, source=source)
+    before = [*current, *outranked]
+    _store_retired(topic, beyond, before, number=number, source=source, at=at)
     return changes
+
+
+def _outranked(topic: Topic, found: Sequence[FoundFact]) -> Iterable[TopicFact]:
+    """Return the facts outside the top 10 that the found ones replace."""
+    replaced = [item.replaces for item in found if item.replaces]
+    facts = TopicFact.objects.filter(topic=topic, pk__in=replaced).retired()
+    return facts.filter(retired_as=TopicFact.RetiredAs.OUTRANKED).select_for_update()
 
 
 def _continue_chain(fact: TopicFact, item: FoundFact, current: Sequence[TopicFact]) -> None:

@@ -7,6 +7,8 @@ import tomllib
 from functools import lru_cache
 from pathlib import Path
 
+from beacon_site.text import values
+
 # These openings refer to an earlier sentence, which isn't quoted.
 _OPENERS = {
     "en": r"this|that|these|those|it|its|it's|they|their|he|she|his|her|him|we|our|us|i|i'm|my|mine|you|your"
@@ -179,9 +181,38 @@ def is_litter(sentence: str) -> bool:
     return is_boilerplate(sentence)
 
 
+# What a page says about itself: when it was changed, how often it was opened, whose it is.
+_CHANGED_ON = re.compile(
+    r"\W*(?:(?:(?:this|the) )?(?:page|document|site|file|list) )?(?:was |is )?(?:"
+    r"last[ _-]?(?:updated?|modified|edited|changed|reviewed|revised|generated|built)"
+    r"|(?:automatically )?generated (?:on|at)\b|generated(?=\W*:)|stand(?= ?:)"
+    r"|zuletzt (?:aktualisiert|geändert|bearbeitet)|letzte (?:aktualisierung|änderung)"
+    r"|dernière (?:mise à jour|modification)|última (?:actualización|modificación)"
+    r"|最終更新日?|最后更新(?:时间)?)",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(
+    r"\W*(?:you are )?(?:page ?views|(?:page )?hits|(?:visitors?|visits|views|besucher|visiteurs|visitas)"
+    r"(?: number| today| so far| online| counter| of this page| heute| hoy))\W*[\d.,\s]+\W*",
+    re.IGNORECASE,
+)
+_COPYRIGHT = re.compile(r"\W*(?:©|\(c\)|copyright\b)\D{0,20}\d{4}\b.{0,80}", re.IGNORECASE)
+MAX_STAMP_WORDS = 8
+
+
+def is_stamp(line: str) -> bool:
+    """Whether a line only says when its page was changed, how often it was opened, or whose it is."""
+    if _COUNTED.fullmatch(line) or _COPYRIGHT.fullmatch(line):
+        return True
+    stamp = _CHANGED_ON.match(line)
+    rest = line[stamp.end() :] if stamp else ""
+    is_short = bool(rest) and len(rest.split()) <= MAX_STAMP_WORDS
+    return is_short and any(kind == values.DATE for kind, _value in values.typed_values(rest))
+
+
 def is_boilerplate(sentence: str) -> bool:
     """Whether a sentence is about the site instead of its subject, or only a list or symbols."""
-    return _BOILERPLATE.search(sentence) is not None or _is_fragment(sentence)
+    return _BOILERPLATE.search(sentence) is not None or is_stamp(sentence) or _is_fragment(sentence)
 
 
 @lru_cache(maxsize=4_096)  # selecting statements asks for each sentence two or three times

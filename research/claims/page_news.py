@@ -35,7 +35,7 @@ from research.claims.blocks import (
     STATED,
     Entry,
 )
-from research.claims.candidates import begins_with_reference
+from research.claims.candidates import begins_with_reference, is_stamp
 from research.claims.page_diff import (
     ADDED,  # fmt: skip
     CHANGED,
@@ -316,10 +316,15 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     found = _collapse_removed_sections(found, diff)
     found = _without_translations(found, diff)
     found = [one for one in found if one.status != NEW or not known.statements.have(one)]
+    found = [one for one in found if not all(map(is_stamp, _quotes(one)))]
     loud = [one for one in found if one.weight >= ENOUGH and not injection_reason(one.sentence)]
     remain = {entry.path for entry in _entries_now(diff)}
     joined = _joined_rows(_joined_sections(_joined_sentences(_without_candidates(loud)), remain))
     return sorted(_framed(_capped(joined)), key=lambda one: one.order)
+
+
+def _quotes(change: PageChange) -> list[str]:
+    return [quote for quote in (change.quote, change.before_quote) if quote] or [change.sentence]
 
 
 def _is_reworded_page(diff: PageDiff) -> bool:
@@ -601,6 +606,9 @@ def _moved(
 ) -> PageChange:
     was, now = (entry.headings[-1] if entry.headings else title for entry in (old, new))
     typed = [cell for cell in cells if _weight_of(cell, statements) >= 0.8]
+    if typed and old.kind == new.kind == ROW and _is_regrouped(old, new):
+        # Another heading above a table isn't news, and the rows keep the name they had below the old one.
+        return _changed(old, replace(new, headings=old.headings), cells, title, statements)
     name = new.subject or shorten(new.text, 120)
     under = _("under “%(heading)s”")
     after = [under % {"heading": now}, *_values_now(typed)]

@@ -45,6 +45,7 @@ from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, Query
 from memory.pages.shared.undo import toast_with_undo
+from memory.services.library.folder import SOURCE as FOLDER
 from memory.services.records import history as record_history
 from memory.services.records.history import record_of
 from memory.services.records.kinds import count_label, nouns
@@ -584,7 +585,7 @@ def activity_lines(user: User, found: Sequence[StreamRow]) -> list[Line]:
             line.label = line.label or f"{line.run.topic}, {line.run}"
         if one.name == "change":
             version, record_trust = versions.get(one.row.record_id, (0, ""))
-            line.may_undo = version == one.row.version
+            line.may_undo = version == one.row.version and one.row.source != FOLDER
             if record_trust == Trust.QUARANTINED:
                 line.tone, line.tag = "held", (str(Trust.QUARANTINED.label), "bad")
             if version:

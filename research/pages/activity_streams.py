@@ -32,6 +32,7 @@ from memory.models.history import actor_kind
 from memory.models.remembered import record_models
 from memory.pages.chat import describe_call
 from memory.pages.shared.filter_bar import Query, first_day, in_days
+from memory.services.library.folder import SOURCE as FOLDER
 from memory.services.llm.spending import dollars, format_tokens
 from memory.services.records.history import field_words
 from memory.services.records.kinds import count_label, kind_of
@@ -655,9 +656,10 @@ def of_change(revision: Revision) -> str:
     if not had:
         return _("created")
     if "trashed_at" in names:
-        if revision.trashed:  # type: ignore[attr-defined]
-            return _("moved to Trash")
-        return _("restored from Trash")
+        is_gone, is_of_file = revision.trashed, revision.source == FOLDER  # type: ignore[attr-defined]
+        if is_gone:
+            return _("removed") if is_of_file else _("moved to Trash")
+        return _("added again") if is_of_file else _("restored from Trash")
     if "superseded_by_id" in names:
         is_old = revision.superseded  # type: ignore[attr-defined]
         return _("replaced") if is_old else _("current again")
@@ -705,7 +707,15 @@ def sentence_of_change(revision: Revision) -> tuple[str, str] | None:
     """Return what a sentence says before and after a record that moved to or from Trash."""
     if not revision.had or "trashed_at" not in revision.names:  # type: ignore[attr-defined]
         return None
-    if revision.trashed:  # type: ignore[attr-defined]
+    is_gone, is_of_file = revision.trashed, revision.source == FOLDER  # type: ignore[attr-defined]
+    # The Trash page doesn't list the documents of files, which return with their file.
+    if is_of_file:
+        message = (
+            _("removed the %(kind)s “%(it)s” from the library")
+            if is_gone
+            else _("added the %(kind)s “%(it)s” to the library again")
+        )
+    elif is_gone:
         message = _("moved the %(kind)s “%(it)s” to Trash")
     else:
         message = _("restored the %(kind)s “%(it)s” from Trash")

@@ -290,7 +290,9 @@ def page_wanted(user: User, query: Query, *, cursor: str = "") -> Page:
 
 def with_figures(topics: QuerySet[Any]) -> QuerySet[Any]:
     """Add each topic's number of facts, sources and unread reports."""
-    sources = _counted(Source.objects.all(), "topic")
+    # The versions of a library document (library:<id>/<version>) are one page, as on the Sources page.
+    page = Func(F("url"), Value("^(library:[^/]*)/.*"), Value(r"\1"), function="regexp_replace")
+    sources = _counted(Source.objects.all(), "topic", Count(page, distinct=True))
     counted: QuerySet[Any] = _with_counts(topics).annotate(source_count=sources)
     return counted
 
@@ -304,10 +306,10 @@ def _with_counts(topics: QuerySet[Any]) -> QuerySet[Any]:
     return counted
 
 
-def _counted(rows: QuerySet[Any], to_topic: str) -> Any:
+def _counted(rows: QuerySet[Any], to_topic: str, count: Count | None = None) -> Any:
     """Return the count of `rows` per topic as a subquery, because joins would multiply."""
     found = rows.filter(**{to_topic: OuterRef("pk")}).order_by().values(to_topic)
-    counted = found.annotate(number=Count("pk")).values("number")
+    counted = found.annotate(number=count or Count("pk")).values("number")
     return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
 
 

@@ -293,3 +293,22 @@ def test_another_persons_rules_are_not_shown(browser: Client, bob: Any):
     SourceRule.objects.create(owner=bob, place="secret.example", act="mute")
 
     assert "secret.example" not in text_of(browser.get(RULES))
+
+
+def test_the_versions_of_a_library_document_are_one_page(browser: Client, topic: Topic):
+    document = "library:2b6b6a2e-0000-4000-8000-000000000001"
+    for version in (1, 2, 10):
+        place = {"url": f"{document}/{version}", "link": f"{document}/{version}"}
+        run = make_run(topic)
+        make_hit(run, 1, **place, domain="library", title=f"Fares {version}", reading="read")
+        Source.objects.create(
+            topic=topic, **place, first_run=version, first_at=run.created,
+            last_run=version, last_at=run.created,
+        )  # fmt: skip
+
+    rows = source_figures.page_of(
+        topic, SourcesFilter.of({"by": "page", "domain": "library"}), Rules.of(topic)
+    )
+
+    assert [(row.place, row.title, row.read) for row in rows] == [(f"{document}/10", "Fares 10", 3)]
+    assert 'Sources <span class="count">1</span>' in text_of(browser.get(DESK))

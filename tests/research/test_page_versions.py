@@ -170,6 +170,28 @@ def test_a_move_between_headings_is_a_change_of_status():
     ]
 
 
+def test_a_row_of_a_table_that_got_a_heading_of_its_own_keeps_its_name():
+    old = "# Tram prices\n\nChildren travel without a ticket on every line.\n\n" + "\n".join(
+        [
+            "| Ticket | Price | Zones |",
+            "| --- | --- | --- |",
+            "| Day | 6 € | 3 |",
+            "| Week | 19 € | 3 |",
+        ]
+    )
+    new = old.replace("| Ticket", "## Tickets\n\n| Ticket").replace("19 €", "21 €")
+
+    change = news(old, new, "Tram prices")
+
+    assert [(one.status, one.told, one.sentence) for one in change] == [
+        (
+            "changed",
+            "Tram prices, Week: Price 21 € (was 19 €)",
+            "Tram prices, Week: Price 21 €; Zones 3",
+        )
+    ]
+
+
 def test_a_renamed_heading_moves_nothing():
     log = "# Log\n\n## Unreleased\n\n- Fixed the doors of line T1\n- Raised the price of line T2\n"
 
@@ -187,6 +209,26 @@ def test_a_changelog_shows_its_new_version_and_what_is_in_it():
         ("new", "Log, 1.2.0 (2026-08-20): Added a stop"),
         ("new", "Log, 1.2.0 (2026-08-20): Fixed a sign"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_news"),
+    [
+        ("Last updated: 1 November 2026", "Last updated: 12 November 2026", False),
+        ("*This page was last modified on 2026-11-01 at 10:12.*", "*This page was last modified on 2026-11-02 at 9:30.*", False),
+        ("Generated at 2026-11-01 10:12", "Generated at 2026-11-02 10:12", False),
+        ("Stand: 1. November 2026", "Stand: 2. November 2026", False),
+        ("Visitors today: 4711", "Visitors today: 4812", False),
+        ("© 2026 Tram company of Halden", "© 2027 Tram company of Halden", False),
+        ("Visitors of the museum: 4711", "Visitors of the museum: 4812", True),
+        ("The timetable changes on 1 November 2026", "The timetable changes on 2 November 2026", True),
+    ],
+)  # fmt: skip
+def test_what_a_page_says_about_itself_is_not_news(before: str, after: str, is_news: bool):
+    old = f"{TABLE}\n{before}\n"
+
+    assert bool(said(old, old.replace(before, after))) is is_news
+    assert bool(said(TABLE, f"{TABLE}\n{after}\n")) is is_news
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,20 @@ def test_another_language_is_followed_by_a_task(alice: Any) -> None:
     assert found(alice, "Haus") == [note]
 
 
+def test_a_finding_that_never_was_among_the_facts_says_what_a_later_run_found(alice: Any) -> None:
+    topic = make_topic(alice, "Urban bees")
+    first, second = make_run(topic), make_run(topic)
+    was, now = "The garden keeps 6 hives this year.", "The garden keeps 8 hives this year."
+    line = Line("finding", was, step_name="save", step_type="RUN")
+    remember_lines(alice, [line], by=RESEARCH, source=first.source, topic=topic)
+    make_item(second, "changed", now, previous_text=was)
+    make_fact(topic, now, second)
+
+    (hit,) = recall(alice, "hives of the garden", "lexical", types=["observation"])
+
+    assert hit.later_finding == now
+
+
 def test_a_finding_that_changed_says_what_a_later_run_found(alice: Any) -> None:
     topic = make_topic(alice, "Urban bees")
     first, second = make_run(topic), make_run(topic)

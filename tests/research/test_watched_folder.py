@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
-from memory.models import Topic, TopicFact
+from memory.models import LibraryDocument, Revision, Topic, TopicFact
+from memory.models.errors import InvalidValue
 from memory.services.library import folder as library_folder
+from memory.services.records import history
 from research.models import DeltaItem, Run
 from research.services.runs.execution.starting import create_topic
+from tests.pages.record_cast import text_of
 from tests.research.real_documents import write
 
 # Searches and reading run in threads, which see what is committed.
@@ -147,3 +152,63 @@ def test_a_fact_follows_its_line_to_another_spelling_and_its_row_to_another_orde
     again = edited(topic)
     for body in (run.report.body, again.report.body):
         assert "not confirmed since" not in body and "weren’t read" not in body
+
+
+def test_a_change_of_a_fact_that_newer_ones_outranked_continues_its_chain(
+    first: Callable[..., Topic], edited: Edit
+):
+    topic = first()
+    other = "# Harbor Cloud news\n\n" + "\n\n".join(
+        f"Harbor Cloud opened its office number {n} in the year {2010 + n}." for n in range(1, 11)
+    )
+    edited(topic, news_md=other)
+    old = TopicFact.objects.get(topic=topic, text=TRIAL)
+    assert old.retired_as == TopicFact.RetiredAs.OUTRANKED
+
+    edited(topic, pricing_md=f"# Harbor Cloud pricing\n\n{TRIAL.replace('14', '30')}\n")
+
+    old.refresh_from_db()
+    new = TopicFact.objects.get(topic=topic, text=TRIAL.replace("14", "30"))
+    assert (old.retired_as, new.chain) == (TopicFact.RetiredAs.REPLACED, old.chain)
+
+
+def test_a_change_in_a_csv_file_with_one_row_is_told_by_its_columns(
+    first: Callable[..., Topic], edited: Edit
+):
+    head = "Harbor Cloud resource,Unit,Limit\n"
+    topic = first(limits_csv=f"{head}Backup retention,days,14\nHarbor Cloud projects,count,200\n")
+
+    run = edited(topic, limits_csv=f"{head}Backup retention,days,30\n")
+
+    assert not any("Unit,Limit" in sentence for _status, sentence in told(run))
+
+
+def test_the_undo_of_a_change_of_a_file_is_refused(
+    first: Callable[..., Topic], edited: Edit, tmp_path: Path
+):
+    topic = first()
+    edited(topic, about_md="# About Harbor Cloud\n\nNothing yet.\n")
+    document = LibraryDocument.objects.get(path="about.md")
+    change = Revision.objects.filter(record_id=document.pk).latest("id")
+
+    with pytest.raises(InvalidValue, match="can’t be undone"):
+        history.undo(change, by=topic.owner.actor)
+    document.refresh_from_db()
+    assert "Nothing yet." in document.text
+
+
+def test_activity_offers_no_undo_of_a_file_and_says_where_its_document_went(
+    first: Callable[..., Topic], edited: Edit, tmp_path: Path, client_of: Callable[[Any], Client]
+):
+    topic = first()
+    (tmp_path / "about.md").unlink()
+    edited(topic)
+    address = f"{reverse('research:activity')}?kind=changes&type=librarydocument"
+
+    page = text_of(client_of(topic.owner).get(address))
+
+    assert (
+        "removed the library document" in page
+        and "document “About Harbor Cloud” to Trash" not in page
+    )
+    assert " Undo" not in page, page

@@ -148,7 +148,8 @@ def _trash_missing(
         if one.trashed_at is None and path not in files and not path.startswith(tuple(closed))
     ]
     for pk in gone:
-        LibraryDocument.objects.get(pk=pk).trash(by=SYSTEM, why=_("its file no longer exists"))
+        document = LibraryDocument.objects.get(pk=pk)
+        document.trash(by=SYSTEM, why=_("its file no longer exists"), source=SOURCE)
     return len(gone)
 
 
@@ -307,7 +308,7 @@ def forget_unwatched() -> int:
         for document in LibraryDocument.objects.from_folder().live() if is_mine else ():
             if time.monotonic() > ends:
                 return gone  # the next task continues
-            document.trash(by=SYSTEM, why=_("the folder is no longer watched"))
+            document.trash(by=SYSTEM, why=_("the folder is no longer watched"), source=SOURCE)
             gone += 1
         if is_mine:
             known.delete()

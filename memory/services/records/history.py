@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text import diff as text_diff
-from memory.models import Remembered, Revision, User, origins
+from memory.models import LibraryDocument, Remembered, Revision, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.history import as_json
@@ -266,6 +266,7 @@ def undo(revision: Revision, *, by: Actor) -> Remembered:
     """
     with transaction.atomic():
         record = record_of(revision, for_update=True)
+        _check_follows_no_file(record)
         if not revision.before:
             _not_changed_since(record, {TRASHED: None})
             kind_of(revision.record_type).trash(record, by)
@@ -283,9 +284,18 @@ def restore_to(revision: Revision, *, by: Actor) -> Remembered:
     """
     with transaction.atomic():
         record = record_of(revision, for_update=True)
+        _check_follows_no_file(record)
         why = _("restored version %(version)d") % {"version": revision.version}
         _put_back(record, state_at(record, revision.version), by, why)
     return record
+
+
+def _check_follows_no_file(record: Remembered) -> None:
+    """Raise InvalidValue for a document of the watched folder: its text is that of its file."""
+    if isinstance(record, LibraryDocument) and record.path:
+        raise InvalidValue(
+            _("This change to “%(label)s” can’t be undone.") % {"label": str(record)}
+        )
 
 
 def state_at(record: Remembered, version: int) -> dict[str, Any]:

@@ -110,16 +110,16 @@ def also_known(owner: User, text: str, *, but: Any = None, with_same: bool = Fal
     With `with_same`, statements that it contains word for word come first. `but` is the record that
     has the text. This takes a fixed number of queries.
     """
-    names = texts.statements(text)[:MAX_LOOKUPS]
-    expected = {one.casefold(): one for one in names} if with_same else {}
+    stated = texts.statements(text)[:MAX_LOOKUPS]
+    expected = {one.casefold(): one for one in stated} if with_same else {}
     results: list[Known] = []
     repeated: list[Known] = []
-    for name, record, _places in _records_near(owner, names, NEAREST):
+    for name, record, _places in _records_near(owner, stated, NEAREST):
         if but is not None and (record.pk == but.pk or _file_of(record) == but):
             continue
         of_record = KINDS[name].content(record)
         different = next(
-            (one for mine in names for one in texts.differences(of_record, mine)), None
+            (one for mine in stated for one in texts.differences(of_record, mine)), None
         )
         if different is not None:
             results.append(Known(record, name, *different))

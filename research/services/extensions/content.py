@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -226,17 +226,16 @@ def _last_of(changes: _Changes, pair: _Said) -> _Said:
 
 
 def _changes_of(pairs: Collection[_Said]) -> _Changes:
-    """Return what runs found instead of these facts."""
+    """Return what runs found instead of these facts, and of findings that never were among the facts."""
     facts = TopicFact.objects.live().filter(topic=OuterRef("run__topic"), text=OuterRef("sentence"))
     stands = facts.exclude(state=TopicFact.State.STRUCK).exclude(sensitivity=Sensitivity.SENSITIVE)
     changed = DeltaItem.objects.filter(
         Exists(stands),
+        Q(previous_fact=None) | Q(previous_fact__state=TopicFact.State.RETIRED),
         status=DeltaItem.Status.CHANGED,
         hidden_reason="",
+        run__topic__in={topic for topic, _text in pairs},
         previous_text__in={text for _topic, text in pairs},
-        previous_fact__in=TopicFact.objects.filter(
-            topic__in={topic for topic, _text in pairs}, state=TopicFact.State.RETIRED
-        ),
     )
     found: _Changes = {one: [] for one in pairs}
     rows = changed.exclude(run__number=None).values_list(

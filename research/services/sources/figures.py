@@ -197,9 +197,21 @@ WITH hit AS (
   FROM (SELECT url FROM hit UNION SELECT url FROM ledger UNION SELECT url FROM seen) AS met
   LEFT JOIN hit USING (url) LEFT JOIN ledger USING (url) LEFT JOIN seen USING (url)
   LEFT JOIN item USING (url) LEFT JOIN fact USING (url) LEFT JOIN quote USING (url)
-), kept AS (SELECT * FROM one WHERE {where})
+), page AS (
+  SELECT {latest}, {summed}, max(known) AS known, max(last_at) AS last_at
+  -- The versions of a library document (library:<id>/<version>) are one page.
+  FROM one GROUP BY CASE WHEN url LIKE 'library:%%' THEN split_part(url, '/', 1) ELSE url END
+), kept AS (SELECT * FROM page WHERE {where})
 """
-_SUMMED = (*FIGURES, "quotes", "quarantined", "known")
+_COUNTED = (*FIGURES, "quotes", "quarantined")
+_SUMMED = (*_COUNTED, "known")
+_LATEST = ", ".join(
+    f"(array_agg({name} ORDER BY last_at DESC NULLS LAST, length(url) DESC, url DESC))[1] AS {name}"
+    for name in ("url", "domain", "title", "link", "why")
+)
+_WITH = _WITH.replace("{latest}", _LATEST).replace(
+    "{summed}", ", ".join(f"sum({name})::bigint AS {name}" for name in _COUNTED)
+)
 _PAGES = (
     "SELECT url AS place, domain, title, link, why, 1 AS pages, "  # noqa: S608  our own names  # nosec B608
     + ", ".join(_SUMMED)

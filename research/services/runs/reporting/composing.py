@@ -609,8 +609,20 @@ def _timeline(context: RunContext, found: Iterable[Statement]) -> list[KnownFact
     of_topic = TopicFact.objects.filter(topic=context.topic).retired()
     latest = list(of_topic[:TIMELINE])
     rows = of_topic.filter(key__in={match_key(statement.sentence) for statement in found})
-    retired = {fact.pk: fact for fact in [*latest, *rows]}.values()
-    return [KnownFact(str(fact.pk), fact.text, fact.url, fact.source_title) for fact in retired]
+    return _as_known({fact.pk: fact for fact in [*latest, *rows]}.values())
+
+
+def outranked(context: RunContext) -> list[KnownFact]:
+    """Return the facts outside the top 10, the most recent first. Nothing says that they are wrong."""
+    facts = TopicFact.objects.filter(topic=context.topic).retired()
+    return _as_known(facts.filter(retired_as=TopicFact.RetiredAs.OUTRANKED)[:TIMELINE])
+
+
+def _as_known(facts: Iterable[TopicFact]) -> list[KnownFact]:
+    return [
+        KnownFact(str(fact.pk), fact.text, fact.url, fact.source_title, quote=fact.quote)
+        for fact in facts
+    ]
 
 
 def _standing(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[KnownFact]:

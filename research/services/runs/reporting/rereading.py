@@ -233,9 +233,15 @@ def _columns(entries: Sequence[Entry]) -> dict[tuple[str, ...], list[str]]:
 
 
 def outcome(
-    pages: Sequence[PageText], facts: Sequence[KnownFact], struck: Sequence[str] = ()
+    pages: Sequence[PageText],
+    facts: Sequence[KnownFact],
+    struck: Sequence[str] = (),
+    outranked: Sequence[KnownFact] = (),
 ) -> Outcome:
-    """Compare each page with its last version, and the facts with both."""
+    """Compare each page with its last version, and the facts with both.
+
+    `outranked` are facts outside the top 10. A change can be one of them.
+    """
     result = Outcome()
     again = [compare_with_last(page) for page in pages if page.previous]
     pairs: list[tuple[PageChange, PageText]] = []
@@ -260,6 +266,7 @@ def outcome(
     kept = {id(change) for change, _page in best}
     by_page = _by_page(facts)
     unread = _by_words(facts, pages)
+    others = _by_page(outranked)
     for change, page in pairs:
         known = unread.get(match_key(change.sentence)) if change.status == page_news.NEW else None
         if known is not None and known.id not in result.spoken_of:
@@ -267,6 +274,7 @@ def outcome(
             result.changes.append(_confirmed(known, page, change.quote))
         elif id(change) in kept:
             of_page = [*by_page.get(page_of(page.url), []), *_facts_elsewhere(change, unread)]
+            of_page += others.get(page_of(page.url), [])
             result.changes += [
                 _change(one, page, of_page, result.spoken_of) for one in _apart(change, of_page)
             ]
@@ -458,17 +466,17 @@ def _confirm_or_mark_gone(
 def _reworded(fact: KnownFact, one: Reread) -> Change | None:
     """Return the change of a fact whose statement has another form, spelling or place in its table.
 
-    The fact gets the new words, unless it says the statement in words of its own.
+    The fact gets the new words if it had those of the page.
     """
     news = (part for change in one.news for part in change.members or [change])
     if _is_removed(fact, one) or any(_rests_on(fact, part) for part in news):
         return None
-    said = match_key(fact.text)
+    key = match_key(fact.text)
     for before, after in [*_same_statements(fact, one), *_edited_statements(fact, one)]:
-        made = Change(Status.CONFIRMED, fact.text, [one.page.number], after.quote, follows=True)
-        if said == match_key(words_of(before, one.page.title)):
-            made.sentence = words_of(after, one.page.title)
-        return made
+        change = replace(_confirmed(fact, one.page, after.quote), follows=True)
+        if key == match_key(words_of(before, one.page.title)):
+            change.sentence = words_of(after, one.page.title)
+        return change
     return None
 
 
@@ -483,9 +491,9 @@ def moved(fact: KnownFact, others: Iterable[PageText]) -> Change | None:
 
 
 def _confirmed(fact: KnownFact, page: PageText, quote: str) -> Change:
-    made = Change(Status.CONFIRMED, fact.text, [page.number], quote, fact.id, fact.text)
-    made.previous_source = source_of(fact)
-    return made
+    change = Change(Status.CONFIRMED, fact.text, [page.number], quote, fact.id, fact.text)
+    change.previous_source = source_of(fact)
+    return change
 
 
 def as_gone(fact: KnownFact) -> Change:
@@ -552,12 +560,12 @@ def _has_all(before: Entry, after: Entry, one: Reread) -> bool:
 
 def _edited_statements(fact: KnownFact, one: Reread) -> Iterator[tuple[Entry, Entry]]:
     """Yield the statement that a fact quotes, in both versions, if the edit of it isn't news."""
-    quote, said = fold(fact.quote), match_key(fact.text)
+    quote, key = fold(fact.quote), match_key(fact.text)
     edits = ((d.old, d.new) for d in one.diff.differences if d.kind in (CHANGED, MOVED))
     for before, after in [*one.diff.pairs, *edits]:
         if before is None or after is None or before.quote == after.quote:
             continue
-        if quote == fold(before.quote) or said == match_key(words_of(before, one.page.title)):
+        if quote == fold(before.quote) or key == match_key(words_of(before, one.page.title)):
             yield before, after
 
 

@@ -362,7 +362,7 @@ def write(context: RunContext) -> StepResult:
     found = sorted(reading.readings(context), key=lambda page: bool(page.previous))
     pages = [replace(page, number=n) for n, page in enumerate(found, start=1)]
     known, struck = (list(memory.facts), list(memory.struck)) if memory else ([], [])
-    again = rereading.outcome(pages, known, struck)
+    again = rereading.outcome(pages, known, struck, composing.outranked(context) if memory else [])
     warning = ""
     draft = None
     context.ahead = PagePreparer(context.run)
