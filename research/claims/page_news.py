@@ -606,6 +606,9 @@ def _moved(
 ) -> PageChange:
     was, now = (entry.headings[-1] if entry.headings else title for entry in (old, new))
     typed = [cell for cell in cells if _weight_of(cell, said) >= 0.8]
+    if typed and old.kind == new.kind == ROW and _is_regrouped(old, new):
+        # Another heading above a table isn't news, and the rows keep the name they had below the old one.
+        return _changed(old, replace(new, headings=old.headings), cells, title, said)
     name = new.subject or shorten(new.text, 120)
     under = _("under “%(heading)s”")
     after = [under % {"heading": now}, *_values_now(typed)]

@@ -170,6 +170,28 @@ def test_a_move_between_headings_is_a_change_of_status():
     ]
 
 
+def test_a_row_of_a_table_that_got_a_heading_of_its_own_keeps_its_name():
+    old = "# Tram prices\n\nChildren travel without a ticket on every line.\n\n" + "\n".join(
+        [
+            "| Ticket | Price | Zones |",
+            "| --- | --- | --- |",
+            "| Day | 6 € | 3 |",
+            "| Week | 19 € | 3 |",
+        ]
+    )
+    new = old.replace("| Ticket", "## Tickets\n\n| Ticket").replace("19 €", "21 €")
+
+    change = news(old, new, "Tram prices")
+
+    assert [(one.status, one.told, one.sentence) for one in change] == [
+        (
+            "changed",
+            "Tram prices, Week: Price 21 € (was 19 €)",
+            "Tram prices, Week: Price 21 €; Zones 3",
+        )
+    ]
+
+
 def test_a_renamed_heading_moves_nothing():
     log = "# Log\n\n## Unreleased\n\n- Fixed the doors of line T1\n- Raised the price of line T2\n"
 

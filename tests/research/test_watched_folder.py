@@ -207,5 +207,8 @@ def test_activity_offers_no_undo_of_a_file_and_says_where_its_document_went(
 
     page = text_of(client_of(topic.owner).get(address))
 
-    assert "removed the library document" in page and "document “About Harbor Cloud” to Trash" not in page
+    assert (
+        "removed the library document" in page
+        and "document “About Harbor Cloud” to Trash" not in page
+    )
     assert " Undo" not in page, page
