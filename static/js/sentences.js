@@ -43,7 +43,7 @@
     if (within) within.append(place);
     else block.after(place);
     clear();
-    htmx.ajax("GET", addressOf(key), { target: place, swap: "innerHTML", event });
+    htmx.ajax("GET", addressOf(key), { target: place, event });
   };
 
   // Cancel and Escape close a form, except one with unsaved text.

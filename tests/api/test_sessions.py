@@ -37,7 +37,7 @@ def test_a_session_is_begun_spoken_in_and_read(agent: Program) -> None:
         None,
     )
     assert [one["content"] for one in session["messages"]] == ["When does it leave?", ""]
-    assert session["earlier"] is False
+    assert session["has_earlier"] is False
     problem(agent.post(f"{path}/messages", {"content": "And?"}), 409)
 
 
@@ -49,8 +49,8 @@ def test_what_was_said_before_is_read_in_pages(agent: Program, alice: Any) -> No
 
     last = agent.get(path).json()
     first = agent.get(f"{path}?before={last['messages'][0]['position']}").json()
-    assert (len(last["messages"]), last["earlier"]) == (200, True)
-    assert ([one["position"] for one in first["messages"]], first["earlier"]) == (
+    assert (len(last["messages"]), last["has_earlier"]) == (200, True)
+    assert ([one["position"] for one in first["messages"]], first["has_earlier"]) == (
         [*range(5)],
         False,
     )

@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Note, RefusedSource, User
 from tests.memory.review_cast import proposed_file, proposed_note
-from tests.memory.test_quarantine import aside, page
+from tests.memory.test_quarantine import ORDER, aside, page
 from tests.undo import undone
 
 pytestmark = pytest.mark.django_db
@@ -27,8 +27,8 @@ def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
 def test_it_lists_all_with_the_reason_in_few_queries(
     browser: Client, alice: User, django_assert_max_num_queries: DjangoAssertNumQueries
 ):
-    for _each in range(4):
-        aside(alice)
+    for n in range(4):
+        aside(alice, f"{ORDER} {n}")
         page(alice)
     with django_assert_max_num_queries(16):
         told = browser.get(LIST)

@@ -314,14 +314,14 @@ def test_a_member_without_notifications_or_news_gets_no_digest(
     weekday=st.integers(0, 6),
 )
 def test_the_next_one_is_always_ahead_and_never_further_than_its_period(
-    at: datetime, zone: str, often: str, hour: int, weekday: int
+    at: datetime, zone: str, frequency: str, hour: int, weekday: int
 ):
     owner = User(username="a", time_zone=zone)
-    made = DigestSettings(owner=owner, frequency=often, hour=hour, weekday=weekday)
+    made = DigestSettings(owner=owner, frequency=frequency, hour=hour, weekday=weekday)
 
     found = digests.next_at(made, at)
 
-    period = timedelta(days=1 if often == "daily" else 7)
+    period = timedelta(days=1 if frequency == "daily" else 7)
     assert found is not None and at < found <= at + period + timedelta(hours=2)
 
 
