@@ -497,12 +497,16 @@ def _stated_path(entry: Entry) -> tuple[str, ...]:
 
 
 def _missing_context(candidate: _Candidate) -> str:
-    """Return the heading above a statement if it has words that the statement lacks."""
+    """Return the heading above a statement if it has words that the statement lacks.
+
+    A page's title is shown with the source, so it is returned only for a word of the topic.
+    """
     entry, page = candidate.entry, candidate.page
     heading = entry.headings[-1] if entry.headings else ""
     above, folded = heading.casefold(), candidate.text.casefold()
     is_of_topic = any(_is_in(term, above) and not _is_in(term, folded) for term in page.said)
-    is_specific = len(terms(heading, page.language)) >= MIN_OF_HEADING
+    is_title = match_key(heading) == match_key(page.reading.title)
+    is_specific = not is_title and len(terms(heading, page.language)) >= MIN_OF_HEADING
     return heading if is_of_topic or is_specific else ""
 
 

@@ -30,7 +30,7 @@ def rate(owner: Any, record: Any, rating: str = "not-useful", **more: Any) -> An
 def test_a_result_of_any_type_is_rated_and_its_text_stays(alice: Any, train: Note) -> None:
     known = fact(alice, "A night train to Vienna runs since 2021.")
     for record in (train, known):
-        answer = rate(alice, record, why="It leaves at ten now.")
+        answer = rate(alice, record, reason="It leaves at ten now.")
         assert not answer.is_error, answer.text
     assert set(Rating.objects.values_list("record_type", "value", "reason", "actor")) == {
         (name, "not-useful", "It leaves at ten now.", str(AGENT)) for name in ("note", "fact")

@@ -85,7 +85,7 @@ REPAIRED = {
     ),
     "bounds of a term that are too narrow": (
         "search-counts",
-        "UPDATE memory_searchterm SET shortest = 99 WHERE lexeme = 'kyoto'",
+        "UPDATE memory_searchterm SET min_length = 99 WHERE lexeme = 'kyoto'",
     ),
     "a missing term": ("search-counts", "DELETE FROM memory_searchterm WHERE lexeme = 'kyoto'"),
     "a wrong number of documents": (

@@ -189,15 +189,15 @@ SELECT space.owner_id, space.record_type FROM memory_searchspace space CROSS JOI
          FROM memory_searchentry entry WHERE entry.space_id = space.id) counted
  WHERE space.documents <> counted.documents OR space.length <> counted.length
     OR EXISTS (
-       SELECT 1 FROM (SELECT lexeme, documents, most, shortest FROM memory_searchterm
+       SELECT 1 FROM (SELECT lexeme, documents, max_count, min_length FROM memory_searchterm
                        WHERE space_id = space.id) held
          FULL JOIN (SELECT word.lexeme COLLATE "C" AS lexeme, count(*) AS documents,
-                           coalesce(max(cardinality(word.positions)), 1) AS most,
-                           min(entry.length) AS shortest
+                           coalesce(max(cardinality(word.positions)), 1) AS max_count,
+                           min(entry.length) AS min_length
                       FROM memory_searchentry entry, unnest(entry.words) word
                      WHERE entry.space_id = space.id GROUP BY 1) real USING (lexeme)
         WHERE coalesce(held.documents, 0) <> coalesce(real.documents, 0)
-           OR held.most < real.most OR held.shortest > real.shortest)
+           OR held.max_count < real.max_count OR held.min_length > real.min_length)
  ORDER BY 1
 """
 
