@@ -5,7 +5,6 @@ A page shows dozens of them, and a list of fifty rows about a hundred, so result
 
 from __future__ import annotations
 
-import html
 import re
 from datetime import date as day_of_year
 from datetime import datetime
@@ -15,9 +14,7 @@ from typing import Any
 from django import template
 from django.forms import BoundField, CheckboxInput
 from django.forms.widgets import ChoiceWidget
-from django.template import Context, base, defaultfilters, defaulttags
-from django.template.base import render_value_in_context
-from django.templatetags import i18n
+from django.template import Context, defaultfilters
 from django.utils import dateformat
 from django.utils.formats import get_format
 from django.utils.html import format_html, format_html_join
@@ -60,22 +57,6 @@ _QUIET = ("quiet-tag", "·", _("Not mentioned"))
 # Formats whose result is the same all day, up to a time at the end.
 _OF_A_DAY = re.compile("([^\\\\aABceEfgGhHiIOPrsTuUZ]*)(H:i)?")
 _RTL_NAME = re.compile("(.*?[“„«「])([^”“»」]*[\\u0590-\\u08ff].*)([”“»」].*)")
-
-
-def render_value(value: Any, context: Any) -> Any:
-    """Do the same as Django's function, which is slow: a page shows a thousand texts and numbers."""
-    kind = type(value)
-    if kind is SafeString:
-        return value
-    if kind is str and context.autoescape:
-        return SafeString(html.escape(value))
-    if kind is int:  # numbers have no thousands separators (USE_THOUSAND_SEPARATOR)
-        return SafeString(value)
-    return render_value_in_context(value, context)
-
-
-for module in (base, defaulttags, i18n):
-    module.render_value_in_context = render_value  # type: ignore[attr-defined]
 
 
 @register.simple_tag

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import UTC, date, datetime
-from decimal import Decimal
 
 import pytest
-from django.template import Context, base, engines
+from django.template import engines
 from django.utils import formats, timezone, translation
-from django.utils.safestring import SafeString
-from django.utils.translation import gettext_lazy
-
-from beacon_site.web import template_tags
 
 ICON = '<svg class="icon" aria-hidden="true" focusable="false"><use href="#i-{}"></use></svg>'
 
@@ -86,27 +80,3 @@ def test_a_day_and_no_day_have_a_date_too() -> None:
     assert shown('{{ at|date:"j M Y" }}', at=date(2026, 3, 9)) == "9 Mar 2026"
     assert shown("{{ at|date }}", at=date(2026, 3, 9)) == formats.date_format(date(2026, 3, 9))
     assert shown('{{ at|date:"j M Y" }}{{ none|date:"c" }}', at="never", none=None) == ""
-
-
-@pytest.mark.parametrize("autoescape", [True, False])
-@pytest.mark.parametrize("language", ["en", "de", "fr", "ja"])
-@pytest.mark.parametrize(
-    "value",
-    [
-        "", "Ada & <b>Bo</b> \"x\" 'y'", SafeString("<b>Bo</b>"), gettext_lazy("Yes"),
-        0, -3, 1_234_567, True, None, 1.5, Decimal("1234.50"), uuid.UUID(int=5), ["<"],
-        datetime(2026, 3, 9, 12, 30, tzinfo=UTC), date(2026, 3, 9),
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_values_are_those_of_django(value: object, language: str, autoescape: bool) -> None:
-    context = Context(autoescape=autoescape)
-    assert base.render_value_in_context is template_tags.render_value
-    with translation.override(language):
-        rendered, by_django = (
-            render(value, context)
-            for render in (base.render_value_in_context, template_tags.render_value_in_context)
-        )
-
-    assert rendered == by_django
-    assert type(rendered) is type(by_django)

@@ -276,7 +276,7 @@ class Reading:
         return [one for one in self.strip.selected if one.is_baseline and one.number > 1]
 
     @property
-    def describe_counts(self) -> str:
+    def counts_text(self) -> str:
         """Return the counts: `3 new facts, 2 changed`."""
         return describe_counts(self.counts, was_read=False) or _("nothing new")
 
