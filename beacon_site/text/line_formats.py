@@ -129,7 +129,7 @@ def is_csv(text: str) -> bool:
 
 
 def has_one_row(text: str, mark: str) -> bool:
-    """Whether a text can be the head and the only row of a CSV file, and not two lines of prose."""
+    """Return True if two lines can be the head and only row of a CSV file, not prose."""
     lines = text.strip("\ufeff\n").split("\n", 2)
     return len(lines) == 2 and all(mark in line and f"{mark} " not in line for line in lines)
 

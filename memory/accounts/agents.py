@@ -242,13 +242,13 @@ def _program(*, with_paths: bool) -> tuple[str, list[str]]:
 
 def _by_compose(token: str) -> Setup:
     """Return the setup for Beacon in containers, whose folders aren't on this machine."""
-    names = ["compose", "-f", "/path/to/beacon/docker-compose.yml", "exec", "-T"]
-    names += ["-e", f"BEACON_API_TOKEN={token}", "mcp", "beacon", "mcp", "--stdio"]
+    command = ["compose", "-f", "/path/to/beacon/docker-compose.yml", "exec", "-T"]
+    command += ["-e", f"BEACON_API_TOKEN={token}", "mcp", "beacon", "mcp", "--stdio"]
     return Setup(
         "compose",
         _("Over stdio, with Beacon in Docker Compose"),
         _("Add this to claude_desktop_config.json on the machine that runs the containers:"),
-        _json({"mcpServers": {"beacon": {"command": "docker", "args": names}}}),
+        _json({"mcpServers": {"beacon": {"command": "docker", "args": command}}}),
         _("This works only while the containers are running."),
     )
 

@@ -164,9 +164,9 @@ def skeletons(name: str) -> set[str]:
 
 def is_confusable(name: str) -> bool:
     """Return True if the username could be mistaken for another account's."""
-    names = skeletons(name)
+    own_skeletons = skeletons(name)
     taken = User.objects.values_list("username", flat=True)
-    return any(not names.isdisjoint(skeletons(other)) for other in taken.iterator())
+    return any(not own_skeletons.isdisjoint(skeletons(other)) for other in taken.iterator())
 
 
 # --- deleting an account ---

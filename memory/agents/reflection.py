@@ -281,14 +281,14 @@ def _shown(owner: User, kind: str) -> str:
 
 def transcript(messages: Sequence[Message]) -> str:
     """Return a history as text, with each call's result below it."""
-    names = {"user": _("Person"), "assistant": _("Agent"), "tool": _("Result"), "call": _("Call")}
+    labels = {"user": _("Person"), "assistant": _("Agent"), "tool": _("Result"), "call": _("Call")}
     parts = []
     for message in messages:
         if message.content:
-            parts.append(f"{names.get(message.role, message.role)}: {message.content}")
+            parts.append(f"{labels.get(message.role, message.role)}: {message.content}")
         for call in message.tool_calls:
             arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
-            parts.append(f"{names['call']}: {call.name} {arguments}")
+            parts.append(f"{labels['call']}: {call.name} {arguments}")
     return clean("\n".join(parts))[0]
 
 

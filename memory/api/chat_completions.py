@@ -158,8 +158,10 @@ def _model_for(body: Mapping[str, Any], caller: Caller) -> OpenAIModel:
 
 def _context_for(caller: Caller, messages: Sequence[Mapping[str, Any]]) -> Context:
     """Return the agent's context for the last question, with what recall finds for it."""
-    names = [text_of(message.get("content")) for message in messages if message["role"] == "user"]
-    question = names[-1][:MAX_QUESTION_LENGTH].strip() if names else ""
+    user_texts = [
+        text_of(message.get("content")) for message in messages if message["role"] == "user"
+    ]
+    question = user_texts[-1][:MAX_QUESTION_LENGTH].strip() if user_texts else ""
     tools = caller.context()
     context = build_context(caller.owner, message=question, place=caller.place, scopes=tools.scopes)
     if not question:

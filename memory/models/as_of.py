@@ -498,8 +498,10 @@ def _columns_of_list(table: str) -> str:
     if not then:
         return "*"
     models_by_table = {one._meta.db_table: one for one in apps.get_models()}
-    names = [str(field.column) for field in models_by_table[table]._meta.concrete_fields]
-    return ", ".join(f'{then[name]} AS "{name}"' if name in then else f'"{name}"' for name in names)
+    columns = [str(field.column) for field in models_by_table[table]._meta.concrete_fields]
+    return ", ".join(
+        f'{then[name]} AS "{name}"' if name in then else f'"{name}"' for name in columns
+    )
 
 
 def _by_column(rows: list[tuple[Any, ...]], width: int) -> list[list[Any]]:

@@ -283,7 +283,7 @@ def _active_ids() -> Statement:
 
 
 class _IsActive(models.Func):
-    """Whether the record of a side is active.
+    """True if the record of a side is active.
 
     One statement for all types, since Postgres took longer to plan one for each type than to answer.
     It's built once per process, because Django takes longer to build it than Postgres to answer.

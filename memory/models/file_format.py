@@ -732,9 +732,9 @@ def statements_of(text: str) -> tuple[Statement, ...]:
 
 def statements_found(text: str, digests: Iterable[str]) -> list[Statement]:
     """Return the statements with these digests that the text still has, each once."""
-    names = set(digests)
+    remaining = set(digests)
     found: dict[str, Statement] = {}
     for one in statements_of(text):
-        if one.digest in names:
+        if one.digest in remaining:
             found.setdefault(one.digest, one)
     return sorted(found.values(), key=lambda one: one.place)

@@ -44,16 +44,16 @@ FINDERS: dict[str, Finder] = {}
 
 def of(owner: User, texts: Iterable[str]) -> dict[str, Origin]:
     """Return the origin of each text, with one query per kind."""
-    names = {text for text in texts if text}
+    sources = {text for text in texts if text}
     behind: dict[str, set[str]] = {}
-    for text in names:
+    for text in sources:
         kind, _colon, key = text.removesuffix(HEURISTIC).partition(":")
         behind.setdefault(kind, set()).add(key)
     finders = {"session": _sessions, **FINDERS}
     found = {
         kind: finders[kind](owner, sorted(keys)) for kind, keys in behind.items() if kind in finders
     }
-    return {text: _origin(owner, text, found) for text in names}
+    return {text: _origin(owner, text, found) for text in sources}
 
 
 def _origin(owner: User, text: str, found: Mapping[str, Mapping[str, tuple[str, str]]]) -> Origin:

@@ -59,13 +59,13 @@ def is_in_scopes(scope: str, scopes: Iterable[str]) -> bool:
 
 def in_scopes(scopes: Iterable[str]) -> Q:
     """Return the condition for the records that a reader with these scopes can see."""
-    names = list(scopes)
+    scope_list = list(scopes)
     but = Q(scope__startswith=f"{EXCEPT_SCOPE}:")
-    for one in names:
+    for one in scope_list:
         kind, _colon, name = one.partition(":")
         if kind == "agent":
             but &= ~Q(scope__endswith=f":{name}") & ~Q(scope__contains=f":{name}:")
-    return Q(scope__in=names) | but
+    return Q(scope__in=scope_list) | but
 
 
 class Trust(models.TextChoices):

@@ -88,13 +88,15 @@ def examples(user: User) -> list[str]:
         _("What changed recently about %(topic)s?"),
         _("Which sources have covered %(topic)s?"),
     ]
-    names = [pattern % {"topic": title} for pattern, title in zip(patterns, titles, strict=False)]
+    questions = [
+        pattern % {"topic": title} for pattern, title in zip(patterns, titles, strict=False)
+    ]
     usual = [
         _("What did we work on recently?"),
         _("What do you know about me?"),
         _("What rules do you follow?"),
     ]
-    return [*names, *usual][:EXAMPLES]
+    return [*questions, *usual][:EXAMPLES]
 
 
 # --- one session ---

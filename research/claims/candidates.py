@@ -201,7 +201,7 @@ MAX_STAMP_WORDS = 8
 
 
 def is_stamp(line: str) -> bool:
-    """Whether a line only says when its page was changed, how often it was opened, or whose it is."""
+    """Return True if a line only says when its page changed, how often it was read, or who owns it."""
     if _COUNTED.fullmatch(line) or _COPYRIGHT.fullmatch(line):
         return True
     stamp = _CHANGED_ON.match(line)

@@ -925,8 +925,8 @@ def _is_one_value(cells: Sequence[tuple[str, str, str]]) -> bool:
     gone = [before for name, before, after in cells if name and before and not after]
     come = [after for name, before, after in cells if name and after and not before]
     is_all = len(gone) + len(come) == len(cells) and min(len(gone), len(come)) == 1 < len(cells) - 1
-    texts = {match_key(value) for value in (*gone, *come)}
-    return is_all and len(texts) == 1 and texts != {""}
+    keys = {match_key(value) for value in (*gone, *come)}
+    return is_all and len(keys) == 1 and keys != {""}
 
 
 def _is_same_name(a: Entry, b: Entry) -> bool:

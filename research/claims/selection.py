@@ -303,8 +303,8 @@ def _score_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | N
     about = _ASKS.sub(" ", topic)
     for page in pages:
         data = dict.fromkeys(terms(more, page.language), FOCUS_WEIGHT)
-        names = terms(about, page.language) or terms(topic, page.language)
-        page.query = data | dict.fromkeys(names, 1.0)
+        topic_terms = terms(about, page.language) or terms(topic, page.language)
+        page.query = data | dict.fromkeys(topic_terms, 1.0)
     holding: Counter[str] = Counter()
     bodies = [one_line(page.reading.body[:200_000]).casefold() for page in pages]
     for page, body in zip(pages, bodies, strict=True):
@@ -512,10 +512,12 @@ def _missing_context(candidate: _Candidate) -> str:
 
 def _headed(heading: str, candidate: _Candidate) -> str:
     """Return a statement after its heading, unless it has nearly all of the heading's words."""
-    names = set(terms(heading, candidate.page.language))
-    shared = len(names & set(candidate.terms))
+    heading_terms = set(terms(heading, candidate.page.language))
+    shared = len(heading_terms & set(candidate.terms))
     text = candidate.entry.text
-    if candidate.entry.kind != SENTENCE or (shared >= len(names) and not text[:1].islower()):
+    if candidate.entry.kind != SENTENCE or (
+        shared >= len(heading_terms) and not text[:1].islower()
+    ):
         return candidate.text
     if not heading:
         return text

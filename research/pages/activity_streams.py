@@ -671,10 +671,12 @@ def field_labels(record_type: str, names: Iterable[str]) -> list[str]:
 
     A record's content is its text.
     """
-    texts = sorted({name for name in names if name not in QUIET})
+    field_names = sorted({name for name in names if name not in QUIET})
     model = record_models().get(record_type)
-    named = field_words(model, texts) if model else texts
-    return [_("text") if name in _SAYS else said for name, said in zip(texts, named, strict=True)]
+    named = field_words(model, field_names) if model else field_names
+    return [
+        _("text") if name in _SAYS else said for name, said in zip(field_names, named, strict=True)
+    ]
 
 
 def of_log(line: Activity) -> str:

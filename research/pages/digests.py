@@ -203,7 +203,7 @@ PAGE = 30
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request", "HX-Target")
 def digest_list(request: BeaconRequest) -> HttpResponse:
-    """List the digests, with a word those that contain a topic with it in its title."""
+    """List the digests. A search keeps those with a topic whose title contains the word."""
     failed = Q(entries__run__status=Run.Status.FAILED)
     facets = [
         Facet("show", _("Runs"), [Choice("failed", _("with failed runs"))]), filter_bar.day_facet(),

@@ -239,10 +239,10 @@ def _recent(hits: Iterable[SearchHit], since: date | None) -> list[SearchHit]:
 
 def _rank(query: str, hits: list[SearchHit]) -> list[SearchHit]:
     """Sort by words of the query (double in a title), then newest, then in the feed's order."""
-    names = _words(query)
+    query_words = _words(query)
 
     def weight(hit: SearchHit) -> tuple[int, int]:
-        in_title, in_text = names & _words(hit.title), names & _words(hit.snippet)
+        in_title, in_text = query_words & _words(hit.title), query_words & _words(hit.snippet)
         day = hit.published_at.toordinal() if hit.published_at else 0
         return (-(len(in_title) * 2 + len(in_text - in_title)), -day)
 

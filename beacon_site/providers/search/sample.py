@@ -215,7 +215,7 @@ def _scores(query: str, candidates: Sequence[Article]) -> list[float]:
     A word in every article has no weight.  Years and months are ignored, since planners append the
     current date, which doesn't matter here.
     """
-    names = _stems(" ".join(w for w in WORD.findall(query.lower()) if not _is_time(w)))
+    query_stems = _stems(" ".join(w for w in WORD.findall(query.lower()) if not _is_time(w)))
     titles = [_stems(f"{article.title} {article.keywords}") for article in candidates]
     texts = [
         title | _stems(article.text) for title, article in zip(titles, candidates, strict=True)
@@ -224,7 +224,7 @@ def _scores(query: str, candidates: Sequence[Article]) -> list[float]:
     return [
         sum(
             math.log(len(candidates) / spread[stem]) * (2 if stem in title else 1)
-            for stem in sorted(names & text)
+            for stem in sorted(query_stems & text)
         )
         for title, text in zip(titles, texts, strict=True)
     ]

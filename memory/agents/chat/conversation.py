@@ -55,8 +55,8 @@ def check(owner: User, text: str, given: set[str]) -> tuple[str, list[dict[str, 
 
     Also return the cards of those records, and the number of invalid marks.
     """
-    names = {mark for found in MARK.finditer(text) for mark in marks_in(found.group(1))}
-    cards = _cards(owner, {full for mark in names if (full := _full(mark, given))})
+    cited = {mark for found in MARK.finditer(text) for mark in marks_in(found.group(1))}
+    cards = _cards(owner, {full for mark in cited if (full := _full(mark, given))})
     shown: dict[str, dict[str, str]] = {}
     false = 0
 
@@ -99,8 +99,8 @@ def _cards(owner: User, marks: set[str]) -> dict[str, dict[str, str]]:
         cards[f"{FILE}:{file.path}"] = _card(file, file.summary)
     for name in keys.keys() & KINDS.keys():
         of_type = KINDS[name]
-        names = [key for key in keys[name] if is_uuid(key)]
-        for record in of_type.rows(owner, timezone.now()).filter(pk__in=names):
+        ids = [key for key in keys[name] if is_uuid(key)]
+        for record in of_type.rows(owner, timezone.now()).filter(pk__in=ids):
             cards[f"{name}:{record.pk}"] = _card(record, of_type.content(record))
     return {mark: {**card, "mark": mark} for mark, card in cards.items()}
 

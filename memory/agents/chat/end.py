@@ -205,8 +205,8 @@ def _log_requests(session: Session) -> None:
 
     Requests to remember something are already stored.
     """
-    names = [one.content for one in said_in(session) if one.role == "user"]
-    requests = [shorten(text, MAX_REQUEST_LENGTH) for text in names if not is_to_keep(text)]
+    user_messages = [one.content for one in said_in(session) if one.role == "user"]
+    requests = [shorten(text, MAX_REQUEST_LENGTH) for text in user_messages if not is_to_keep(text)]
     if not requests or _written(session, Note.Kind.LOG, TAG):
         return
     params = {"title": session.title, "day": _day(session)}

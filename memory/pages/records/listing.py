@@ -191,8 +191,8 @@ def _topics(user: User, text: str) -> dict[str, str]:
     """Return the latest topics, and other ones in the query."""
     latest = Topic.objects.for_user(user).live().order_by("-created")[:MAX_TOPICS]
     found: dict[str, str] = dict(latest.values_list("slug", "title"))
-    names = [value for value in values_of(text, "topic") if value not in found]
-    return found | {value: value for value in names[:MAX_TOPICS]}
+    slugs = [value for value in values_of(text, "topic") if value not in found]
+    return found | {value: value for value in slugs[:MAX_TOPICS]}
 
 
 # --- rows ---

@@ -348,10 +348,10 @@ def _git(root: Path, *arguments: str, stream: bytes = b"") -> bytes:
         "GIT_DIR": str(root / ".git"), "GIT_WORK_TREE": str(root), "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
     }  # fmt: skip
-    texts = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *arguments]
+    command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *arguments]
     try:
         ended = subprocess.run(
-            texts,
+            command,
             cwd=root,
             env=own,
             input=stream,

@@ -362,8 +362,10 @@ def _rare(texts: Iterable[str], owner_id: Any) -> list[str]:
             words.setdefault(match.group().casefold(), match.group())
         read += len(text)
     terms = {key: set(search_terms(word)) for key, word in words.items()}
-    names = set().union(*terms.values()) if terms else set()
-    mine = SearchTerm.objects.filter(space__owner_id=owner_id, lexeme__in=names, documents__gt=0)
+    all_terms = set().union(*terms.values()) if terms else set()
+    mine = SearchTerm.objects.filter(
+        space__owner_id=owner_id, lexeme__in=all_terms, documents__gt=0
+    )
     known = set(mine.values_list("lexeme", flat=True))
     rare = [word for key, word in words.items() if terms[key] and not terms[key] & known]
     rare.sort(key=lambda word: (not _has_digit(word), -len(word)))

@@ -422,9 +422,9 @@ def spaces_of(
     """
     words = list(dict.fromkeys(lexemes))
     past = as_of.current()
-    names = list(words)
+    word_list = list(words)
     if with_levels:
-        names += [level_of(one, times) for one in words if one[0] != LABEL for times in LEVELS]
+        word_list += [level_of(one, times) for one in words if one[0] != LABEL for times in LEVELS]
     with as_of.present(), connection.cursor() as cursor:
         cursor.execute(
             "SELECT s.id, s.record_type, s.language, s.documents, s.length, "
@@ -433,7 +433,7 @@ def spaces_of(
             "t.lexeme, t.documents, t.max_count, t.min_length FROM memory_searchspace s "
             "LEFT JOIN memory_searchterm t ON t.space_id = s.id AND t.lexeme = ANY(%s) "
             "AND t.documents > 0 WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
-            [owner.pk, names, owner.pk, list(types)],
+            [owner.pk, word_list, owner.pk, list(types)],
         )
         rows = cursor.fetchall()
     found: dict[int, Space] = {}
@@ -442,7 +442,7 @@ def spaces_of(
         if lexeme is not None:
             one.terms[lexeme] = TermFigures(documents, most, shortest)
     if past is not None:
-        _correct(found, names, past.corrections(names))
+        _correct(found, word_list, past.corrections(word_list))
     return list(found.values())
 
 
@@ -615,7 +615,7 @@ def best_possible(space: Space, words: Sequence[str]) -> float:
 
 
 class Scale(NamedTuple):
-    """How a raw score becomes 0 to 1: by the best one, as the `share` of the query that it counts for."""
+    """How to scale a raw score to 0 to 1: divide by `best`, times the `share` of the query it covers."""
 
     best: float
     share: float = 1.0

@@ -382,10 +382,10 @@ def _jobs(
     Their places count from `before`, the number of rankings before them.
     """
     language = bm25_sql.language_of(scope.owner)
-    names = {kind.type for kind in scope.kinds}
+    types = {kind.type for kind in scope.kinds}
     jobs, superseded = [], []
     for space in spaces:
-        if space.record_type not in names:
+        if space.record_type not in types:
             continue
         kind = KINDS[space.record_type]
         among = among_of(kind, scope, space.language)

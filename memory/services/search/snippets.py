@@ -69,17 +69,17 @@ def nearness(title: str, text: str, query: str, language: str = ENGLISH) -> floa
     parts of a name with a dot (Node.js) count only if the text contains the name. A version also
     counts where the text has a more exact one (3.14, 3.14.2).
     """
-    names = set(query_terms(query, language))
-    if not names:
+    query_words = set(query_terms(query, language))
+    if not query_words:
         return 1.0
     text = text[:MAX_SEARCHED_LENGTH]
     whole = f"{title}\n{text}"
-    names = names - _foreign_fillers(query, language) or names
-    counted = names - _absent_names(query, whole, language)
+    query_words = query_words - _foreign_fillers(query, language) or query_words
+    counted = query_words - _absent_names(query, whole, language)
     titled = {term.text for term in _hits(title, query, language)} & counted
     titled |= {
         version
-        for version in names
+        for version in query_words
         if _VERSION.fullmatch(version) and re.search(rf"(?<![\w.]){re.escape(version)}\.\d", whole)
     }
     hits = [term for term in islice(_hits(text, query, language), 2_000) if term.text in counted]
@@ -88,9 +88,9 @@ def nearness(title: str, text: str, query: str, language: str = ENGLISH) -> floa
     for first, term in enumerate(hits):
         inside = hits[first : bisect_left(starts, term.start + NEAR)]
         most = max(most, len(titled.union(one.text for one in inside)))
-        if most == len(names):
+        if most == len(query_words):
             break
-    return most / len(names)
+    return most / len(query_words)
 
 
 _DOTTED = re.compile(r"\w+(?:\.\w+)+")

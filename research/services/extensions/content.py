@@ -226,7 +226,7 @@ def _last_of(changes: _Changes, pair: _Said) -> _Said:
 
 
 def _changes_of(pairs: Collection[_Said]) -> _Changes:
-    """Return what runs found instead of these facts, and of findings that never were among the facts."""
+    """Return what runs found in place of these facts and findings."""
     facts = TopicFact.objects.live().filter(topic=OuterRef("run__topic"), text=OuterRef("sentence"))
     stands = facts.exclude(state=TopicFact.State.STRUCK).exclude(sensitivity=Sensitivity.SENSITIVE)
     changed = DeltaItem.objects.filter(

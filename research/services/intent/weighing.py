@@ -204,8 +204,8 @@ def notify_about_similar(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
                 "You’ve reached the limit of %(most)d examples. Remove some in the topic’s settings, or describe what you want under “Notify me about”."
             )
             raise LimitReached(problem % {"most": MAX_ALSO})
-        names = list(dict.fromkeys([*also, item.sentence]))
-        topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": names})
+        sentences = list(dict.fromkeys([*also, item.sentence]))
+        topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": sentences})
         item.hidden_reason, item.judged_by = "", DeltaItem.Judge.PERSON
         item.save(update_fields=["hidden_reason", "judged_by"])
         _rewrite_delta_section(
@@ -227,8 +227,8 @@ def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaIte
                 )
             )
         also = topic_editing.settings_of(topic).notify_examples
-        names = [text for text in also if text != item.sentence]
-        topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": names})
+        others = [text for text in also if text != item.sentence]
+        topic_editing.edit_topic(topic, by=by, wanted={"notify_examples": others})
         item.hidden_reason, item.judged_by = item.judged or _("doesn’t match your filter"), judge
         item.save(update_fields=["hidden_reason", "judged_by"])
         _rewrite_delta_section(
@@ -327,10 +327,12 @@ class Kind:
 
     def matches_sentence(self, sentence: str) -> bool:
         """Return True if a sentence reports this kind of news."""
-        texts = set(terms(sentence))
-        if self.words & texts or (self.phrases is not None and self.phrases.search(sentence)):
+        sentence_terms = set(terms(sentence))
+        if self.words & sentence_terms or (
+            self.phrases is not None and self.phrases.search(sentence)
+        ):
             return True
-        if self.figures is None or self.not_with & texts:
+        if self.figures is None or self.not_with & sentence_terms:
             return False
         return bool(self.figures.search(sentence))
 

@@ -322,11 +322,11 @@ def _kind(before: str, now: str, items: Sequence[DeltaItem]) -> str:
         return "gone"
     if before != now:
         return "changed"
-    texts = [i.status for i in items if i.status in (Status.CONFIRMED, Status.CONTRADICTED)]
-    if not texts:
+    statuses = [i.status for i in items if i.status in (Status.CONFIRMED, Status.CONTRADICTED)]
+    if not statuses:
         # If the runs between read nothing, no source could have mentioned it.
         return "quiet" if any(i.status == Status.GONE_QUIET for i in items) else "same"
-    return "contradicted" if texts[-1] == Status.CONTRADICTED else "confirmed"
+    return "contradicted" if statuses[-1] == Status.CONTRADICTED else "confirmed"
 
 
 # --- sources and settings ---

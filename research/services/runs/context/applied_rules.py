@@ -49,15 +49,15 @@ def with_always_included(planned: Sequence[str], settings: TopicSettings) -> lis
 
     They come first because a slow service gets only the first few.
     """
-    names = [rule for rule in settings.always_check if not is_address(rule)]
-    known = {query.casefold() for query in names}
-    return [*names, *(query for query in planned if query.casefold() not in known)]
+    query_rules = [rule for rule in settings.always_check if not is_address(rule)]
+    known = {query.casefold() for query in query_rules}
+    return [*query_rules, *(query for query in planned if query.casefold() not in known)]
 
 
 def checked_in(queries: Sequence[str], settings: TopicSettings) -> list[str]:
     """Return the “always include” rules that these queries and the run's hits cover."""
-    names = {query.casefold() for query in queries}
-    return [r for r in settings.always_check if is_address(r) or r.casefold() in names]
+    folded_queries = {query.casefold() for query in queries}
+    return [r for r in settings.always_check if is_address(r) or r.casefold() in folded_queries]
 
 
 def describe_plan(output: Mapping[str, Any]) -> str:

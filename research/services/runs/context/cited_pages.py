@@ -131,9 +131,11 @@ class CitedPage:
 
     def could_support(self, sentence: str) -> bool:
         """Return True if the page has the numbers of a sentence and half of its terms."""
-        names = set(terms(sentence))
-        there = names & self._terms
-        return not names or (numbers(sentence) <= self.numbers and len(there) * 2 >= len(names))
+        sentence_terms = set(terms(sentence))
+        there = sentence_terms & self._terms
+        return not sentence_terms or (
+            numbers(sentence) <= self.numbers and len(there) * 2 >= len(sentence_terms)
+        )
 
 
 class Pages:

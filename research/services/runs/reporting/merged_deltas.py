@@ -234,11 +234,11 @@ def _stands(source: Mapping[str, Any], quote: str, change: Change) -> str:
     is_web = address.startswith(("http://", "https://")) and not sample.is_sample_url(address)
     place = link(domain or address, address) if is_web else domain
     parts = ", ".join(filter(None, [place, source.get("published_at") or ""]))
-    texts = {uncached_match_key(change.sentence), uncached_match_key(change.previous_text)}
+    keys = {uncached_match_key(change.sentence), uncached_match_key(change.previous_text)}
     quote = quote if quote.startswith("|") else plain_text(quote)
     words = (
         f"“{shorten(quote, MAX_QUOTE_LENGTH)}”"
-        if quote and uncached_match_key(quote) not in texts
+        if quote and uncached_match_key(quote) not in keys
         else ""
     )
     inner = ": ".join(filter(None, [parts, words]))

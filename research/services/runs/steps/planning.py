@@ -362,10 +362,12 @@ def _seen_by(who: str, *, edited: bool) -> PlanReviewed:
 
 
 def _store(step: Step, output: PlanOutput) -> None:
-    names = {query.casefold() for query in output["queries"]}
+    planned_queries = {query.casefold() for query in output["queries"]}
     # Rules whose query the person removed aren't listed as applied.
     always = [
-        rule for rule in output.get("always", []) if is_address(rule) or rule.casefold() in names
+        rule
+        for rule in output.get("always", [])
+        if is_address(rule) or rule.casefold() in planned_queries
     ]
     if "always" in output:
         output["always"] = always
@@ -468,8 +470,8 @@ def facet_queries(
     covered = [set(match_key(part).split()) for part in narrowed]
     facets = [f for f in words["facets"][kind] if not _is_covered(f, covered)]
     if fresh:
-        names = [topic, *(_asked(subject, facet.format(**dates)) for facet in facets)]
-        return _distinct([*names[:3], *narrowed, *names[3:]])
+        candidates = [topic, *(_asked(subject, facet.format(**dates)) for facet in facets)]
+        return _distinct([*candidates[:3], *narrowed, *candidates[3:]])
     news = [f"{subject} {said.format(**dates)}" for said in words["news"]]
     dated = [_asked(subject, facet.format(**dates)) for facet in facets if "{when}" in facet]
     return _distinct([*news, *dated[:1], *narrowed, *dated[1:]])

@@ -180,9 +180,9 @@ def _numbers_on_page(finding: Finding, pages: Pages) -> bool:
 
     A correct quote doesn't prove a different figure in the sentence.
     """
-    texts = numbers(finding["sentence"])
+    sentence_numbers = numbers(finding["sentence"])
     there = [pages.cited[n].numbers for n in finding["citations"] if n in pages.cited]
-    return texts <= frozenset().union(*there)
+    return sentence_numbers <= frozenset().union(*there)
 
 
 def _bears(page: CitedPage | None, sentence: str) -> bool:
