@@ -30,6 +30,6 @@ class StaticFilesStorage(CompressedManifestStaticFilesStorage):
 
     def _save(self, name: str, content: Any) -> str:
         if name.endswith(".css"):
-            content = ContentFile(shrink(content.read()))
+            content = ContentFile(shrink(b"".join(content.chunks())))  # from its beginning
         saved: str = super()._save(name, content)
         return saved

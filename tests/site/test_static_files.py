@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from django.contrib.staticfiles.finders import get_finder
+from django.core.management import call_command
 
 from beacon_site.web.static_files import shrink
 from tests.browser.visitor import chromium
@@ -36,6 +38,31 @@ def test_comments_and_indentation_go_but_strings_and_licenses_stay():
         b""" .a :is(b, i)::before { content: "/* a  string */"; margin: calc(1px + 2px); }"""
         b""" .c > d { content: '\\'  /*'; } } """
     )
+
+
+def test_collected_style_sheets_are_shrunk_and_have_a_hash_in_their_names(tmp_path: Path, settings):
+    source, collected = tmp_path / "source", tmp_path / "collected"
+    source.mkdir()
+    collected.mkdir()
+    (source / "a.css").write_text("/* why */\n.a {\n    background: url(b.svg);\n}\n")
+    (source / "b.svg").write_text("<svg/>")
+    settings.STATICFILES_DIRS = [source]
+    settings.STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder"]
+    settings.STATIC_ROOT = collected
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "beacon_site.web.static_files.StaticFilesStorage"},
+    }
+    get_finder.cache_clear()
+    try:
+        call_command("collectstatic", interactive=False, verbosity=0)
+    finally:
+        get_finder.cache_clear()
+
+    (hashed,) = collected.glob("a.*.css")
+    (image,) = collected.glob("b.*.svg")
+    assert hashed.read_text() == f' .a {{ background: url("{image.name}"); }} '
+    assert (collected / "a.css").read_text() == " .a { background: url(b.svg); } "
 
 
 @pytest.mark.slow
