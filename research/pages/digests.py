@@ -137,8 +137,8 @@ def _runs(feed: Feed) -> list[Run]:
 
 def _unread_in(runs: list[Run]) -> list[tuple[str, str, str]]:
     """Return the unread reports of the feed's topics that an entry combines."""
-    windows = since_read.windows_of({run.topic_id for run in runs})
-    found = ((str(pk), one.since, one.run_range) for pk, one in windows.items())
+    unread = since_read.unread_of({run.topic_id for run in runs})
+    found = ((str(pk), one.since, one.run_range) for pk, one in unread.items())
     return sorted(found)
 
 
@@ -149,8 +149,8 @@ def _since_read(runs: list[Run]) -> dict[int, dict[str, Any]]:
         newest.setdefault(run.topic_id, run)
     found = {}
     for topic_id, news in since_read.news_of(newest, in_full=True).items():
-        sources = {run.pk: run.sources for run in news.window.merged}
-        if news.window.is_several and newest[topic_id].pk in sources:
+        sources = {run.pk: run.sources for run in news.merged}
+        if news.is_several and newest[topic_id].pk in sources:
             told = [change.as_item() for change in news.changes if change.is_listed]
             items = [digests.item_of(item, sources[item.run_id]) for item in told]
             found[newest[topic_id].pk] = {"news": news, "items": items}
