@@ -501,19 +501,15 @@ def _words_of(languages: Iterable[str]) -> frozenset[str]:
     return frozenset(" ".join(texts).split())
 
 
-def keywords(
-    query: str, *, about: str = "", languages: Iterable[str] = (), most: int = MAX_WORDS
-) -> list[str]:
+def keywords(query: str, *, about: str = "", languages: Iterable[str] = ()) -> list[str]:
     """Return the keywords of `query`, in order and without duplicates; quoted phrases stay whole.
 
     `languages` are the possible languages of the query besides English.  Words that are also in
     `about`, the title of the research, are kept, so "World Cup 2026" keeps its year.  If nothing
     would be left, all words are kept.
     """
-    return (
-        _subject(query, about, _words_of(languages))[:most]
-        or _distinct(_WORD.findall(query))[:most]
-    )
+    words = _subject(query, about, _words_of(languages)) or _distinct(_WORD.findall(query))
+    return words[:MAX_WORDS]
 
 
 def phrase(term: str) -> str:

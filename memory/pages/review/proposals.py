@@ -377,11 +377,6 @@ def rows_of(owner: User, state: str = Proposal.State.WAITING) -> QuerySet[Any]:
     return rows
 
 
-def who_of(owner: User, actor: str) -> str:
-    """Return an actor in words; empty for none."""
-    return origins.of(owner, [actor])[actor].words if actor else ""
-
-
 def proposal_rows(
     owner: User,
     proposals: Sequence[Proposal],
