@@ -28,7 +28,7 @@ from memory.models.as_of import AS_OF_WORDS, as_it_was, current, now
 from memory.models.remembered import in_scopes, record_models
 from memory.services.context.layers import EXTERNAL_WORDS, build_context, context_data
 from memory.services.notes.saving import lowest_trust
-from memory.services.search.about import About, Mention, Reader, about
+from memory.services.search.about import About, Mention, about
 from memory.services.search.filters import named_topic
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Question, parse
@@ -412,8 +412,7 @@ class AboutArguments(Arguments):
 
 
 def _collect_about(context: ToolContext, args: AboutArguments) -> ToolResult:
-    reader = Reader(context.owner, is_agent=True, scopes=tuple(context.scopes))
-    found = about(reader, args.name, limit=args.limit)
+    found = about(context.owner, args.name, agent_scopes=context.scopes, limit=args.limit)
     mentions = [mention for mention in found.mentions if context.may_read(mention.record)]
     context.read([mention.record for mention in mentions])
     data = {
