@@ -535,7 +535,6 @@ def _add_reasoning(reflection: Reflection) -> None:
 
 
 def _label(reflection: Reflection) -> str:
-    """Return the label of the work that was reflected on."""
     source = reflection.source
     return origins.of(reflection.owner, [source])[source].words[:300]
 

@@ -44,6 +44,7 @@ from memory.models import (
 )
 from memory.models.history import NO_USER, Statement, actor_kind, answered
 from memory.services.llm import connections
+from memory.services.llm.spending import format_money
 from research.models import AffectedLine, DeltaItem, Report, Run, Schedule, Step
 from research.pages import inbox
 from research.services.facts import affected
@@ -374,7 +375,7 @@ def _chart_words(by_day: Mapping[int, Decimal], month: str, *, is_money: bool) -
     top = by_day[day]
     if is_money:
         words = _("Cost per day in %(month)s (peak: %(most)s on day %(day)d)")
-        return words % {"month": month, "most": presenters.price(top), "day": day}
+        return words % {"month": month, "most": format_money(top), "day": day}
     words = _("Tokens per day in %(month)s (peak: %(most)d on day %(day)d)")
     return words % {"month": month, "most": int(top), "day": day}
 
@@ -472,7 +473,7 @@ def month_of(user: User, runs: int) -> dict[str, Any]:
         "runs": runs,
         "tokens_spent": grouped(sum(row[1] for row in spent)),
         "tokens_allowed": "" if most is None else grouped(most),
-        "cost": presenters.price(money, 0 if money else unpriced),
+        "cost": format_money(money, 0 if money else unpriced),
         "unpriced": unpriced,
         "has_cost": bool(money),
         "most_money": user.monthly_money,

@@ -26,6 +26,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_to, refused, signed_in
 from memory.models import ModelCall
 from memory.pages.shared.undo import toast_with_undo
+from memory.services.llm.spending import format_money
 from research.models import Run, RunAlreadyActive
 from research.models.runs import RunQuerySet, StepNotFinished
 from research.pages import topic_list
@@ -195,7 +196,7 @@ def run_trace(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     context: dict[str, Any] = {
         "run": run,
         "topic": topic,
-        "calls": [(call, presenters.price(call.money)) for call in calls.order_by("id")],
+        "calls": [(call, format_money(call.money)) for call in calls.order_by("id")],
         "outputs": [
             (row, _pretty(s.output)) for row, s in zip(rows, steps, strict=False) if s.output
         ],

@@ -505,7 +505,6 @@ def _ended(text: str) -> str:
 
 
 def new_lines(proposal: Proposal) -> list[str]:
-    """Return the lines of text that are new in the proposal."""
     values = {**proposal.after, **proposal.edited}
     known = set(str(proposal.before.get("content", "")).splitlines())
     lines = values.get("lines") or [values]

@@ -181,7 +181,6 @@ MAX_LISTED = 200  # shared topics on the list of topics
 
 
 def memberships_of(user: User) -> QuerySet[Any]:
-    """Return the topics that are shared with `user`, as memberships."""
     topics = Topic.objects.shared_with(user).values("pk")
     rows: QuerySet[Any] = Membership.objects.filter(user=user, topic__in=topics)
     return rows.select_related("topic__owner", "user")
