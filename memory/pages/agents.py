@@ -267,10 +267,8 @@ def _sizes(built: Context, used: int) -> dict[str, int]:
     """Return the tokens of each layer's rows, of all external rows, and of the rest: `used` in sum."""
     sizes, outside = {}, 0
     for layer in built.layers:
-        outside += sum(
-            counted(line.text).tokens for line in layer.lines if _is_outside(line.record)
-        )
-        own = [line.text for line in layer.lines if not _is_outside(line.record)]
+        outside += sum(counted(line.text).tokens for line in layer.lines if line.is_outside)
+        own = [line.text for line in layer.lines if not line.is_outside]
         own = ["\n".join(own)] if layer.name == "environment" else own  # one row
         sizes[layer.name] = sum(counted(text).tokens for text in own)
     sizes["outside"] = outside
@@ -343,7 +341,7 @@ def _line(text: str, why: str, record: Any, query: ContextQuery) -> Line:
         shown,
         why,
         *_addresses(record),
-        _is_outside(record),
+        record.is_outside,
         pk=key,
         tokens=counted(text).tokens,
         is_kept=key not in query.without,
@@ -381,10 +379,6 @@ def _addresses(record: Any) -> tuple[str, str]:
     return page, reverse("memory:note-edit", args=[record.pk])
 
 
-def _is_outside(record: Any) -> bool:
-    return record is not None and record.trust not in ("owner", "agent")
-
-
 def _known_fact(fact: KnownFact) -> str:
     """Return why a fact is included, and if it's stale, when it was last checked."""
     if not fact.stale_days:
@@ -410,7 +404,7 @@ def _topic_group(
         edit = reverse("memory:observation-edit", args=[seen.pk])
         why = _("observation related to the topic")
         words = shorten(seen.content, 400)
-        lines.append(Line(words, why, seen.get_absolute_url(), edit, _is_outside(seen)))
+        lines.append(Line(words, why, seen.get_absolute_url(), edit, seen.is_outside))
     title = _("Only for runs of %(topic)s") % {"topic": topic.title}
     return {"name": "topic", "title": title, "lines": lines, "text": text}
 

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from ninja import Status
 from pydantic import BaseModel, Field
 
+from beacon_site.text.cleaning import uncited
 from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
@@ -126,7 +127,7 @@ def make_correction(request: ApiRequest, body: CorrectionIn) -> Status[Correctio
     report = reports.select_related("run__topic__owner", "owner").filter(run=body.run).first()
     if report is None:
         raise not_found(_("This run has no report, or it isn’t yours."))
-    key = report_text.sentence_key(report_sentences.plain_text(body.sentence))
+    key = report_text.sentence_key(uncited(body.sentence))
     sentence = report_sentences.sentence_of(report, key)
     if sentence is None:
         problem = _("This sentence isn’t in the report.")

@@ -31,7 +31,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import clean, plain, text_param, without_citations
+from beacon_site.text.cleaning import clean, text_param, uncited
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import signed_in
 from memory.models import Activity, Topic, User
@@ -176,7 +176,7 @@ def as_atom(feed: Feed, runs: list[Run], modified: datetime) -> str:
         listed = items.get(run.pk, ([], 0))[0]
         context: dict[str, Any] = {"items": listed, "report": report, "since": since.get(run.pk)}
         if not report.delta:
-            context["summary"] = without_citations(plain(report.summary))
+            context["summary"] = uncited(report.summary)
         atom1_feed.add_item(
             title=_clean(notice_text.headline(report, run, len(listed))),
             link=digests.run_url(run),

@@ -26,7 +26,7 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRefresh
 
 from beacon_site.providers.search import sample
-from beacon_site.text.cleaning import ended
+from beacon_site.text.cleaning import ended, uncited
 from beacon_site.text.messages import from_column, grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import signed_in
@@ -185,7 +185,7 @@ def _said(report: Report, news: TopicSummary) -> list[tuple[str, str, str, bool]
     """
     if not news.lines:
         return [(_summary(report, news), "", "", False)]
-    sentences = (ended(presenters.bare(sentence)) for sentence in news.lines)
+    sentences = (ended(uncited(sentence)) for sentence in news.lines)
     cited = (one or ["", ""] for one in news.cited)
     gone = (one == DeltaItem.Status.GONE for one in news.statuses)
     return [
@@ -205,7 +205,7 @@ def _summary(report: Report, news: TopicSummary) -> str:
         return message % {"count": known}
     if news.is_quiet:
         return _("Nothing new in %(count)d reports.") % {"count": news.runs}
-    return presenters.bare(report.summary)
+    return uncited(report.summary)
 
 
 # --- current runs ---

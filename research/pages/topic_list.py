@@ -39,7 +39,7 @@ from rapidfuzz import fuzz, process
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.db.message_fields import containing
-from beacon_site.text.cleaning import choice_param, normal_title, number_of, text_param
+from beacon_site.text.cleaning import choice_param, normal_title, number_of, text_param, uncited
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import Source, Topic, TopicFact, User, as_of
@@ -139,7 +139,7 @@ class TopicRow:
     @cached_property
     def summary(self) -> str:
         """Return the topic's summary without citations, which have no target here."""
-        return presenters.bare(self.topic.summary)
+        return uncited(self.topic.summary)
 
     @property
     def runs_again(self) -> bool:

@@ -359,14 +359,6 @@ def usable_url(value: object) -> str:
     return url if usable else ""
 
 
-def host_in(url: str) -> str:
-    """Return the host of an untrusted URL for logs, "" if it can't be parsed."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:  # such as a bracket that is never closed
-        return ""
-
-
 def one_line(value: object, limit: int) -> str:
     """Return `value` as one clean line of at most `limit` characters; "" if it isn't text."""
     if not isinstance(value, str):

@@ -267,11 +267,7 @@ def _block(
         kind = ended.retired_as.replace(TopicFact.RetiredAs.REPLACED, "past") or "past"
     if _kind(begun) == "struck":
         kind = "struck"
-    elif (
-        ended is None
-        and fact.contradicted_at
-        and (fact.confirmed_at is None or fact.contradicted_at >= fact.confirmed_at)
-    ):
+    elif ended is None and fact.is_contradicted:
         kind = "contra"
     ends = "" if ended is None else _when(ended.place, numbers, runs)
     return Block(fact, begun.text, start, end, kind, _when(begun.place, numbers, runs), ends)

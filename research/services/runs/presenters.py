@@ -16,7 +16,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from beacon_site.text.cleaning import plain, shorten, without_citations
+from beacon_site.text.cleaning import shorten
 from memory.models import Observation, Revision, Topic, TopicFact, User, origins
 from memory.services.llm import spending
 from memory.services.records.kinds import kind_of
@@ -358,11 +358,6 @@ def begun(words: str) -> str:
     """Return a warning with a capital first letter. A name such as “arXiv” is left alone."""
     first = words.split(" ", 1)[0]
     return words[:1].upper() + words[1:] if first == first.lower() else words
-
-
-def bare(summary: str) -> str:
-    """Return the beginning of a report as plain text, without citations."""
-    return without_citations(plain(summary))
 
 
 # --- The settings that a run used and its changes to memory, as rows for its page ---
