@@ -310,7 +310,7 @@ def settings_now(topic: Topic) -> dict[str, Any]:
 
 
 def is_page(place: str) -> bool:
-    """Return True if a place is a single page and not a domain."""
+    """Return True if a place or rule is the URL of a single page, not a domain or words."""
     return place.lower().startswith(_PAGES)
 
 

@@ -428,9 +428,7 @@ def _perform(
 
 
 def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
-    mine = (
-        Run.objects.for_user(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
-    )
+    mine = Run.objects.in_topic(request.user, slug)
     run: Run = get_object_or_404(mine.exclude(report=None).select_related("report"), pk=run_id)
     return run
 

@@ -134,9 +134,7 @@ def _reports(topic: Topic) -> ReportQuerySet:
 
 def _report(request: BeaconRequest, slug: str, run_id: int) -> ReportQuerySet:
     """Return a run's report as a queryset, or raise 404."""
-    mine = (
-        Run.objects.for_user(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
-    )
+    mine = Run.objects.in_topic(request.user, slug)
     run = get_object_or_404(mine.exclude(report=None), pk=run_id)
     rows: ReportQuerySet = Report.objects.filter(run=run)
     return rows

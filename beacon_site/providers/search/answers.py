@@ -504,6 +504,12 @@ def keywords(query: str, *, about: str = "", languages: Iterable[str] = ()) -> l
     return words[:MAX_WORDS]
 
 
+def quoted_keywords(query: str, options: SearchOptions) -> str:
+    """Return the keywords of `query` with phrases in quotes, for a service that requires all words."""
+    words = keywords(query, about=options.about, languages=options.languages)
+    return " ".join(f'"{word}"' if " " in word else word for word in words)
+
+
 def phrase(term: str) -> str:
     """Return a keyword as plain words, because hyphens and dots are operators of some services."""
     return " ".join(re.findall(r"[^\W_]+", term))
