@@ -433,7 +433,7 @@ def _say_done(request: BeaconRequest, act: str, topic: Topic, more: str) -> None
 def _undo_topics(request: BeaconRequest, act: str, topics: list[str]) -> str:
     """Undo an action on topics by its inverse. Topics that have changed since stay as they are."""
     inverse = acts.ACTS[act].inverse
-    found = list(
+    found: list[Topic] = list(
         Topic.objects.for_user(request.user).live().filter(pk__in=topics).select_related("owner")
     )
     done, reasons = acts.act_on(found, inverse, by=request.actor)
