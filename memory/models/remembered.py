@@ -186,6 +186,11 @@ class Remembered(models.Model):
         return as_json(self.snapshot(*fields))
 
     @property
+    def is_outside(self) -> bool:
+        """Return True if its text came from outside, so that it is data and not instructions."""
+        return self.trust not in (Trust.OWNER, Trust.AGENT)
+
+    @property
     def is_for_agents(self) -> bool:
         """Return True if agents can see it: it isn't paused, and neither it nor its topic is
         sensitive or quarantined.

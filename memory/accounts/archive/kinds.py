@@ -140,7 +140,6 @@ class InvalidRow(ValueError):
 
 
 def encoded(kind: Kind, row: Any) -> dict[str, Any]:
-    """Return a row as a dict for the archive."""
     line = {}
     for column in kind.columns():
         name = column.attname

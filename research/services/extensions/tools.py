@@ -258,7 +258,7 @@ def _told(context: ToolContext, run: Run) -> ToolResult:
     if len(whole) > MAX_REPORT_LENGTH:
         params = {"most": grouped(MAX_REPORT_LENGTH), "have": grouped(len(whole))}
         text += "\n" + _("… (the first %(most)s of %(have)s characters)") % params
-    if report.trust not in (Trust.OWNER, Trust.AGENT):
+    if report.is_outside:
         text = as_data(text)
     known = {"title": report.title, "warnings": run.warnings, "sources": len(report.sources)}
     return ToolResult(text, data={**data, **known, "records": [named(report)]})
