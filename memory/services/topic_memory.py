@@ -320,8 +320,8 @@ def _corrected(facts: Iterable[TopicFact]) -> set[Any]:
         key
         for key, before in quoted.items()
         if not any(
-            texts.match_key(edited[key].text) in texts.match_key(said)
-            for said in (before, edited[key].quote)
+            texts.match_key(edited[key].text) in texts.match_key(text)
+            for text in (before, edited[key].quote)
         )
     }
 

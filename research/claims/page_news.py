@@ -392,8 +392,8 @@ def _reversing_heading(entry: Entry) -> str:
     """Return the nearest heading if the entry says the opposite without it."""
     nearest = entry.headings[-1] if entry.headings else ""
     stem = re.sub(r"(?:ed|es)$", "", match_key(nearest))
-    is_said = entry.match.startswith(stem)  # "Fix a crash" below "Fixed"
-    return nearest.strip(" :") if _REVERSING.fullmatch(nearest) and not is_said else ""
+    is_repeated = entry.match.startswith(stem)  # "Fix a crash" below "Fixed"
+    return nearest.strip(" :") if _REVERSING.fullmatch(nearest) and not is_repeated else ""
 
 
 def _release(entry: Entry, above: int = 0) -> str:

@@ -140,8 +140,8 @@ def test_a_correction_is_not_confirmed_by_the_sentence_it_corrects(
     items = DeltaItem.objects.filter(run=run, previous_fact=fact)
     assert [item.status for item in items] == ["gone quiet"]
     assert "1 fact is no longer on its page in the same words" in run.report.body
-    told_now = edited(topic, pricing_md=f"# Harbor Cloud pricing\n\n{TRIAL.replace('14', '21')}\n")
-    assert [status for status, *_rest in told(told_now)] == ["contradicted"]
+    run = edited(topic, pricing_md=f"# Harbor Cloud pricing\n\n{TRIAL.replace('14', '21')}\n")
+    assert [status for status, *_rest in told(run)] == ["contradicted"]
 
 
 def test_the_facts_of_a_renamed_document_were_checked_and_follow_it(
