@@ -171,6 +171,21 @@ def test_a_label_is_the_value_or_the_whole_answer() -> None:
     ]
 
 
+def test_a_row_is_named_as_in_its_table_and_shows_all_values_that_differ() -> None:
+    texts = [
+        "Single tickets, Hallen – Norderstad: Adult €8.00; Child €3.90",
+        "Single tickets, Hallen – Norderstad: Adult €7.90; Child €3.80",
+    ]
+    shared = facts_over_time._shared(texts)
+    name = facts_over_time._name(texts[0], shared)
+
+    assert name == "Single tickets, Hallen – Norderstad"
+    assert [facts_over_time._label(text, shared, name) for text in texts] == [
+        "Adult €8.00; Child €3.90",
+        "Adult €7.90; Child €3.80",
+    ]
+
+
 def test_every_line_fills_the_same_columns(topic: Topic, facts: list[TopicFact]) -> None:
     page = shown(topic)
     for question in page["questions"]:

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _lazy
-from django.utils.translation import ngettext
 
 from beacon_site.db.keyset import Page, decoded, encoded
 from beacon_site.text.cleaning import is_uuid, match_key, one_line, plain, shorten
@@ -101,7 +101,10 @@ class Risk:
             )
         else:
             words = str(_WORDS[self.code])
-        return (words % self.details).replace(";", ",")
+        details = dict(self.details)
+        if smell := details.get("smell"):
+            details["smell"] = gettext(str(smell))
+        return (words % details).replace(";", ",")
 
     def as_json(self) -> dict[str, Any]:
         return {"code": self.code, **self.details}

@@ -88,14 +88,14 @@ def _research(context: ToolContext, args: TopicArguments) -> ToolResult:
         )
         return refused("refused", text % {"topic": shorten(title, 80)})
     try:
-        topic = topic or _new_topic(context, title, args.objective)
-        run = starting.start_run(
-            topic,
-            trigger=Run.Trigger.AGENT,
-            by=context.by,
-            depth=args.depth,
-            may_search_library=not context.only_topics,
-        )
+        with transaction.atomic():  # without a run, there's no new topic either
+            run = starting.start_run(
+                topic or _new_topic(context, title, args.objective),
+                trigger=Run.Trigger.AGENT,
+                by=context.by,
+                depth=args.depth,
+                may_search_library=not context.only_topics,
+            )
     except RunAlreadyActive as exc:
         return _in_the_way(exc)
     except RunNotAllowed as exc:

@@ -336,7 +336,15 @@ def _shared(texts: Sequence[str]) -> list[str]:
 
 
 def _name(text: str, shared: Sequence[str]) -> str:
-    """Return the first words in a row that the sentences share, else what this one is about."""
+    """Return the first words in a row that the sentences share, else what this one is about.
+
+    The row of a table is named by all that is before its fields.
+    """
+    row, colon, _fields = text.partition(": ")
+    words_of_row = [word for word in _TOKEN.findall(row) if re.match(r"\w", word)]
+    words_shared = [word for word in shared if re.match(r"\w", word)]
+    if colon and len(words_of_row) > 1 and words_shared[: len(words_of_row)] == words_of_row:
+        return _fitting(row)
     for words in _runs(text, shared):
         while words and words[0].casefold() in _SMALL:
             words = words[1:]
@@ -372,7 +380,8 @@ def _fitting(text: str) -> str:
 def _label(text: str, shared: Sequence[str], name: str) -> str:
     """Return the value of an answer: what the others don't share, or what follows the name.
 
-    If several parts differ, only one with a number, date or version is a value. An answer that shares
+    If several parts differ, only one with a number, date or version is a value. If several have one,
+    all that follows the name is. An answer that shares
     little with the others is returned whole, because a part of it would mean nothing.
     """
     rest = text.removeprefix(name).strip(" :.") if text.startswith(name) else ""
@@ -398,6 +407,8 @@ def _label(text: str, shared: Sequence[str], name: str) -> str:
     if len(texts) > MAX_PARTS:
         return rest or text
     with_value = [part for part in texts if values.typed_values(part)]
+    if len(with_value) > 1 and rest:
+        return rest  # one of several values would be the answer to half of the question
     best = max(with_value or (texts if len(texts) == 1 else [text]), key=len).strip(" ,;.:")
     return best if len(best) > 1 or best.isdigit() else text
 
