@@ -558,7 +558,6 @@ def _invite(visitor: Visitor) -> None:
 
 
 def _correct_in_place(visitor: Visitor) -> None:
-    visitor.page.evaluate("document.querySelector('#full-report').open = true")
-    visitor.page.locator(".body .body-text[tabindex]").first.focus()
+    visitor.page.locator(".delta .body-text[tabindex]").first.focus()
     visitor.page.keyboard.press("Enter")
     visitor.page.locator(".report .edit-here form").wait_for()
