@@ -137,6 +137,8 @@ def delta_of_all_kinds(owner: Any) -> dict[str, str]:
     run = factories.make_second_run(topic)
     for words in ("Version 19 is planned for autumn.", "The default is io_uring on Linux."):
         TopicFact.objects.add(topic, words, by=owner.actor, url="https://example.org/plans")
+    off = topic.facts.filter(text__contains="off by default")
+    off.update(contradicted_at=timezone.now())
     first, second = topic.facts.filter(state="current", edited_by_person=True)
     first.set_lock("locked", by=owner.actor)
     second.strike(by=owner.actor, why="only where liburing was built in")
