@@ -55,7 +55,7 @@ def test_its_head_is_that_of_the_other_tabs(browser: Client, topic: Topic, page:
 
     shown = browser.get(f"/topics/sailing/{page}").content.decode()
 
-    assert re.search(r'Facts over time <span class="count">1</span>', shown)
+    assert re.search(r'Facts</span> <span class="count">1</span>', shown)
     assert re.search(r'<button type="submit" class="primary"[^>]* disabled>', shown)
 
 

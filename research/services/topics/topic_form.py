@@ -780,7 +780,8 @@ class TopicForm(SecretConfirmationMixin, IntentFields, ScheduleForm, MonthFields
         ]
         words = (", " if name in ("freshness", "limits") else "; ").join(labelled) or _("defaults")
         if name == "goal":
-            words = next(iter(values.values()), _("not set"))
+            named = values.get("objective") or values.get("focus")
+            words = named or next(iter(labelled), _("not set"))
         elif name == "where":
             services = searching.listed(self["services"].value() or []) or self.usual_services
             others = [
