@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import os
 import re
 import unicodedata
 from collections import Counter
@@ -136,6 +137,19 @@ def shorten(text: str, limit: int) -> str:
     cut = line[: limit - 1]
     head, space, _tail = cut.rpartition(" ")
     return (head if space and len(head) > limit // 2 else cut).rstrip(" ,;:") + "…"
+
+
+def apart(one: str, other: str, *, shared: int = 24) -> tuple[str, str]:
+    """Return both texts from shortly before they differ, so that a short line shows the difference.
+
+    At most `shared` characters of what they begin with stay, from the beginning of a word.
+    """
+    one, other = one_line(one), one_line(other)
+    length = len(os.path.commonprefix([one, other]))
+    start = one.find(" ", length - shared) + 1 if length > shared else 0
+    if not 0 < start <= length:
+        return one, other
+    return f"… {one[start:]}", f"… {other[start:]}"
 
 
 def cut(text: str, most: int) -> str:
