@@ -142,9 +142,12 @@ def shorten(text: str, limit: int) -> str:
 def apart(one: str, other: str, *, shared: int = 24) -> tuple[str, str]:
     """Return both texts from shortly before they differ, so that a short line shows the difference.
 
-    At most `shared` characters of what they begin with stay, from the beginning of a word.
+    At most `shared` characters of what they begin with stay, from the beginning of a word. Texts
+    that fit in the line anyway stay whole.
     """
     one, other = one_line(one), one_line(other)
+    if max(len(one), len(other)) <= 2 * shared:
+        return one, other
     length = len(os.path.commonprefix([one, other]))
     start = one.find(" ", length - shared) + 1 if length > shared else 0
     if not 0 < start <= length:

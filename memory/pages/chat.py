@@ -85,8 +85,8 @@ def examples(user: User) -> list[str]:
     titles = [shorten(topic.title, 60) for topic in topics[:EXAMPLES]]
     patterns = [
         _("What do we know about “%(topic)s”?"),
-        _("What changed recently about %(topic)s?"),
-        _("Which sources have covered %(topic)s?"),
+        _("What changed recently about “%(topic)s”?"),
+        _("Which sources have covered “%(topic)s”?"),
     ]
     questions = [
         pattern % {"topic": title} for pattern, title in zip(patterns, titles, strict=False)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_site.text.cleaning import (
+    apart,
     citation_numbers,
     clean,
     flat,
@@ -160,7 +161,7 @@ def test_what_no_one_can_see_isnt_a_title(text: str):
     ("one", "other", "shown"),
     [
         ("The newest release is 17.6.", "The newest release is 18.1.", None),
-        ("Kobe", "", None),
+        ("The depot in Osaka now closes at five.", "The depot in Osaka now closes at six.", None),
         (
             "The latest minor releases of PostgreSQL are 17.6.",
             "The latest minor releases of PostgreSQL are 18.1.",
