@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import os
 import re
 import unicodedata
 from collections import Counter
@@ -148,7 +147,8 @@ def apart(one: str, other: str, *, shared: int = 24) -> tuple[str, str]:
     one, other = one_line(one), one_line(other)
     if max(len(one), len(other)) <= 2 * shared:
         return one, other
-    length = len(os.path.commonprefix([one, other]))
+    differ = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    length = next(differ, min(len(one), len(other)))
     start = one.find(" ", length - shared) + 1 if length > shared else 0
     if not 0 < start <= length:
         return one, other

@@ -292,7 +292,10 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("topic read several", f"{sample}?from=1&to=4"),
         Place("topic read pressed", f"{sample}?from=2&to=3", FULL, _pressed),
         Place("topic read correcting", f"{sample}?from=2&to=3", FULL, _correcting),
-        Place("sentence note", f"{sample}note/?sentence=PostgreSQL+13+reached+its+end+of+life+on+13+November+2025%2C+with+13.23+as+its+last+minor+release."),
+        Place(
+            "sentence note",
+            f"{sample}note/?sentence=PostgreSQL+13+reached+its+end+of+life+on+13+November+2025%2C+with+13.23+as+its+last+minor+release.",
+        ),
     ]
     return [*found, Place("topic failed", f"/topics/{cast['failed slug']}/")]
 
