@@ -138,6 +138,23 @@ def shorten(text: str, limit: int) -> str:
     return (head if space and len(head) > limit // 2 else cut).rstrip(" ,;:") + "…"
 
 
+def apart(one: str, other: str, *, shared: int = 24) -> tuple[str, str]:
+    """Return both texts from shortly before they differ, so that a short line shows the difference.
+
+    At most `shared` characters of what they begin with stay, from the beginning of a word. Texts
+    that fit in the line anyway stay whole.
+    """
+    one, other = one_line(one), one_line(other)
+    if max(len(one), len(other)) <= 2 * shared:
+        return one, other
+    differ = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    length = next(differ, min(len(one), len(other)))
+    start = one.find(" ", length - shared) + 1 if length > shared else 0
+    if not 0 < start <= length:
+        return one, other
+    return f"… {one[start:]}", f"… {other[start:]}"
+
+
 def cut(text: str, most: int) -> str:
     """Return the beginning of `text`, at most `most` characters, with wide ones counted as two.
 

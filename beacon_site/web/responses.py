@@ -145,7 +145,9 @@ class DayField(forms.DateField):
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
         # Lazy, because a form's fields are created once, when Beacon starts.
-        today = lazy(lambda: date_format(timezone.localdate(), "j M Y"), str)
+        today = lazy(
+            lambda: _("Example: %(day)s") % {"day": date_format(timezone.localdate(), "j M Y")}, str
+        )
         return super().widget_attrs(widget) | {"placeholder": today(), "autocomplete": "off"}  # type: ignore[no-untyped-call]
 
 

@@ -29,6 +29,7 @@ from typing import Any
 from django.apps import apps
 from django.db import connection, models
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from beacon_site.text.dates import day_of, end_of_day, moment_of, zone_of
@@ -108,7 +109,7 @@ def as_of(text: str, zone: Any, *, now: datetime | None = None) -> datetime | No
         raise InvalidValue(problem, errors={"as_of": [problem]}) from None
     if until > now:
         problem = _("%(text)s is in the future. Choose today or an earlier date.")
-        problem %= {"text": text[:40]}
+        problem %= {"text": date_format(day, "j M Y") if day else text[:40]}
         raise InvalidValue(problem, errors={"as_of": [problem]})
     return until
 

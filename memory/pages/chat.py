@@ -85,8 +85,8 @@ def examples(user: User) -> list[str]:
     titles = [shorten(topic.title, 60) for topic in topics[:EXAMPLES]]
     patterns = [
         _("What do we know about “%(topic)s”?"),
-        _("What changed recently about %(topic)s?"),
-        _("Which sources have covered %(topic)s?"),
+        _("What changed recently about “%(topic)s”?"),
+        _("Which sources have covered “%(topic)s”?"),
     ]
     questions = [
         pattern % {"topic": title} for pattern, title in zip(patterns, titles, strict=False)
@@ -125,6 +125,22 @@ def _cite_card(
         and fact.updated > answered_at
     ):
         outdated = _("since replaced")
+    quote = cite.get("quote", "")
+    same = quote[:60].rstrip("…") == cite["title"][:60].rstrip("…")
+    return {
+        "title": cite["title"],
+        "url": cite.get("url", ""),
+        "words": _kind_words(cite["type"]),
+        "quote": "" if same and len(quote) <= len(cite["title"]) + 1 else quote,
+        "is_outside": cite.get("trust") not in (Trust.OWNER, Trust.AGENT),
+        "site": fact.site if fact else "",
+        "published_at": fact.published_at if fact else None,
+        "outdated": outdated,
+        "history_url": _history_of(cite, fact),
+    }
+
+
+def _kind_words(kind: str) -> str:
     kinds = {
         "note": _("note"),
         "observation": _("observation"),
@@ -133,19 +149,7 @@ def _cite_card(
         "section": _("section of a memory file"),
         "memoryfile": _("memory file"),
     }
-    quote = cite.get("quote", "")
-    same = quote[:60].rstrip("…") == cite["title"][:60].rstrip("…")
-    return {
-        "title": cite["title"],
-        "url": cite.get("url", ""),
-        "words": kinds.get(cite["type"], cite["type"]),
-        "quote": "" if same and len(quote) <= len(cite["title"]) + 1 else quote,
-        "is_outside": cite.get("trust") not in (Trust.OWNER, Trust.AGENT),
-        "site": fact.site if fact else "",
-        "published_at": fact.published_at if fact else None,
-        "outdated": outdated,
-        "history_url": _history_of(cite, fact),
-    }
+    return kinds.get(kind, kind)
 
 
 def _history_of(cite: Mapping[str, str], fact: TopicFact | None) -> str:
@@ -340,6 +344,11 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
         "tool": call["tool"],
         "arguments": arguments,
         "result": call["result"],
+        "records": [
+            record | {"words": _kind_words(record["type"])}
+            for record in call.get("records", [])
+            if record.get("url")
+        ],
         "is_error": call["is_error"],
         "proposal_url": reverse("memory:proposal", args=[proposal]) if proposal else "",
     }

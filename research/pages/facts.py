@@ -324,8 +324,10 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
             if request.htmx:
                 return _row(request, found)
             return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
-    name = "_fact_form" if request.htmx else "fact_edit"
-    return render(request, f"research/{name}.html", context)
+    if request.htmx:
+        return render(request, "research/_fact_form.html", context)
+    context["row"] = fact_rows.fact_rows(found.topic, [found])[0]
+    return render(request, "research/fact_edit.html", context)
 
 
 @signed_in("GET", "HEAD")

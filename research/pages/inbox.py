@@ -31,7 +31,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import choice_param, number_of, shorten, text_param, uuid_of
+from beacon_site.text.cleaning import apart, choice_param, number_of, shorten, text_param, uuid_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import (
@@ -511,8 +511,9 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
     rows = {str(row.conflict.pk): row for row in shown}
     others = contradictions.number_of_each(user, found.values())
     for item, row in _with_rows(items, rows):
-        item.title = shorten(row.left.text or row.right.text, MAX_TEXT)
-        other = shorten(row.right.text, MAX_TEXT)
+        left, right = apart(row.left.text, row.right.text)
+        item.title = shorten(left or right, MAX_TEXT)
+        other = shorten(right, MAX_TEXT)
         if row.conflict.is_open:
             item.about = other
         elif row.conflict.resolution == Conflict.How.GONE:

@@ -56,9 +56,6 @@ class SentenceForm(SecretConfirmationMixin, RefusalErrorsMixin):
         required=False,
         max_length=MAX_WORDS,
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
-        help_text=gettext_lazy(
-            "Replaces the first fact selected below. If you leave this empty, the selected facts are marked as wrong."
-        ),
     )
     wrong = CleanTextField(
         label=gettext_lazy("What’s wrong?"),
@@ -77,6 +74,14 @@ class SentenceForm(SecretConfirmationMixin, RefusalErrorsMixin):
         self.initial["right"] = sentence
         self.facts = facts
         self.sentence = sentence
+        if len(facts) == 1:
+            self.fields["right"].help_text = _(
+                "Replaces the fact. If you leave this empty, the fact is marked as wrong."
+            )
+        elif facts:
+            self.fields["right"].help_text = _(
+                "Replaces the first fact selected below. If you leave this empty, the selected facts are marked as wrong."
+            )
 
     def clean(self) -> dict[str, Any]:
         """Require a change. A sentence that stays as it is isn't its own correction."""

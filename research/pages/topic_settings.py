@@ -19,7 +19,7 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -502,14 +502,29 @@ def _sentence(form: TopicForm, preview: Mapping[str, Any]) -> SafeString:
     """Return what the new topic will do, each part as a link to the fields that change it."""
     words = {name: section["inline"] for name, section in form.sections.items()}
     words["schedule"] = preview.get("words") or _("an invalid schedule")
-    links = {
-        name: format_html('<a href="#part-{}"><bdi>{}</bdi></a>', name, shorten(text, 120))
-        for name, text in words.items()
+    names = {
+        "goal": _("objective"),
+        "freshness": _("fact freshness"),
+        "limits": _("limits and labels"),
     }
-    pattern = _(
-        "Beacon researches it {schedule}. It searches {where}. Reading and reporting: {report}. You’re notified about {told}. Objective: {goal}. Freshness of facts: {freshness}. Limits and labels: {limits}."
-    )
-    return format_html(pattern, **links)
+    unset = [name for name in names if form.sections[name]["is_default"]]
+    sentences = [
+        _(
+            "Beacon researches it {schedule}. It searches {where}. Reading and reporting: {report}. You’re notified about {told}."
+        )
+    ]
+    for name, label in names.items():
+        if name not in unset:
+            sentences.append(f"{label[:1].upper()}{label[1:]}: {{{name}}}.")
+    if unset:
+        sentences.append(_("You can also set: {unset}."))
+    links = {name: _part_link(name, shorten(text, 120)) for name, text in words.items()}
+    links["unset"] = format_html_join(", ", "{}", ((_part_link(n, names[n]),) for n in unset))
+    return format_html(" ".join(sentences), **links)
+
+
+def _part_link(name: str, words: str) -> SafeString:
+    return format_html('<a href="#part-{}"><bdi>{}</bdi></a>', name, words)
 
 
 # --- the last report by a template that isn't saved yet ---

@@ -18,7 +18,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.providers.search import sample
 from beacon_site.text.canonical_urls import domain_of
-from beacon_site.text.cleaning import number_of
+from beacon_site.text.cleaning import match_key, number_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     CleanTextField,
@@ -27,7 +27,7 @@ from beacon_site.web.responses import (
     redirect_to,
     signed_in,
 )
-from memory.models import Note, Topic
+from memory.models import Note, Topic, TopicFact
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
@@ -55,6 +55,7 @@ from research.services.runs.execution.starting import (
 )
 from research.services.runs.search import known_pages
 from research.services.topics import acts, sharing
+from research.services.topics.facts import fact_rows
 from research.services.topics.settings import editing as topic_editing
 
 SORTS = {
@@ -243,7 +244,7 @@ class SentenceNoteForm(SecretConfirmationMixin):
         max_length=MAX_NOTE,
         error_messages={"required": gettext_lazy("Write a note.")},
         widget=forms.Textarea(attrs={"rows": 2, "data-focus": ""}),
-        help_text=gettext_lazy("The note is saved to your memory, with the sentence as evidence."),
+        help_text=gettext_lazy("The note is saved to Memory together with the sentence."),
     )
     sentence = CleanTextField(max_length=MAX_NOTE, required=False, widget=forms.HiddenInput)
 
@@ -286,8 +287,11 @@ def sentence_note(request: BeaconRequest, slug: str) -> HttpResponse:
                 return render(request, "research/_read_noted.html", {"note": note, "is_new": True})
             return redirect_back(request, found.get_absolute_url())
     context = {"topic": found, "form": form, "sentence": form["sentence"].value()}
-    template = "_sentence_note" if request.htmx else "sentence_note"
-    return render(request, f"research/{template}.html", context)
+    if request.htmx:
+        return render(request, "research/_sentence_note.html", context)
+    facts = TopicFact.objects.filter(topic=found, key=match_key(context["sentence"] or "")).live()
+    context["row"] = next(iter(fact_rows(found, facts[:1])), None)
+    return render(request, "research/sentence_note.html", context)
 
 
 @signed_in("GET", "HEAD")

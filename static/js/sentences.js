@@ -6,6 +6,7 @@
   const sentences = () =>
     [...document.querySelectorAll("article.report .body-text[id]")].filter((one) => one.checkVisibility?.() ?? true);
   let button = null;
+  let offered = null; // the sentence that has the button
 
   const partsOf = (key) => document.querySelectorAll(`article.report .body-text[data-s="${key}"]`);
   const clear = () => {
@@ -17,9 +18,10 @@
   const addressOf = (key) => `${lineOf().dataset.sentences}${key}/correct/`;
 
   const offer = (part) => {
-    if (button?.dataset.of === part.dataset.s) return;
+    if (button && offered === part) return;
     clear();
     const key = part.dataset.s;
+    offered = part;
     partsOf(key).forEach((one) => one.classList.add("here"));
     button = document.createElement("a");
     button.className = "btn btn-sm correct-this no-print";
@@ -30,16 +32,19 @@
     part.after(button);
   };
 
-  // The form is below the paragraph, or within the list item or cell.
+  // The form is below the paragraph, or within the list item or cell. A change is said again in the full
+  // report, so it's opened where the person is.
   const open = (key, event) => {
-    const part = [...partsOf(key)].at(-1);
+    const whole = offered.closest(".delta, .body");
+    const parts = [...partsOf(key)].filter((one) => whole.contains(one));
+    const part = parts.at(-1);
     const within = part.closest("li, td, th, dd");
     const block = within ?? part.closest("p, blockquote, h1, h2, h3, h4") ?? part;
     const old = within ? within.querySelector(":scope > .edit-here") : block.nextElementSibling;
     const place = old?.matches(".edit-here") ? old : document.createElement("div");
     if (place.contains(document.activeElement)) return;
     place.className = "edit-here ui no-print";
-    place.dataset.of = key;
+    place.from = parts[0];
     if (within) within.append(place);
     else block.after(place);
     clear();
@@ -49,9 +54,8 @@
   // Cancel and Escape close a form, except one with unsaved text.
   const close = (form) => {
     const place = form.closest(".edit-here");
-    const back = place.dataset.of
-      ? document.querySelector(`article.report .body-text[data-s="${place.dataset.of}"]`)
-      : place.closest("li.line")?.querySelector(form.matches(".note-form") ? "[data-row-note]" : "[data-row-edit]");
+    const link = form.matches(".note-form") ? "[data-row-note]" : "[data-row-edit]";
+    const back = place.from ?? place.closest("li.line")?.querySelector(link);
     place.replaceChildren();
     back?.focus();
   };
@@ -59,10 +63,10 @@
     const { target } = event;
     const form = target.closest?.(".edit-here [data-close-edit]")?.closest("form");
     if (form) close(form);
-    const offered = target.closest?.(".correct-this");
-    if (!offered || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const pressed = target.closest?.(".correct-this");
+    if (!pressed || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    open(offered.dataset.of, event);
+    open(pressed.dataset.of, event);
   });
   document.addEventListener("keydown", (event) => {
     const form = event.key === "Escape" && event.target.closest?.(".edit-here form");

@@ -49,6 +49,7 @@ from research.services.runs.execution.starting import (  # noqa: E402
     create_sample_topic,
     start_run,
 )
+from research.services.runs.reporting import delta  # noqa: E402
 from research.services.schedules import scheduling  # noqa: E402
 from research.services.topics.settings import standing_rules  # noqa: E402
 from tests.browser import (  # noqa: E402
@@ -136,6 +137,8 @@ def delta_of_all_kinds(owner: Any) -> dict[str, str]:
     run = factories.make_second_run(topic)
     for words in ("Version 19 is planned for autumn.", "The default is io_uring on Linux."):
         TopicFact.objects.add(topic, words, by=owner.actor, url="https://example.org/plans")
+    off = topic.facts.filter(text__contains="off by default")
+    off.update(contradicted_at=timezone.now())
     first, second = topic.facts.filter(state="current", edited_by_person=True)
     first.set_lock("locked", by=owner.actor)
     second.strike(by=owner.actor, why="only where liburing was built in")
@@ -153,8 +156,9 @@ def delta_of_all_kinds(owner: Any) -> dict[str, str]:
         "SerpAPI: the key was rejected (401). Check it in Settings → Models and search."
     ]
     changed.save(update_fields=["warnings"])
-    quiet = "Nothing new since 14 November 2026 (Run #1). Nothing could be read."
-    factories.make_report(changed, sources=[], delta=quiet, body="", summary="")
+    since = delta.since_line(changed.started_at, run.number)
+    quiet = f"No new pages have been read {since}."
+    factories.make_report(changed, sources=[], delta=quiet, body="", summary="", delta_since=since)
     factories.make_steps(changed)
     fact = topic.facts.filter(state="current").first()
     return {
@@ -188,7 +192,7 @@ def scripts(owner: Any) -> dict[str, str]:
         sources = [factories.make_source(n, title, domain=f"{n}.example.org") for n in (1, 2)]
         factories.make_report(run, title=title, body=body, summary=sentence, sources=sources)
         factories.make_item(run, DeltaItem.Status.NEW, sentence, citations=[1], quote=sentence)
-        factories.make_fact(topic, sentence[:400], run)
+        factories.make_fact(topic, sentence, run)
         factories.make_hit(run, 1, title=title, url=f"https://example.org/{'long-' * 40}")
         factories.make_steps(run)
         found[name] = run_url(run)
@@ -204,15 +208,16 @@ def unfinished(owner: Any) -> dict[str, str]:
         money=Decimal("0.0042"),
     )  # fmt: skip
     factories.make_steps(
-        going, done=4, state=Step.State.RUNNING, detail="7 of 12 pages read",
+        going, done=4, state=Step.State.RUNNING, detail="7 of 12 pages · example.org",
         counts={"read": 7, "pages": 12},
     )  # fmt: skip
     factories.make_search(going, "PostgreSQL 18", 15, processed=7)
     topic = factories.make_topic(owner, "Runs that end badly")
     why = "SerpAPI: the key was rejected (401). Check it in Settings → Models and search."
     failed = factories.make_run(topic, saved=False, status=Run.Status.FAILED, error=why)
-    Run.objects.filter(pk=failed.pk).update(finished_at=timezone.now(), started_at=timezone.now())
-    factories.make_steps(failed, done=2, state=Step.State.FAILED, warning=why)
+    now = timezone.now()
+    Run.objects.filter(pk=failed.pk).update(finished_at=now, started_at=now - timedelta(seconds=9))
+    factories.make_steps(failed, done=2, state=Step.State.FAILED, warning=why, finished_at=now)
     queries = ["PostgreSQL 18", "PostgreSQL 18 release notes"]
     failed.steps.filter(name="plan").update(output={"queries": queries})
     cancelled = factories.make_run(topic, saved=False, status=Run.Status.CANCELLED)

@@ -14,6 +14,7 @@ from research.models import Channel, DeltaItem, Report, Run, TopicSettings
 from research.services.facts import correcting
 from research.services.notifications import notice_text
 from research.services.runs import trash as run_trash
+from research.services.runs.reporting import delta
 from research.services.runs.reporting import sentences as report_sentences
 from research.services.schedules import scheduling
 from research.services.sources import figures as source_rules
@@ -31,7 +32,7 @@ SOURCE = {
     "quote": "9,400 euros for the device",
 }  # fmt: skip
 UNASKED = (
-    ("The maker of Görlitz has a new chief.", "rule", "no word of the intent stands in it"),
+    ("The maker of Görlitz has a new chief.", "rule", "doesn’t match your filter"),
     ("A trade fair in Nuremberg shows quiet pumps.", "model", "A fair is neither price nor maker."),
     ("Ten tricks for your heating.", "muted", "“tricks.example” is muted here"),
 )
@@ -101,7 +102,8 @@ def _put_back(run: Run, *, days: int) -> datetime:
     at = timezone.now() - timedelta(days=days)
     began = at - timedelta(seconds=41)
     Run.objects.filter(pk=run.pk).update(finished_at=at, started_at=began, created=began)
-    Report.objects.filter(run=run).update(created=at)
+    since = delta.since_line(None, run.number - 1) if run.number > 1 else ""
+    Report.objects.filter(run=run).update(created=at, delta_since=since)
     return at
 
 
@@ -132,7 +134,7 @@ def _told(topic: Topic) -> Run:
         run,
         "new",
         "Pumps hum at night.",
-        hidden_reason="the quoted words stand on no page of the run",
+        hidden_reason="its quote isn’t on any page that the run read",
     )
     factories.make_hits(run, 15)
     at = _put_back(run, days=20)

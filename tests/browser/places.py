@@ -78,7 +78,6 @@ def _bad_topic(visitor: Visitor) -> None:
     visitor.page.locator("[name=max_pages]").fill("-3")
     visitor.page.locator("button[name=make]").click()
     visitor.page.locator("[aria-invalid]").first.wait_for()
-    unfold(visitor)
 
 
 def _bad_agent(visitor: Visitor) -> None:
@@ -293,7 +292,10 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("topic read several", f"{sample}?from=1&to=4"),
         Place("topic read pressed", f"{sample}?from=2&to=3", FULL, _pressed),
         Place("topic read correcting", f"{sample}?from=2&to=3", FULL, _correcting),
-        Place("sentence note", f"{sample}note/?sentence=PostgreSQL+13+has+ended."),
+        Place(
+            "sentence note",
+            f"{sample}note/?sentence=PostgreSQL+13+reached+its+end+of+life+on+13+November+2025%2C+with+13.23+as+its+last+minor+release.",
+        ),
     ]
     return [*found, Place("topic failed", f"/topics/{cast['failed slug']}/")]
 
@@ -559,7 +561,6 @@ def _invite(visitor: Visitor) -> None:
 
 
 def _correct_in_place(visitor: Visitor) -> None:
-    visitor.page.evaluate("document.querySelector('#full-report').open = true")
-    visitor.page.locator(".body .body-text[tabindex]").first.focus()
+    visitor.page.locator(".delta .body-text[tabindex]").first.focus()
     visitor.page.keyboard.press("Enter")
     visitor.page.locator(".report .edit-here form").wait_for()

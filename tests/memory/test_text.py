@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_site.text.cleaning import (
+    apart,
     citation_numbers,
     clean,
     flat,
@@ -154,3 +155,19 @@ def test_controls_that_a_terminal_obeys_are_removed_and_bidi_marks_stay():
 def test_what_no_one_can_see_isnt_a_title(text: str):
     assert not is_visible(text)
     assert is_visible(text + "é")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
+    [
+        ("The newest release is 17.6.", "The newest release is 18.1.", None),
+        ("The depot in Osaka now closes at five.", "The depot in Osaka now closes at six.", None),
+        (
+            "The latest minor releases of PostgreSQL are 17.6.",
+            "The latest minor releases of PostgreSQL are 18.1.",
+            ("… of PostgreSQL are 17.6.", "… of PostgreSQL are 18.1."),
+        ),
+    ],
+)
+def test_two_texts_are_shown_from_before_they_differ(one, other, shown):
+    assert apart(one, other) == (shown or (one, other))

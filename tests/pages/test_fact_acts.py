@@ -210,5 +210,5 @@ def test_what_a_button_does_counts_on_the_tab_too(browser: Client, fact: TopicFa
     struck = browser.post(f"{FACTS}{fact.pk}/strike/", headers=HTMX).content.decode()
 
     assert 'id="topic-tabs" hx-swap-oob="true"' in struck
-    assert 'Facts over time <span class="count">2<' in added
-    assert 'Facts over time <span class="count">1<' in struck
+    assert 'Facts</span> <span class="count">2<' in added
+    assert 'Facts</span> <span class="count">1<' in struck

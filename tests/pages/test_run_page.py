@@ -138,7 +138,7 @@ def test_a_failed_run_says_what_happened_why_and_what_to_do(browser: Client, top
     assert "failed at the “Search” step" in shown
     assert "the key is wrong" in shown
     assert "Retry from “Search”" in shown
-    assert "Settings → Models and search" in shown
+    assert "Correct the search settings, then retry the run." in shown
 
 
 def test_a_cancelled_run_shows_where_it_stopped(browser: Client, topic: Topic):

@@ -97,7 +97,7 @@ def test_a_stranger_must_sign_in_and_copies_nothing(client_of: ClientOf, alice: 
         ({"preset": "cron", "cron": "* * * * *"}, "15 minutes"),
         ({"time_zone": "Europe/Atlantis"}, "Unknown time zone"),
         ({"block_domains": "https://x.example/y"}, "“x.example”"),
-        ({"max_pages": "0"}, "Ensure this value is greater than or equal to 1"),
+        ({"max_pages": "0"}, "Enter 1 or more."),
     ],
 )
 def test_bad_input_is_explained_and_nothing_typed_is_lost(

@@ -178,7 +178,7 @@ def test_a_failed_run_is_told_of_next_to_the_report_before_it(browser: Client, t
 
     body = body_of(browser, HOME)
 
-    assert "The last run ended without a report." in body
+    assert "The last run failed." in body
     assert "no search service answered" in body
     assert "Version 18.1 closes two faults" in body
 

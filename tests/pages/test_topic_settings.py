@@ -44,7 +44,7 @@ def opened(topic: Topic, **typed: Any) -> dict[str, Any]:
 def test_it_shows_what_is_set(browser: Client, topic: Topic):
     page = text_of(browser.get(URL))
 
-    for words in ("Know the rules", "2.50", "sea", "every Monday at 07:00 (UTC)", "next run"):
+    for words in ("Know the rules", "2.50", "sea", "Every Monday at 07:00 (UTC)", "next run"):
         assert words in page
 
 
@@ -55,7 +55,7 @@ def test_its_head_is_that_of_the_other_tabs(browser: Client, topic: Topic, page:
 
     shown = browser.get(f"/topics/sailing/{page}").content.decode()
 
-    assert re.search(r'Facts over time <span class="count">1</span>', shown)
+    assert re.search(r'Facts</span> <span class="count">1</span>', shown)
     assert re.search(r'<button type="submit" class="primary"[^>]* disabled>', shown)
 
 

@@ -13,6 +13,7 @@ from memory.models.actors import RESEARCH
 from research.models import DeltaItem, Hit, Report, Run, Step
 from research.services.runs.execution import pipeline
 from research.services.runs.execution.starting import create_topic
+from research.services.runs.reporting import delta
 
 BODY = """Version 18.1 closes two faults [1], and support for version 13 ends [2].
 
@@ -74,7 +75,7 @@ def make_report(run: Run, **fields: Any) -> Report:
         given |= {
             "delta": "- **New:** Version 18.1 is out. [1]",
             "delta_heading": "What Changed Since Last Week",
-            "delta_since": "since 14 November 2026 (Run #1)",
+            "delta_since": delta.since_line(run.started_at, run.number - 1),
         }
     report: Report = Report.objects.create(
         owner=run.topic.owner,

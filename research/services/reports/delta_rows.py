@@ -239,7 +239,7 @@ class DeltaRow:
             new: _("Resolved: the new sentence was kept."),
             Conflict.How.BOTH: _("Resolved: both sentences were kept."),
             Conflict.How.MERGED: _("Resolved: the two sentences were merged."),
-            Conflict.How.GONE: _("Resolved: one of the two sentences no longer exists."),
+            Conflict.How.GONE: _("Resolved: only one of the two facts is still current."),
         }
         return words.get(Conflict.How(conflict.resolution or Conflict.How.GONE), "")
 

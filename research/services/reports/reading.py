@@ -430,13 +430,16 @@ def _unsupported(report: Report) -> dict[str, dict[str, Any]]:
 def _lead(page: Reading, book: SourceBook) -> list[Leading]:
     """Return two sentences that say the most.
 
-    A model's summary does. One without a model only repeats the first changes, so the best lead.
+    A model's summary does. One without a model only repeats the first changes, so the best lead,
+    unless there are so few that the lead would be the same list.
     """
     report = page.leading
     if report is None:
         return []
     if not report.is_extractive or not page.changed:
         return _summary(report, book)
+    if len(page.changed) <= LEAD:
+        return []
     best = [line for line in page.changed if _can_lead(line)]
     best.sort(key=lambda line: line.status != Status.CHANGED)  # stable: then as listed
     chosen: list[Line] = []

@@ -379,9 +379,7 @@ def _todo(run: Run, step: Step | None, queries: list[AskedQuery]) -> str:
             "work without network access."
         )
     if step is not None and step.name == "search":
-        return _(
-            "Check the topic’s search services and Settings → Models and search, then retry the run."
-        )
+        return _("Correct the search settings, then retry the run.")
     if step is not None and step.name in ("plan", "write"):
-        return _("Test the model in Settings → Models and search, then retry the run.")
+        return _("Test the model, then retry the run.")
     return _("Retry the run. If it fails again, see the worker’s log.")

@@ -427,6 +427,12 @@ class ListedSource:
         return editing.shown(self.domain)
 
     @property
+    def path(self) -> str:
+        """Return what follows the page's domain in its URL, to tell pages of the same title apart."""
+        path = self.place.partition("://")[2].partition("/")[2].rstrip("/") if self.is_page else ""
+        return f"/{path}" if path else ""
+
+    @property
     def effect_words(self) -> str:
         """Return how it is treated: `blocked`, `muted by example.org`."""
         if self.effect == NONE:

@@ -265,6 +265,10 @@ class IntentFields(forms.Form):
 
 MAX_TOKENS = 2_000_000_000  # the column's maximum, rounded
 MAX_DAYS = 3650
+OUT_OF_RANGE = {
+    "min_value": gettext_lazy("Enter %(limit_value)s or more."),
+    "max_value": gettext_lazy("Enter %(limit_value)s or less."),
+}
 
 
 class MonthFields(forms.Form):
@@ -275,6 +279,7 @@ class MonthFields(forms.Form):
         required=False,
         min_value=0,
         max_value=MAX_TOKENS,
+        error_messages=OUT_OF_RANGE,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
         help_text=gettext_lazy(
             "Applies to all runs of this topic combined. Leave empty for no limit."
@@ -286,6 +291,7 @@ class MonthFields(forms.Form):
         min_value=0,
         max_digits=10,
         decimal_places=2,
+        error_messages=OUT_OF_RANGE,
         widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
         help_text=gettext_lazy("This limit can’t be enforced for a model whose price is unknown."),
     )
@@ -300,6 +306,7 @@ class MonthFields(forms.Form):
         required=False,
         min_value=1,
         max_value=MAX_DAYS,
+        error_messages=OUT_OF_RANGE,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
         help_text=gettext_lazy(
             "Number of days without a check. The default is 30 days, or 3 times the interval between runs "
@@ -388,7 +395,13 @@ _MAX = 2_000_000_000  # the maximum of an integer column, rounded
 def _number(label: Any, most: int = _MAX, **more: Any) -> forms.IntegerField:
     widget = forms.NumberInput(attrs={"inputmode": "numeric"})
     return forms.IntegerField(
-        label=label, required=False, min_value=1, max_value=most, widget=widget, **more
+        label=label,
+        required=False,
+        min_value=1,
+        max_value=most,
+        error_messages=OUT_OF_RANGE,
+        widget=widget,
+        **more,
     )
 
 
@@ -613,6 +626,7 @@ class TopicForm(SecretConfirmationMixin, IntentFields, ScheduleForm, MonthFields
         min_value=0,
         max_digits=8,
         decimal_places=2,
+        error_messages=OUT_OF_RANGE,
         widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
     )
     base = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -766,7 +780,8 @@ class TopicForm(SecretConfirmationMixin, IntentFields, ScheduleForm, MonthFields
         ]
         words = (", " if name in ("freshness", "limits") else "; ").join(labelled) or _("defaults")
         if name == "goal":
-            words = next(iter(values.values()), _("not set"))
+            named = values.get("objective") or values.get("focus")
+            words = named or next(iter(labelled), _("not set"))
         elif name == "where":
             services = searching.listed(self["services"].value() or []) or self.usual_services
             others = [
@@ -784,7 +799,12 @@ class TopicForm(SecretConfirmationMixin, IntentFields, ScheduleForm, MonthFields
         elif name == "told":
             words = values.get("intent") or _("every change")
         is_wrong = any(self.errors.get(each) for each in fields)
-        return {"words": words[:1].upper() + words[1:], "is_wrong": is_wrong, "inline": words}
+        return {
+            "words": words[:1].upper() + words[1:],
+            "is_wrong": is_wrong,
+            "inline": words,
+            "is_default": not labelled,
+        }
 
     def _chosen(self, name: str) -> Any:
         kinds: dict[str, Any] = {
@@ -797,7 +817,9 @@ class TopicForm(SecretConfirmationMixin, IntentFields, ScheduleForm, MonthFields
         return kinds[name](value if value in kinds[name].values else field.usual)
 
     def _said(self, name: str) -> str:
-        """Return a field's value in words, empty if it has its default."""
+        """Return a field's value in words, empty if it has its default or can't be used."""
+        if self.errors.get(name):
+            return ""
         value = self[name].value()
         usual = getattr(self.fields[name], "usual", None)
         if value in (None, "", False, [], usual):
