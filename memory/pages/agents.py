@@ -195,10 +195,10 @@ class Line:
 def preview(user: User, options: Options) -> dict[str, Any]:
     """Return what the agent would get; a person's preview doesn't count as a use.
 
-    `used` are the tokens of the layers and of the list of files, `over` those over the budget
-    (identity and machine are always included), and `saved` those that cleared checkboxes save.
-    `limit` is the place of the budget on its bar, in percent. `listed` are the IDs that have
-    checkboxes, so that the form can say which were cleared.
+    `used` are the tokens that count toward the budget (those of the list of files don't), `over`
+    those over it (identity and machine are always included), and `saved` those that cleared
+    checkboxes save. `limit` is the place of the budget on its slider, in percent. `listed` are the
+    IDs that have checkboxes, so that the form can say which were cleared.
     """
     query, problems = options.query, list(options.problems)
     topic = query.topic_of(user)
@@ -226,9 +226,9 @@ def preview(user: User, options: Options) -> dict[str, Any]:
         for file in built.files
         if file.sensitivity == Sensitivity.SENSITIVE
     ]
-    used = counted(built.text).tokens
-    scale = max(MIN_SCALE, options.most, used)
-    sizes = _sizes(built, used)
+    whole_size, used = counted(built.text).tokens, counted(built.system).tokens
+    scale = max(MIN_SCALE, options.most)
+    sizes = _sizes(built, whole_size)
     if sizes["headings"]:
         words = _("Headings and markers around external text")
         always["lines"].append(Line(words, _("Headings"), tokens=sizes["headings"]))
@@ -236,15 +236,17 @@ def preview(user: User, options: Options) -> dict[str, Any]:
     return {
         "groups": groups,
         "left_out": left_out,
+        "left_out_groups": _by_reason(left_out),
         "given": sum(line.is_kept for line in chosen),
         "listed": ",".join(line.pk for line in chosen),
-        "segments": _segments(sizes, max(options.most, used)),
+        "segments": _segments(sizes, max(1, whole_size)),
+        "has_files": bool(sizes["files"]),
         "used": used,
-        "over": max(0, counted(built.system).tokens - options.most),
+        "over": max(0, used - options.most),
         "most": options.most,
         "scale": scale,
         "limit": f"{100 * options.most / scale:.2f}",
-        "saved": counted(whole.text).tokens - used,
+        "saved": counted(whole.text).tokens - whole_size,
         "text": "\n\n".join(text),
         "problems": problems,
     }
@@ -261,6 +263,16 @@ _TITLES = {
     "files": lambda: _("list of files"),
     "headings": lambda: _("headings"),
 }
+
+
+def _by_reason(left_out: list[Line]) -> list[tuple[str, list[Line]]]:
+    """Return the lines by the reason that several of them share; those with their own come last."""
+    reasons: dict[str, list[Line]] = {}
+    for line in left_out:
+        reasons.setdefault(line.why, []).append(line)
+    shared = [(why, lines) for why, lines in reasons.items() if len(lines) > 1]
+    single = [lines[0] for lines in reasons.values() if len(lines) == 1]
+    return [*shared, ("", single)] if single else shared
 
 
 def _sizes(built: Context, used: int) -> dict[str, int]:
@@ -280,7 +292,8 @@ def _sizes(built: Context, used: int) -> dict[str, int]:
 def _segments(sizes: dict[str, int], scale: int) -> list[dict[str, Any]]:
     """Return the bar's parts: one for each layer, one for all external text, and the rest.
 
-    `scale` is the budget, so that the rest of the bar is what remains of it. Start and width are percentages, as text because SVG has no decimal comma.
+    `scale` are the tokens of the whole bar. Start and width are percentages, as text because SVG has
+    no decimal comma.
     """
     segments, before = [], 0.0
     for name, tokens in sizes.items():

@@ -94,13 +94,16 @@ def left_out(browser: Client, **asked: str) -> dict[str, str]:
     return {one.text: one.why for one in shown(browser, **asked)["left_out"]}
 
 
-def test_the_bar_shows_which_share_of_the_budget_is_used(browser: Client, fares: Note):
-    for budget in (15_000, 2_000):
+def test_the_bar_shows_what_the_context_consists_of(browser: Client, fares: Note):
+    for budget in (15_000, 100):
         preview = shown(browser, budget=str(budget))
         filled = sum(float(one["width"]) for one in preview["segments"])
-        assert filled == pytest.approx(100 * preview["used"] / budget, abs=0.1)
+        assert filled == pytest.approx(100, abs=0.1)
 
-    assert sum(float(one["width"]) for one in shown(browser, budget="100")["segments"]) <= 100.1
+
+def test_the_figure_in_the_head_and_the_tokens_over_the_budget_agree(browser: Client, fares: Note):
+    preview = shown(browser, budget="100")
+    assert preview["over"] == preview["used"] - 100
 
 
 @pytest.mark.requirement("R224")
@@ -114,7 +117,8 @@ def test_each_layer_is_shown_with_its_size_and_each_line_with_why(
     sizes = {one["name"]: one["tokens"] for one in preview["segments"]}
     assert set(sizes) == {one.name for one in built.layers if one.lines} | {"files", "headings"}
     rows = [line.tokens for group in preview["groups"] for line in group["lines"]]
-    assert sum(sizes.values()) == sum(rows) == preview["used"] == counted(built.text).tokens
+    assert sum(sizes.values()) == sum(rows) == counted(built.text).tokens
+    assert preview["used"] == counted(built.system).tokens
     html = text_of(answer)
     assert "Search results on fares are stale." in html
     assert "similar in wording to the message" in html
