@@ -21,7 +21,7 @@ NO_APP = ("db", "net", "text", "providers", "embedded")
 LAYERS = {
     "beacon_site": """
         text
-        asgi db embedded env formats net worker_threads wsgi
+        db embedded env formats net worker_threads wsgi
         celery health logs providers
         checks launcher settings urls web
     """,

@@ -25,7 +25,7 @@ def shrink(style_sheet: bytes) -> bytes:
     )
 
 
-class StaticFilesStorage(CompressedManifestStaticFilesStorage):
+class StaticFilesStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
     """Shrink style sheets as `collectstatic` saves them."""
 
     def _save(self, name: str, content: Any) -> str:

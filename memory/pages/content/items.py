@@ -193,8 +193,8 @@ def _listed(values: set[str]) -> list[str]:
 
 
 def scope_labels(user: User, names: Iterable[str]) -> list[tuple[str, str]]:
-    told = origins.of(user, names)
-    rows = [(name, told[name].words if name in told else name) for name in names if name]
+    origin_of = origins.of(user, names)
+    rows = [(name, origin_of[name].words if name in origin_of else name) for name in names if name]
     return sorted(rows, key=lambda row: (row[0] != "owner", row[0]))
 
 
