@@ -55,6 +55,8 @@ _CODE = re.compile(
     r"[ -]\d{1,3}(?:\.\d+|\.x)*\b(?!\s*(?:%|percent|million|billion|thousand|[A-Z][a-z]+ \d{4}))|\b\d+-[a-z]{4,}\b"
 )
 
+# The value before a change: "from 5 kg to 3 kg".
+_FROM = re.compile(r"\b(?:from|von)\s+(\S{1,20}(?:\s\S{1,20}){0,2}?)\s+(?:to|auf)\s")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b(?![,.]\d)")
 
 Features = dict[str, float]
@@ -238,6 +240,8 @@ class Comparison:
             return "changed"
         if not MOVES.search(new.folded):
             return "new"
+        if _moves_from_another(new, old):
+            return "new"
         is_other = _by_amounts(new, old)["other_value"]
         is_one = is_other or is_same_subject(new.stated.text, old.stated.text)
         return "changed" if is_one else "new"
@@ -365,6 +369,13 @@ def _by_amounts(new: _Sentence, old: _Sentence) -> Features:
         "other_value": float(bool(other)),
         "no_value": float(not theirs),
     }
+
+
+def _moves_from_another(new: _Sentence, old: _Sentence) -> bool:
+    """Whether a sentence says from which value something moves, and a fact has another such value."""
+    before = [amount for move in _FROM.findall(new.folded) for amount in amounts(move)]
+    pairs = [(a, b) for a in before for b in old.amounts if same_kind(a, b)]
+    return bool(pairs) and not any(is_same(a, b) or is_rounded(a, b) for a, b in pairs)
 
 
 def _by_frame(new: _Sentence, old: _Sentence) -> str:

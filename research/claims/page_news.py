@@ -480,12 +480,8 @@ def _joint(entry: Entry) -> str:
 def _in_context(entry: Entry) -> str:
     """Return a sentence, with its heading in front if it is a fragment."""
     text = entry.fields[0][1]
-    is_fragment = (
-        text[:1].islower()
-        or _ENUMERATED.match(text)
-        or len(text.split()) < 6
-        or _reversing_heading(entry)
-    )
+    is_fragment = text[:1].islower() or _ENUMERATED.match(text) or len(text.split()) < 6
+    is_fragment = is_fragment or bool(_reversing_heading(entry))
     if is_fragment and entry.headings and not is_wide_text(text):
         return f"{shorten(entry.headings[-1], 80)}: {text}"
     return text

@@ -102,6 +102,33 @@ def test_another_value_for_the_same_time_contradicts_and_without_a_time_it_is_a_
     assert judged("The line has 15 workers.", "The line has 12 workers.")[0] == "changed"
 
 
+def test_a_move_from_a_value_changes_no_fact_with_another_value_of_that_kind():
+    known = [
+        "Orders over 75 euros ship free within Austria.",
+        "Resellers receive a discount of 15 percent on all 1 kg bags.",
+        "price-list, Ethiopia Yirgacheffe, 250 g: Price EUR 10.40; In stock yes; Valid from 2026-09-01",
+        "price-list, Colombia Huila, 1 kg: Price EUR 31.00; In stock yes; Valid from 2026-09-01",
+        "price-list, Guatemala Antigua, 250 g: Price EUR 10.90; In stock yes; Valid from 2026-12-01",
+    ]
+    news = [
+        "From 1 January 2027, coffee prices rise by 4 percent.",
+        "The minimum order for resellers falls from 5 kg to 3 kg.",
+        "The last roasting day of the year is 22 December.",
+    ]
+    title = "Bergkaffee news, 30 November 2026"
+    found = [
+        DatedSentence(text, TODAY, before=before, title=title)
+        for before, text in zip(["", *news], news, strict=False)
+    ]
+    facts = [DatedSentence(fact, TODAY) for fact in known]
+
+    verdicts = Comparison(
+        facts, found, "Coffee prices at Bergkaffee", embed=MiniLmEmbedder().embed
+    ).verdicts()
+
+    assert [verdict.status for verdict in verdicts] == ["new", "new", "new"]
+
+
 def test_what_an_earlier_sentence_told_as_new_is_a_repetition():
     first, again = (
         "A second plant is to follow near Tarragona in 2028.",
