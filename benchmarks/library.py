@@ -99,14 +99,14 @@ def _searches(owner: Any, library: Path) -> None:
 
     from beacon_site.providers.search.base import SearchOptions
     from memory.models import LibraryDocument, LibraryFolder
-    from memory.services.library.documents import find, library_search
+    from memory.services.library.documents import LibrarySearch, find
 
     # Looked at just now, so that the searches do not look again.
     settings.BEACON_LIBRARY_DIR = str(library)
     LibraryFolder.objects.create(owner=owner, folder=str(library), checked_at=timezone.now())
     titles = list(LibraryDocument.objects.live().values_list("title", flat=True))
     chosen = random.Random(7).choices(titles, k=QUERIES)
-    search = library_search(owner).search
+    search = LibrarySearch(owner).search
     _spread("search on its page", [partial(find, owner, title) for title in chosen])
     asked = [
         partial(search, f"{title} release announcement 2026", SearchOptions(about=title))

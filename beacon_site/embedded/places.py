@@ -39,7 +39,6 @@ def take(path: Path, *, shared: bool = False, wait: bool = True) -> bool:
 
 
 def release(path: Path) -> None:
-    """Release the lock on `path`."""
     fcntl.lockf(descriptor(path), fcntl.LOCK_UN)
 
 

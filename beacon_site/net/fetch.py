@@ -38,6 +38,7 @@ from beacon_site.net.extract import (
 )
 from beacon_site.net.guarded_http import exchange, fields_of
 from beacon_site.net.http import Reply, refusal
+from beacon_site.text.canonical_urls import host_of
 from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
@@ -165,9 +166,9 @@ class GuardedFetcher:
                 raise ProviderRejected(_("The page is empty. The server sent no content."))
             found, rendered_url, is_whole = self._read(answer, part)
         except ProviderError as exc:
-            logger.info("page not read", host=_host(url), why=str(exc), ms=ms_since(started))
+            logger.info("page not read", host=host_of(url), why=str(exc), ms=ms_since(started))
             raise
-        logger.info("page read", host=_host(url), bytes=meter.wire_bytes, ms=ms_since(started))
+        logger.info("page read", host=host_of(url), bytes=meter.wire_bytes, ms=ms_since(started))
         # The version that the server names is that of the HTML, not of what its scripts show. If the
         # browser failed, the page is read again the next time.
         named = {} if rendered_url or not is_whole else answer.headers
@@ -211,7 +212,7 @@ class GuardedFetcher:
         except ProviderError as exc:
             if found is None or isinstance(exc, BrowserBusy):
                 raise
-            logger.info("page not rendered", host=_host(answer.final_url), why=str(exc))
+            logger.info("page not rendered", host=host_of(answer.final_url), why=str(exc))
             return found, "", False
         if found is not None and len(text.text) <= len(found.text):
             return found, "", True
@@ -363,14 +364,6 @@ def _media_type(content_type: str) -> str:
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
-
-
-def _host(url: str) -> str:
-    """Only the host, since a URL's query can contain a secret."""
-    try:
-        return httpx.URL(url).host
-    except (httpx.InvalidURL, ValueError, TypeError):
-        return ""
 
 
 # --- error pages, sign-in forms and CAPTCHAs ---

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beacon_site.net.reflow import join_lines
+from beacon_site.text.tables import column_names
 
 SKIPPED = frozenset(
     "script style noscript template svg iframe nav button select dialog object audio video canvas map input textarea "
@@ -347,7 +348,7 @@ def _add_table(table: Any, found: list[Block]) -> None:
         else:
             lines.append(_line(cells))
     if head:
-        names = _names(head)
+        names = column_names(head)
         lines = [_line(names), f"|{'---|' * len(names)}", *lines]
     if lines:
         found.append(Block("\n".join(lines)))
@@ -361,13 +362,6 @@ def _is_head(row: Any) -> bool:
     if row.getparent().tag == "thead":
         return True
     return all(cell.tag == "th" for cell in _cells_of(row))
-
-
-def _names(head: Sequence[Sequence[str]]) -> list[str]:
-    """Return one name for each column from all rows of a head."""
-    width = max(map(len, head))
-    columns = [[cells[n] for cells in head if n < len(cells)] for n in range(width)]
-    return [" ".join(dict.fromkeys(filter(None, column))) for column in columns]
 
 
 def _cell(cell: Any) -> str:

@@ -76,6 +76,14 @@ def _normal_escapes(path: str) -> str:
     return _ESCAPE.sub(normal, quoted)
 
 
+def host_of(url: str) -> str:
+    """Return the host of an untrusted URL, "" if it has none or can't be parsed."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # such as a bracket that is never closed
+        return ""
+
+
 def domain_of(url: str) -> str:
     """Return the host of a URL without `www.`, or the part before the colon (`library`).
 

@@ -307,6 +307,11 @@ def without_citations(text: str) -> str:
     return one_line(_CITATION.sub("", text) if "[" in text else text)
 
 
+def uncited(markdown: str) -> str:
+    """Return Markdown as plain text without citations."""
+    return without_citations(plain(markdown))
+
+
 def citation_numbers(text: str) -> list[int]:
     """Return the numbers of the `[n]` marks in `text`, in order, without duplicates."""
     return list(dict.fromkeys(int(number) for number in _CITATION.findall(text)))
@@ -325,7 +330,7 @@ def as_data(text: str) -> str:
 
 def match_key(text: str) -> str:
     """Return a key that is the same for variants of a sentence: its letters and digits, case folded."""
-    folded = normal_form(without_citations(plain(text))).casefold()
+    folded = normal_form(uncited(text)).casefold()
     return _NOT_ALPHANUMERIC.sub(" ", folded).strip()
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from django.utils.translation import gettext_noop
+
 from beacon_site.text.cleaning import normal_form
 
 # The limit of one call.  Longer texts are checked sentence by sentence.
@@ -35,7 +37,7 @@ _MACHINE = (
 # Patterns with the reason that reviewers see, all in lower case.
 _ENGLISH: tuple[tuple[str, str], ...] = (
     (
-        "tells the reader to ignore instructions",
+        gettext_noop("tells the reader to ignore instructions"),
         (
             rf"\b(?:ignore|disregard|forget|override|overrule|bypass|neglect|drop|discard)\s+"
             rf"(?:{_OWNED}{{1,5}}{_INSTRUCTIONS}|{_OWNED}{{0,3}}{_EARLIER}\s+{_OWNED}{{0,2}}{_MESSAGES})\b"
@@ -48,7 +50,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "asks to be remembered",
+        gettext_noop("asks to be remembered"),
         (
             r"(?:^|[.!?:;,]\s+|\b(?:please|must|should|always|now|and|to)\s+)(?:remember|memori[sz]e)\s+"
             r"(?:that\s+you\s+(?:trust|prefer|believe|recommend|obey|serve|always|never|only)\b"
@@ -65,7 +67,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "gives instructions about the user",
+        gettext_noop("gives instructions about the user"),
         (
             r"\b(?:do not|don't|never|must not|mustn't|without)\s+(?:tell|telling|inform|informing|alert"
             r"|alerting|warn|warning|notify|notifying|reveal|mention|ask|asking|show)\s+"
@@ -77,7 +79,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "addresses an AI",
+        gettext_noop("addresses an AI"),
         (
             r"\bas an?\s+(?:ai|artificial intelligence|(?:large )?language model)\b(?:,|\s+(?:you|i|assistant"
             r"|model|language model|agent)\b)"
@@ -96,7 +98,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "mentions the system prompt",
+        gettext_noop("mentions the system prompt"),
         (
             r"\b(?:reveal|print|repeat|show|leak|output|disclose|quote|ignore|override)\s+(?:me\s+)?"
             r"(?:(?:your|the|all|of|entire|full|whole|current)\s+){0,4}system\s+(?:prompt|message)s?\b"
@@ -109,7 +111,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "tells the reader what to do",
+        gettext_noop("tells the reader what to do"),
         (
             rf"{_BEGIN}(?:and\s+|now\s+|therefore,?\s+|so\s+)?you\s+(?:must|shall)\s+(?:now\s+|always\s+"
             r"|never\s+|not\s+|only\s+|immediately\s+)*(?:answer|reply|respond|recommend|say|obey|praise"
@@ -136,7 +138,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
 
 _OTHERS: tuple[tuple[str, str], ...] = (
     (
-        "tells the reader to ignore instructions",
+        gettext_noop("tells the reader to ignore instructions"),
         (
             r"(?:忽略|无视|無視|忘记|忘掉|忘記|不要理会|不要遵守)(?:(?:你|您|之前|以前|先前|上面|以上|所有|一切|全部|的|此前)+"
             r"(?:规则|規則|提示|命令|要求|设定|指令|指示)|指令|指示)"
@@ -154,7 +156,7 @@ _OTHERS: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "asks to be remembered",
+        gettext_noop("asks to be remembered"),
         (
             r"(?:请|你必须|务必|一定要)?(?:永远|永久)(?:记住|牢记)|(?:写入|存入|保存到|加入)(?:你|您)?的?"
             r"(?:长期)?(?:记忆|笔记|记忆文件)|(?:记憶|記憶)(?:に|へ)(?:保存|書き込|記録)し"
@@ -163,7 +165,7 @@ _OTHERS: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "gives instructions about the user",
+        gettext_noop("gives instructions about the user"),
         (
             r"(?:不要|不得|别|切勿|禁止)(?:告诉|告知|通知|提醒|透露给)(?:用户|使用者|任何人|主人)"
             r"|ユーザー(?:に|には)(?:\S{0,8})(?:伝え|知らせ|言わ|教え)(?:ないで|るな|てはいけ)"
@@ -175,7 +177,7 @@ _OTHERS: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "addresses an AI",
+        gettext_noop("addresses an AI"),
         (
             r"(?:作为|作為|身为)(?:一个|一名|一個)?(?:ai|人工智能|人工智慧|语言模型|大模型|智能)(?:助手|模型|系统)?[，,]?(?:你|您)"
             r"|(?:ai|人工智能|智能)(?:助手|代理|模型)(?:们)?(?:请注意|注意|必须|应当|请|：)"
@@ -185,7 +187,7 @@ _OTHERS: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "mentions the system prompt",
+        gettext_noop("mentions the system prompt"),
         (
             r"(?:泄露|透露|输出|打印|显示|重复|告诉我|忽略)(?:你|您|的|全部|完整)*(?:系统|系統)提示(?:词|詞)"
             r"|システムプロンプトを(?:表示|出力|教え|見せ|無視|繰り返)"
@@ -216,7 +218,7 @@ def injection_reason(text: str) -> str:
     """
     text = text[:MAX_LENGTH]
     if _SMUGGLED.search(text):
-        return "contains invisible text"
+        return gettext_noop("contains invisible text")
     seen = normal_form(_HIDDEN.sub("", text)).replace("’", "'")
     # Collapse spaces line by line, because runs of them make some patterns very slow.
     seen = "\n".join(" ".join(line.split()) for line in seen.splitlines() if line.strip())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -223,21 +222,16 @@ class Sentence:
     paragraph: int
 
 
-def sentences(
-    text: str, language: str = "", *, among: Callable[[str], bool] | None = None
-) -> list[Sentence]:
+def sentences(text: str, language: str = "") -> list[Sentence]:
     """Return the whole sentences of a page's running text, in order; fragments are left out.
 
-    `language` is a two-letter code, or it is guessed.  Paragraphs that `among` rejects are skipped.
-    Only the first 60,000 characters are read, and paragraphs are split one by one, so that a hostile
+    `language` is a two-letter code, or it is guessed.  Only the first 60,000 characters are read, and paragraphs are split one by one, so that a hostile
     page takes limited time.
     """
     prose = paragraphs(text)
     language = language[:2].lower() or language_of(" ".join(prose[:40]))
     results: list[Sentence] = []
     for number, paragraph in enumerate(prose):
-        if among is not None and not among(paragraph):
-            continue
         for quote in split(paragraph, language):
             if ends_like_a_sentence(quote):
                 results.append(Sentence(readable(quote), quote, len(results), number))

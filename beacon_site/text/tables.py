@@ -215,13 +215,13 @@ def _with_bars(table: str, most: int) -> str:
     lines = [f"| {' | '.join(cells)} |" for cells, _quote in pairs]
     if heads:
         named = spread([(row, "") for row in heads], most, is_head=True)
-        names = _joined([cells for cells, _quote in named])
+        names = column_names([cells for cells, _quote in named])
         lines = [f"| {' | '.join(names)} |", "|" + " --- |" * len(names), *lines]
     caption = [reader.caption] if reader.caption else []
     return "\n\n".join(["", *caption, "\n".join(lines), ""])
 
 
-def _joined(heads: Sequence[Sequence[str]]) -> list[str]:
+def column_names(heads: Sequence[Sequence[str]]) -> list[str]:
     """Return one name for each column from all rows of a header: "2027", "Price" is "2027 Price"."""
     width = max(map(len, heads))
     columns = [[head[n] for head in heads if n < len(head)] for n in range(width)]

@@ -561,7 +561,6 @@ def states(text: str) -> list[str]:
 
 
 def addresses(text: str) -> set[str]:
-    """Return the email addresses of a text."""
     return set(_ADDRESS.findall(text.casefold()))
 
 

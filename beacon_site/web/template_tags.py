@@ -121,7 +121,6 @@ def must_be_filled(field: BoundField) -> bool:
 
 @register.filter
 def markdown(text: str) -> SafeString:
-    """Return a Markdown text as HTML."""
     return by_direction(render(text))
 
 

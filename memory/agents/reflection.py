@@ -31,10 +31,9 @@ from beacon_site.text.cleaning import (
     for_prompt,
     match_key,
     one_line,
-    plain,
     shorten,
+    uncited,
     width,
-    without_citations,
 )
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.messages import gettext as _
@@ -81,7 +80,7 @@ class EntryContent:
 
 def findings_in(result: str) -> list[str]:
     """Return the first sentences of a result that are usable as findings."""
-    said = (without_citations(plain(one.text)) for one in sentences(result))
+    said = (uncited(one.text) for one in sentences(result))
     return [one for one in said if one][:MAX_FINDINGS]
 
 
@@ -535,7 +534,6 @@ def _add_reasoning(reflection: Reflection) -> None:
 
 
 def _label(reflection: Reflection) -> str:
-    """Return the label of the work that was reflected on."""
     source = reflection.source
     return origins.of(reflection.owner, [source])[source].words[:300]
 

@@ -26,7 +26,7 @@ from memory.models.errors import InvalidValue
 from memory.models.ratings import MAX_REASON_LENGTH
 from memory.services.notes.saving import lowest_trust
 from memory.services.search import names, ratings
-from memory.services.search.about import MAX, PAGE, About, Mention, Reader, about
+from memory.services.search.about import MAX, PAGE, About, Mention, about
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, parse
 from memory.services.search.recall import (
@@ -437,10 +437,10 @@ def show_about(request: ApiRequest, query: Query[AboutQuery]) -> AboutOut:
     caller = request.auth
     shows()
     is_agent = not caller.by.is_person
-    scopes = tuple(caller.context().scopes) if is_agent else ()
     found = about(
-        Reader(caller.owner, is_agent=is_agent, scopes=scopes),
+        caller.owner,
         query.name,
+        agent_scopes=caller.context().scopes if is_agent else None,
         types=query.type,
         cursor=opened(query, _ABOUT_LIST),
         limit=query.limit,

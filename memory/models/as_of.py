@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -190,7 +189,8 @@ class Past:
     owner: Any
     until: datetime
     for_agent: bool = False
-    _parts: dict[str, str] = field(default_factory=dict)
+    _parts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _only_changed: str = ""  # the table whose unchanged rows are being left out
 
     def execute(
         self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any
@@ -319,21 +319,35 @@ class Past:
                 "CROSS JOIN LATERAL jsonb_populate_record(n, b.fields) p WHERE",
             )
             self._parts[table] = (
-                f"SELECT {columns('n')} {there} AND NOT EXISTS "  # nosec B608
-                f"(SELECT 1 FROM {_LATER} l WHERE l.record_id = n.id) UNION ALL "
-                f"SELECT {columns('p')} {changed} AND n.id IN (SELECT record_id FROM {_LATER})"
+                (
+                    f"SELECT {columns('n')} {there} AND NOT EXISTS "  # nosec B608
+                    f"(SELECT 1 FROM {_LATER} l WHERE l.record_id = n.id)"
+                ),
+                f"SELECT {columns('p')} {changed} AND n.id IN (SELECT record_id FROM {_LATER})",
             )
-        return self._parts[table]
+        others, changed = self._parts[table]
+        return changed if table == self._only_changed else f"{others} UNION ALL {changed}"
+
+    def _changed_rows(self, rows: models.QuerySet[Any]) -> list[Any]:
+        """Return those of the rows that changed later, as they were.
+
+        A list of their IDs in the query would be searched again for each row, which takes most of the time.
+        """
+        self._only_changed = rows.model._meta.db_table
+        try:
+            return list(rows.order_by())
+        finally:
+            self._only_changed = ""
 
     # --- sections of files, which have no history of their own ---
 
     @cached_property
     def _sections(self) -> list[Section]:
         """Return the sections of the files that changed later."""
-        changed = self._changed.get(MemoryFile.record_type())
-        files = MemoryFile.objects.for_user(self.owner).live().filter(pk__in=changed or [])
+        if MemoryFile.record_type() not in self._changed:
+            return []
         results = []
-        for file in files:
+        for file in self._changed_rows(MemoryFile.objects.for_user(self.owner).live()):
             told = telling(file.content, without=generated_line(file))
             for place, one in enumerate(told):
                 key = uuid.uuid5(file.pk, f"{place} {' > '.join(one.heading)}")
@@ -357,19 +371,11 @@ class Past:
         return _by_column(rows, 10)
 
     @cached_property
-    def _changed(self) -> dict[str, list[uuid.UUID]]:
-        """Return the IDs of the records that changed later, by type."""
-        rows = (
-            Revision.objects.filter(owner=self.owner, created__gte=self.until, version__gt=1)
-            .order_by()
-            .values_list("record_type", "record_id")
-            .distinct()
-        )
-        found: dict[str, list[uuid.UUID]] = defaultdict(list)
+    def _changed(self) -> set[str]:
+        """Return the types of the records that changed later."""
+        rows = Revision.objects.filter(owner=self.owner, created__gte=self.until, version__gt=1)
         with present():
-            for record_type, key in rows:
-                found[record_type].append(key)
-        return found
+            return set(rows.order_by().values_list("record_type", flat=True).distinct())
 
     # --- the search index ---
 
@@ -403,11 +409,12 @@ class Past:
     def _changed_records(self) -> Iterator[Recalled]:
         yield from self._sections
         for model in _records().values():
-            changed = self._changed.get(model.record_type())
-            if not changed or not issubclass(model, Recalled):
+            if model.record_type() not in self._changed or not issubclass(model, Recalled):
                 continue
-            rows = model.objects.for_user(self.owner).live().filter(pk__in=changed).order_by()
-            yield from rows.select_related("topic") if hasattr(model, "topic") else rows
+            rows = model.objects.for_user(self.owner).live()
+            yield from self._changed_rows(
+                rows.select_related("topic") if hasattr(model, "topic") else rows
+            )
 
     def corrections(self, lexemes: Iterable[str]) -> list[tuple[Any, ...]]:
         """Return what to add to today's figures of the index, and what to subtract.

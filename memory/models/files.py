@@ -53,10 +53,6 @@ class MemoryFileQuerySet(RememberedQuerySet):
         """Keep the two fact files, which share a size limit."""
         return self.filter(path__startswith="facts/")
 
-    def episodes(self) -> MemoryFileQuerySet:
-        """Keep the episode files, one per month."""
-        return self.filter(path__startswith="episodes/")
-
     def shared(self) -> MemoryFileQuerySet:
         """Keep the files that all agents maintain, without agents' own and mounted folders."""
         return self.exclude(path__startswith=AGENTS).exclude(path__startswith=MOUNTED)

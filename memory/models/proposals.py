@@ -170,7 +170,6 @@ MAX_NAME_LENGTH = 255
 
 class RefusedSourceQuerySet(OwnedQuerySet):
     def count_refusals(self, number: int = 1) -> None:
-        """Count a refusal for each of these sources."""
         self.update(refused=F("refused") + number, last_refused_at=timezone.now())
 
 

@@ -24,7 +24,7 @@ from memory.models.accounts import ApiAnswer
 from memory.models.actors import Actor
 from memory.models.conflicts import Conflict
 from memory.models.errors import InvalidValue, Locked, StaleWrite
-from memory.models.history import Activity, Change, OwnedQuerySet, Revision, as_json
+from memory.models.history import Activity, Change, OwnedQuerySet, Revision, Use, as_json
 from memory.models.proposals import Proposal
 
 OWNER_SCOPE = "owner"  # for records that all of the owner's agents can read
@@ -186,6 +186,11 @@ class Remembered(models.Model):
         return as_json(self.snapshot(*fields))
 
     @property
+    def is_outside(self) -> bool:
+        """Return True if its text came from outside, so that it is data and not instructions."""
+        return self.trust not in (Trust.OWNER, Trust.AGENT)
+
+    @property
     def is_for_agents(self) -> bool:
         """Return True if agents can see it: it isn't paused, and neither it nor its topic is
         sensitive or quarantined.
@@ -335,6 +340,7 @@ class Remembered(models.Model):
             Proposal.forget(models.Q(target_id__in=ids) | models.Q(result_id__in=ids))
             Conflict.forget(ids)
             ApiAnswer.forget(ids)
+            Use.objects.filter(record_id__in=ids).delete()
             Activity.log(self.owner, by, "purged", subject=self, label=self.record_type())
             Revision.forget(records)
             self.delete()

@@ -246,7 +246,9 @@ class SearchSpace(models.Model):
         return f"{self.record_type} of {self.owner_id}"
 
 
-def _after(name: str, operation: pgtrigger.Operation, func: str, **rows: str) -> pgtrigger.Trigger:
+def after_statement(
+    name: str, operation: pgtrigger.Operation, func: str, **rows: str
+) -> pgtrigger.Trigger:
     """Return a trigger that runs once for each statement, with its old and new rows."""
     return pgtrigger.Trigger(
         name=name,
@@ -298,9 +300,9 @@ class SearchEntry(models.Model):
             models.Index(fields=["space", "created"], name="search_entry_created"),
         ]
         triggers = [
-            _after("counted", pgtrigger.Insert, _COUNTED, new="added"),
-            _after("discounted", pgtrigger.Delete, _DISCOUNTED, old="gone"),
-            _after("recounted", pgtrigger.Update, _RECOUNTED, old="gone", new="added"),
+            after_statement("counted", pgtrigger.Insert, _COUNTED, new="added"),
+            after_statement("discounted", pgtrigger.Delete, _DISCOUNTED, old="gone"),
+            after_statement("recounted", pgtrigger.Update, _RECOUNTED, old="gone", new="added"),
         ]
 
     def __str__(self) -> str:

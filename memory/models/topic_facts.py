@@ -393,6 +393,12 @@ class TopicFact(Recalled):
         self.change(by=by, why=why, source=source, **fields)
 
     @property
+    def is_contradicted(self) -> bool:
+        """Return True if a run contradicted it after it was last confirmed."""
+        at, confirmed = self.contradicted_at, self.confirmed_at
+        return at is not None and (confirmed is None or at >= confirmed)
+
+    @property
     def site(self) -> str:
         """Return the domain of its source, or ""."""
         return domain_of(self.url) if self.url else ""

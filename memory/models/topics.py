@@ -126,6 +126,14 @@ class TopicQuerySet(RememberedQuerySet):
         """Return the user's topic with exactly this title (normalized, never fuzzy; R3)."""
         return self.for_user(user).live().filter(slug=slug_of(title)).first()
 
+    def renamed_from(self, user: Any, slug: str) -> Topic | None:
+        """Return the user's topic that had this slug before it was renamed, or None."""
+        renames = Revision.objects.filter(
+            owner=user, record_type=Topic.record_type(), before__slug=slug
+        )
+        mine = self.for_user(user).live().exclude(slug=slug)
+        return mine.filter(pk__in=renames.values("record_id")).order_by("-updated").first()
+
     def create_topic(
         self, *, owner: User, title: str, by: Actor, source: str = "explicit", **fields: Any
     ) -> Topic:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -192,30 +192,13 @@ class Line:
         return clipped(self.beginning, 60)
 
 
-@dataclass(slots=True)
-class Group:
-    """A layer's rows in the list."""
-
-    name: str
-    title: str
-    lines: list[Line] = field(default_factory=list)
-    most: int = 0  # how many there are, with those left out
-    text: str = ""  # as it is in the prompt, if it isn't one line per row
-    write_url: str = ""  # where a person can write what is missing here
-
-    @property
-    def given(self) -> int:
-        """Return how many of its lines are included."""
-        return sum(line.is_kept for line in self.lines)
-
-
 def preview(user: User, options: Options) -> dict[str, Any]:
     """Return what the agent would get; a person's preview doesn't count as a use.
 
-    `used` are the tokens of the layers and of the list of files, `over` those over the budget
-    (identity and machine are always included), and `saved` those that cleared checkboxes save.
-    `limit` is the place of the budget on its bar, in percent. `listed` are the IDs that have
-    checkboxes, so that the form can say which were cleared.
+    `used` are the tokens that count toward the budget (those of the list of files don't), `over`
+    those over it (identity and machine are always included), and `saved` those that cleared
+    checkboxes save. `limit` is the place of the budget on its slider, in percent. `listed` are the
+    IDs that have checkboxes, so that the form can say which were cleared.
     """
     query, problems = options.query, list(options.problems)
     topic = query.topic_of(user)
@@ -243,25 +226,27 @@ def preview(user: User, options: Options) -> dict[str, Any]:
         for file in built.files
         if file.sensitivity == Sensitivity.SENSITIVE
     ]
-    used = counted(built.text).tokens
-    scale = max(MIN_SCALE, options.most, used)
-    sizes = _sizes(built, used)
+    whole_size, used = counted(built.text).tokens, counted(built.system).tokens
+    scale = max(MIN_SCALE, options.most)
+    sizes = _sizes(built, whole_size)
     if sizes["headings"]:
         words = _("Headings and markers around external text")
-        always.lines.append(Line(words, _("Headings"), tokens=sizes["headings"]))
-    chosen = [line for group in groups for line in group.lines if line.pk]
+        always["lines"].append(Line(words, _("Headings"), tokens=sizes["headings"]))
+    chosen = [line for group in groups for line in group["lines"] if line.pk]
     return {
         "groups": groups,
         "left_out": left_out,
+        "left_out_groups": _by_reason(left_out),
         "given": sum(line.is_kept for line in chosen),
         "listed": ",".join(line.pk for line in chosen),
-        "segments": _segments(sizes, max(options.most, used)),
+        "segments": _segments(sizes, max(1, whole_size)),
+        "has_files": bool(sizes["files"]),
         "used": used,
-        "over": max(0, counted(built.system).tokens - options.most),
+        "over": max(0, used - options.most),
         "most": options.most,
         "scale": scale,
         "limit": f"{100 * options.most / scale:.2f}",
-        "saved": counted(whole.text).tokens - used,
+        "saved": counted(whole.text).tokens - whole_size,
         "text": "\n\n".join(text),
         "problems": problems,
     }
@@ -280,14 +265,22 @@ _TITLES = {
 }
 
 
+def _by_reason(left_out: list[Line]) -> list[tuple[str, list[Line]]]:
+    """Return the lines by the reason that several of them share; those with their own come last."""
+    reasons: dict[str, list[Line]] = {}
+    for line in left_out:
+        reasons.setdefault(line.why, []).append(line)
+    shared = [(why, lines) for why, lines in reasons.items() if len(lines) > 1]
+    single = [lines[0] for lines in reasons.values() if len(lines) == 1]
+    return [*shared, ("", single)] if single else shared
+
+
 def _sizes(built: Context, used: int) -> dict[str, int]:
     """Return the tokens of each layer's rows, of all external rows, and of the rest: `used` in sum."""
     sizes, outside = {}, 0
     for layer in built.layers:
-        outside += sum(
-            counted(line.text).tokens for line in layer.lines if _is_outside(line.record)
-        )
-        own = [line.text for line in layer.lines if not _is_outside(line.record)]
+        outside += sum(counted(line.text).tokens for line in layer.lines if line.is_outside)
+        own = [line.text for line in layer.lines if not line.is_outside]
         own = ["\n".join(own)] if layer.name == "environment" else own  # one row
         sizes[layer.name] = sum(counted(text).tokens for text in own)
     sizes["outside"] = outside
@@ -299,7 +292,8 @@ def _sizes(built: Context, used: int) -> dict[str, int]:
 def _segments(sizes: dict[str, int], scale: int) -> list[dict[str, Any]]:
     """Return the bar's parts: one for each layer, one for all external text, and the rest.
 
-    `scale` is the budget, so that the rest of the bar is what remains of it. Start and width are percentages, as text because SVG has no decimal comma.
+    `scale` are the tokens of the whole bar. Start and width are percentages, as text because SVG has
+    no decimal comma.
     """
     segments, before = [], 0.0
     for name, tokens in sizes.items():
@@ -311,41 +305,41 @@ def _segments(sizes: dict[str, int], scale: int) -> list[dict[str, Any]]:
     return segments
 
 
-def _group(layer: Layer, query: ContextQuery) -> Group:
-    """Return the rows of the rules or the summaries."""
-    title = _("Rules") if layer.name == "rules" else _("Summaries of recent work")
-    group = Group(layer.name, title)
-    for line in layer.lines:
-        group.lines.append(_line(line.text, line.why, line.record, query))
+def _group(layer: Layer, query: ContextQuery) -> dict[str, Any]:
+    """Return the rows of the rules or the summaries; `most` also counts those left out."""
+    is_rules = layer.name == "rules"
+    lines = [_line(line.text, line.why, line.record, query) for line in layer.lines]
     cut = {line.record.pk for line in layer.lines if line.record is not None}
     gone = [one for one in layer.left_out if getattr(one.record, "pk", None) not in cut]
-    group.most = len(layer.lines) + len(gone)
-    if not layer.lines:
-        kind = "rule" if layer.name == "rules" else "summary"
-        group.write_url = f"{reverse('memory:note-new')}?kind={kind}"
-    return group
+    return {
+        "name": layer.name,
+        "title": _("Rules") if is_rules else _("Summaries of recent work"),
+        "lines": lines,
+        "most": len(lines) + len(gone),
+        "given": sum(line.is_kept for line in lines),
+        "write_url": f"{reverse('memory:note-new')}?kind={'rule' if is_rules else 'summary'}",
+    }
 
 
-def _always(whole: Context, query: ContextQuery) -> Group:
+def _always(whole: Context, query: ContextQuery) -> dict[str, Any]:
     """Return the rows of what every context begins with, and of the list of files."""
-    group = Group("always", _("Always included"))
+    lines: list[Line] = []
     titles = {"agent": _("Persona"), "soul": _("Soul"), "user": _("About you")}
     for layer in whole.layers:
         if layer.name in titles:
             for line in layer.lines:
-                group.lines.append(_line(line.text, titles[layer.name], line.record, query))
+                lines.append(_line(line.text, titles[layer.name], line.record, query))
         elif layer.name == "environment":
             text = "\n".join(line.text for line in layer.lines)
             shown = re.sub(r"^- ", "", text, flags=re.MULTILINE)
-            group.lines.append(Line(shown, _("Environment"), tokens=counted(text).tokens))
+            lines.append(Line(shown, _("Environment"), tokens=counted(text).tokens))
     files = _listed(whole.files)
     index = "\n".join(f"{file.path} ({format_size(file.size)}): {file.summary}" for file in files)
     if index:
         url = reverse("memory:files")
         tokens = counted(whole.index).tokens
-        group.lines.append(Line(index, _("List of files"), url, tokens=tokens))
-    group.most = len(group.lines)
-    return group
+        lines.append(Line(index, _("List of files"), url, tokens=tokens))
+    return {"name": "always", "title": _("Always included"), "lines": lines}
 
 
 def _listed(files: Iterable[MemoryFile]) -> list[MemoryFile]:
@@ -360,7 +354,7 @@ def _line(text: str, why: str, record: Any, query: ContextQuery) -> Line:
         shown,
         why,
         *_addresses(record),
-        _is_outside(record),
+        record.is_outside,
         pk=key,
         tokens=counted(text).tokens,
         is_kept=key not in query.without,
@@ -398,10 +392,6 @@ def _addresses(record: Any) -> tuple[str, str]:
     return page, reverse("memory:note-edit", args=[record.pk])
 
 
-def _is_outside(record: Any) -> bool:
-    return record is not None and record.trust not in ("owner", "agent")
-
-
 def _known_fact(fact: KnownFact) -> str:
     """Return why a fact is included, and if it's stale, when it was last checked."""
     if not fact.stale_days:
@@ -411,15 +401,15 @@ def _known_fact(fact: KnownFact) -> str:
 
 def _topic_group(
     topic: Topic, text: str, known: TopicMemory | None, observations: Sequence[Observation]
-) -> Group:
+) -> dict[str, Any]:
     """Return the rows of what the topic's runs get in addition."""
-    group = Group("topic", _("Only for runs of %(topic)s") % {"topic": topic.title}, text=text)
+    lines: list[Line] = []
     page = reverse("research:topic", args=[topic.slug])
     if known:
         if known.summary:
-            group.lines.append(Line(known.summary, _("the last report’s summary"), page))
-        group.lines += [Line(fact.text, _known_fact(fact), page) for fact in known.facts]
-        group.lines += [
+            lines.append(Line(known.summary, _("the last report’s summary"), page))
+        lines += [Line(fact.text, _known_fact(fact), page) for fact in known.facts]
+        lines += [
             Line(text, _("you marked it as wrong, so it isn’t repeated"), page)
             for text in known.struck
         ]
@@ -427,9 +417,9 @@ def _topic_group(
         edit = reverse("memory:observation-edit", args=[seen.pk])
         why = _("observation related to the topic")
         words = shorten(seen.content, 400)
-        group.lines.append(Line(words, why, seen.get_absolute_url(), edit, _is_outside(seen)))
-    group.most = len(group.lines)
-    return group
+        lines.append(Line(words, why, seen.get_absolute_url(), edit, seen.is_outside))
+    title = _("Only for runs of %(topic)s") % {"topic": topic.title}
+    return {"name": "topic", "title": title, "lines": lines, "text": text}
 
 
 def _answers(user: User, answers: AskedAnswers) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import FilterBar
 from memory.pages.shared.undo import offer, undoes
 from memory.services.search import names
-from memory.services.search.about import About, Reader, about
+from memory.services.search.about import About, about
 from memory.services.search.kinds import KINDS
 
 MAX_SHOWN = 200  # names of the list
@@ -77,7 +77,7 @@ def about_page(request: BeaconRequest) -> HttpResponse:
     cursor = request.GET.get("cursor", "")
     most_facts = 0 if types or cursor else MAX_UNFOLDED  # the page starts with them
     try:
-        found = about(Reader(request.user), name, types=types, cursor=cursor, facts=most_facts)
+        found = about(request.user, name, types=types, cursor=cursor, facts=most_facts)
     except InvalidValue:
         return redirect("memory:names")
     most = max((number for _month, number in found.months), default=1)

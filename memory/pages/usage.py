@@ -188,7 +188,7 @@ def _months(
     pillars = [
         _pillar(
             STEP * place + (STEP - WIDE) // 2,
-            FOOT - (height := _part(amount_of(spent), most, HIGH)),
+            FOOT - (height := _height(amount_of(spent), most)),
             is_unknown=knows_unknown and bool(spent.unpriced),
         )
         | {
@@ -209,7 +209,7 @@ def _months(
         "words": words,
         "pillars": pillars,
         "width": STEP * len(pillars) + 8,
-        "limit_y": FOOT - _part(limit, most, HIGH) if limit is not None else None,
+        "limit_y": FOOT - _height(limit, most) if limit is not None else None,
         "limit_words": _limit_words(limit, is_money=knows_unknown) if limit is not None else "",
     }
 
@@ -227,9 +227,9 @@ def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:
     return f"{date_format(first, 'F Y')}: {text}"
 
 
-def _part(amount: Decimal | int, most: Decimal | int, whole: int) -> int:
-    """Return `amount` as a part of `whole`; anything above 0 stays visible."""
-    return max(round(whole * amount / most), 2) if most and amount else 0
+def _height(amount: Decimal | int, most: Decimal | int) -> int:
+    """Return the height of a bar; anything above 0 stays visible."""
+    return max(round(HIGH * amount / most), 2) if most and amount else 0
 
 
 # --- pages ---

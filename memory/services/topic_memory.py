@@ -165,7 +165,10 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KnownFact:
-    """One current fact as a run sees it."""
+    """One current fact as a run sees it.
+
+    `is_corrected` means that a person gave it words that its quote doesn't contain.
+    """
 
     id: str
     text: str
@@ -176,6 +179,7 @@ class KnownFact:
     stale_days: int = 0  # days since the last check, if it is stale
     quote: str = ""
     is_secret: bool = False  # sensitive, so it isn't in any prompt
+    is_corrected: bool = False
 
     @property
     def age_words(self) -> str:
@@ -267,6 +271,7 @@ def _read(topic: Topic) -> LoadResult:
         return LoadResult()
     current, struck = TopicFact.objects.filter(topic=topic).current_and_struck()
     stale = stale_days(current)
+    corrected = _corrected(current)
     facts = tuple(
         KnownFact(
             id=str(fact.pk),
@@ -278,6 +283,7 @@ def _read(topic: Topic) -> LoadResult:
             stale_days=stale.get(fact.pk, 0),
             quote=fact.quote,
             is_secret=fact.sensitivity == Sensitivity.SENSITIVE,
+            is_corrected=fact.pk in corrected,
         )
         for fact in current
     )
@@ -294,6 +300,30 @@ def _read(topic: Topic) -> LoadResult:
         batch=fresh.memory_runs + 1,
     )
     return LoadResult(memory=memory, expires_at=fresh.expires_at)
+
+
+def _corrected(facts: Iterable[TopicFact]) -> set[Any]:
+    """Return the keys of the facts whose quote doesn't support what a person made of them.
+
+    A person who only left something out, such as a heading, changed nothing that the quote says.
+    """
+    edited = {fact.pk: fact for fact in facts if fact.edited_by_person and fact.quote}
+    if not edited:
+        return set()
+    changes = Revision.objects.filter(
+        record_id__in=edited, actor__startswith="human:", before__has_key="text"
+    )
+    quoted: dict[Any, str] = {}
+    for key, before in changes.order_by("id").values_list("record_id", "before"):
+        quoted.setdefault(key, before["text"])
+    return {
+        key
+        for key, before in quoted.items()
+        if not any(
+            texts.match_key(edited[key].text) in texts.match_key(text)
+            for text in (before, edited[key].quote)
+        )
+    }
 
 
 # --- saving ---

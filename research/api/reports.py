@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from ninja import Status
 from pydantic import BaseModel, Field
 
+from beacon_site.text.cleaning import uncited
 from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
@@ -126,7 +127,7 @@ def make_correction(request: ApiRequest, body: CorrectionIn) -> Status[Correctio
     report = reports.select_related("run__topic__owner", "owner").filter(run=body.run).first()
     if report is None:
         raise not_found(_("This run has no report, or it isn’t yours."))
-    key = report_text.sentence_key(report_sentences.plain_text(body.sentence))
+    key = report_text.sentence_key(uncited(body.sentence))
     sentence = report_sentences.sentence_of(report, key)
     if sentence is None:
         problem = _("This sentence isn’t in the report.")
@@ -235,13 +236,12 @@ class SinceReadOut(BaseModel):
     @classmethod
     def of(cls, topic: Topic, news: UnreadNews) -> Self:
         """Return the topic's news."""
-        window = news.window
-        runs = {run.pk: run for run in window.merged}
+        runs = {run.pk: run for run in news.merged}
         return cls(
             topic=topic.slug,
-            last_read=ReadRunOut.of(window.last) if window.last else None,
-            unread=[ReadRunOut.of(run) for run in window.runs],
-            left_out=len(window.runs) - len(window.merged),
+            last_read=ReadRunOut.of(news.last) if news.last else None,
+            unread=[ReadRunOut.of(run) for run in news.runs],
+            left_out=len(news.runs) - len(news.merged),
             words=news.words,
             counts=news.counts,
             filtered_out=news.filtered_out,
@@ -277,7 +277,7 @@ def read_since(request: ApiRequest, slug: str) -> SinceReadOut:
 
 def _check_may_read(caller: Caller, news: UnreadNews) -> None:
     """Respond with 404 to agents if one of the reports is visible only to people."""
-    rows = Report.objects.filter(run__in=[run.pk for run in news.window.merged])
+    rows = Report.objects.filter(run__in=[run.pk for run in news.merged])
     reports = list(rows.only("id", "owner", "trust", "sensitivity", "run"))
     shows(*reports)
     if not caller.by.is_person and not all(caller.may_read(report) for report in reports):

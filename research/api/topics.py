@@ -47,7 +47,7 @@ from research.services.runs.execution.starting import create_topic
 from research.services.schedules import scheduling
 from research.services.sources import figures as source_rules
 from research.services.sources import figures as sources_figures
-from research.services.sources.figures import ALL, TOPIC, DeskRow, Rules, SourcesFilter
+from research.services.sources.figures import ALL, TOPIC, ListedSource, Rules, SourcesFilter
 from research.services.topics import topic_form
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings.editing import State
@@ -347,13 +347,12 @@ class TopicSourceOut(RowOut):
     effective_rule: Acts = Field(description="The rule that applies in the next run.")
 
     @classmethod
-    def of(cls, row: DeskRow) -> Self:
-        figures = row.figures
+    def of(cls, row: ListedSource) -> Self:
         return cls.from_row(
-            figures,
+            row,
             source=row.place,
-            not_read_reason=figures.why,
-            last_seen=figures.last_at,
+            not_read_reason=row.why,
+            last_seen=row.last_at,
             topic_rule=row.here,
             global_rule=row.in_all,
             effective_rule=row.effect,
@@ -388,9 +387,9 @@ def list_sources(
     rules, start = Rules.of(topic), sources_figures.offset_of(opened(query, name))
     found = sources_figures.page_of(topic, filters, rules, offset=start, size=query.limit + 1)
     more = str(start + query.limit) if len(found) > query.limit else None
-    rows = [sources_figures.row_of(one, rules) for one in found[: query.limit]]
     shows()
-    return Listing(items=[item(TopicSourceOut.of, row) for row in rows], next=closed(more, name))
+    items = [item(TopicSourceOut.of, row) for row in found[: query.limit]]
+    return Listing(items=items, next=closed(more, name))
 
 
 @sources_api.patch(_SOURCES, auth=WRITE, response=SourceRuleOut)

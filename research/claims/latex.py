@@ -78,7 +78,6 @@ _ACCENTS = {
 
 
 def as_markdown(text: str) -> str:
-    """Return LaTeX as Markdown."""
     message = _Reader(_COMMENT.sub("", text)).read()
     for written, sign in _QUOTES:
         message = message.replace(written, sign)

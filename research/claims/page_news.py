@@ -34,6 +34,7 @@ from research.claims.blocks import (
     SENTENCE,
     STATED,
     Entry,
+    plain_text,
 )
 from research.claims.candidates import begins_with_reference, is_stamp
 from research.claims.page_diff import (
@@ -249,6 +250,16 @@ _KIND_OF_CHANGE = re.compile(
     re.IGNORECASE,
 )
 
+# A heading without which its items say the opposite, such as "Support for trams" below "Removed".
+_REVERSING = re.compile(
+    r"\W{0,3}(?:removed|removals|deprecated|deprecations?|discontinued|withdrawn|obsolete|cancell?ed|closed|excluded"
+    r"|(?:not|no longer) (?:supported|included|available)|unsupported|known (?:issues|bugs|problems)"
+    r"|fixed|fixes|(?:bug ?|security )?fixes|breaking(?: changes)?"
+    r"|entfernt|veraltet|eingestellt|behoben|fehlerbehebungen|supprimés?|dépréciée?s?|corrigée?s?|corrections"
+    r"|eliminad[oa]s?|obsolet[oa]s?|corregid[oa]s?|correcciones|削除|廃止|非推奨|修正|移除|删除|弃用|废弃|修复)\W{0,3}",
+    re.IGNORECASE,
+)
+
 
 @dataclass(frozen=True)
 class PageChange:
@@ -373,8 +384,16 @@ def _subject(entry: Entry, title: str) -> str:
     if entry.kind in (ROW, PAIR) or is_short:
         release = _release(entry, above=1)
         return ", ".join(filter(None, [release, shorten(context, 80), entry.subject]))
-    release = _release(entry)
-    return f"{release}: {entry.subject}" if release else entry.subject
+    named = ", ".join(filter(None, [_release(entry), _reversing_heading(entry)]))
+    return f"{named}: {entry.subject}" if named else entry.subject
+
+
+def _reversing_heading(entry: Entry) -> str:
+    """Return the nearest heading if the entry says the opposite without it."""
+    nearest = entry.headings[-1] if entry.headings else ""
+    stem = re.sub(r"(?:ed|es)$", "", match_key(nearest))
+    is_repeated = entry.match.startswith(stem)  # "Fix a crash" below "Fixed"
+    return nearest.strip(" :") if _REVERSING.fullmatch(nearest) and not is_repeated else ""
 
 
 def _release(entry: Entry, above: int = 0) -> str:
@@ -442,13 +461,27 @@ def _is_aside_column(name: str) -> bool:
 
 def _named(entry: Entry, title: str, fields: Sequence[str]) -> str:
     subject = _subject(entry, title)
-    return f"{subject}: {'; '.join(fields)}" if fields else subject
+    return f"{subject}{_joint(entry)}{'; '.join(fields)}" if fields else subject
+
+
+def _joint(entry: Entry) -> str:
+    """Return what joins the subject of an entry and its fields.
+
+    It's a colon, unless an item is one sentence: "`sync` copies all files."
+    """
+    rest = entry.fields[0][1] if len(entry.fields) == 1 and not entry.fields[0][0] else ""
+    words = plain_text(entry.quote)
+    if entry.kind == ITEM and rest[:1].islower() and words == f"{entry.subject} {rest}":
+        return " "
+    is_clause = entry.kind == ITEM and words == f"{entry.subject}, {rest}"
+    return ", " if is_clause else ": "
 
 
 def _in_context(entry: Entry) -> str:
     """Return a sentence, with its heading in front if it is a fragment."""
     text = entry.fields[0][1]
     is_fragment = text[:1].islower() or _ENUMERATED.match(text) or len(text.split()) < 6
+    is_fragment = is_fragment or _reversing_heading(entry)
     if is_fragment and entry.headings and not is_wide_text(text):
         return f"{shorten(entry.headings[-1], 80)}: {text}"
     return text
@@ -1356,7 +1389,10 @@ def _section(
         # If the entries of a version name it, it needs no line for itself.
         release = match[1] if (match := _RELEASE.match(heading)) else heading
         said = (
-            one.sentence.removeprefix(f"{heading}, ").removeprefix(f"{release}: ") for one in kept
+            one.sentence.removeprefix(f"{heading}, ")
+            .removeprefix(f"{release}: ")
+            .removeprefix(f"{release}, ")
+            for one in kept
         )
         kept = [
             replace(one, sentence=shorten(f"{name}: {text}", MAX_LENGTH))

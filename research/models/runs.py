@@ -171,6 +171,10 @@ class RunQuerySet(OwnedJobQuerySet):
         """Leave out runs that were moved to the trash, with or without a report."""
         return self.filter(report__trashed_at=None, removed__trashed_at=None)
 
+    def in_topic(self, owner: Any, slug: str) -> Self:
+        """Keep the runs of the owner's topic with this slug. Neither is in Trash."""
+        return self.for_user(owner).kept().filter(topic__slug=slug, topic__trashed_at=None)
+
     def kept_of_each(self) -> Self:
         """As `kept`, for the last run of each of many topics.
 

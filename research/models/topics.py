@@ -15,6 +15,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from memory.models import RefusedSource, SourceRule, Topic
+from memory.models.search_index import after_statement
 from memory.models.topics import TopicRowQuerySet
 
 
@@ -309,7 +310,7 @@ def settings_now(topic: Topic) -> dict[str, Any]:
 
 
 def is_page(place: str) -> bool:
-    """Return True if a place is a single page and not a domain."""
+    """Return True if a place or rule is the URL of a single page, not a domain or words."""
     return place.lower().startswith(_PAGES)
 
 
@@ -369,26 +370,15 @@ _GONE = "SELECT run_id FROM gone"
 _ADDED = "SELECT run_id FROM added"
 
 
-def _trigger(name: str, operation: Any, func: str, **rows: str) -> pgtrigger.Trigger:
-    return pgtrigger.Trigger(
-        name=name,
-        level=pgtrigger.Statement,
-        when=pgtrigger.After,
-        operation=operation,
-        referencing=pgtrigger.Referencing(**rows),
-        func=func,
-    )
-
-
 OF_REPORTS = [
-    _trigger("news_came", pgtrigger.Insert, _CAME, new="added"),
-    _trigger("news_read", pgtrigger.Update, _raised(_REPORTS), old="gone", new="added"),
-    _trigger("news_gone", pgtrigger.Delete, _raised(_GONE), old="gone"),
+    after_statement("news_came", pgtrigger.Insert, _CAME, new="added"),
+    after_statement("news_read", pgtrigger.Update, _raised(_REPORTS), old="gone", new="added"),
+    after_statement("news_gone", pgtrigger.Delete, _raised(_GONE), old="gone"),
 ]
 OF_ITEMS = [
-    _trigger("news_told", pgtrigger.Insert, _raised(_ADDED), new="added"),
-    _trigger("news_retold", pgtrigger.Update, _raised(_ITEMS), old="gone", new="added"),
-    _trigger("news_untold", pgtrigger.Delete, _raised(_GONE), old="gone"),
+    after_statement("news_told", pgtrigger.Insert, _raised(_ADDED), new="added"),
+    after_statement("news_retold", pgtrigger.Update, _raised(_ITEMS), old="gone", new="added"),
+    after_statement("news_untold", pgtrigger.Delete, _raised(_GONE), old="gone"),
 ]
 # A run in progress is updated many times per minute, so only columns shown in lists count.
 OF_RUNS = [

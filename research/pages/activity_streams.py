@@ -515,7 +515,6 @@ def tone_of(row: Any) -> str:
 
 
 def caller(call: ModelCall) -> str:
-    """Return who called a model."""
     return "research" if call.source.startswith("run:") else call.source
 
 

@@ -543,7 +543,8 @@ def kept_mails(request: BeaconRequest) -> HttpResponse:
         "tab": "notifications",
         "kept": kept,
         "mails": [
-            (one, by_direction(render_markdown(one["text"].replace("\n-- \n", "\n\n---\n\n"))))
+            # What follows the line of a signature is addresses, as "Plain text" shows.
+            (one, by_direction(render_markdown(one["text"].partition("\n-- \n")[0])))
             for one in mails
         ],
     }

@@ -31,7 +31,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import clean, plain, text_param, without_citations
+from beacon_site.text.cleaning import clean, text_param, uncited
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import signed_in
 from memory.models import Activity, Topic, User
@@ -137,8 +137,8 @@ def _runs(feed: Feed) -> list[Run]:
 
 def _unread_in(runs: list[Run]) -> list[tuple[str, str, str]]:
     """Return the unread reports of the feed's topics that an entry combines."""
-    windows = since_read.windows_of({run.topic_id for run in runs})
-    found = ((str(pk), one.since, one.run_range) for pk, one in windows.items())
+    unread = since_read.unread_of({run.topic_id for run in runs})
+    found = ((str(pk), one.since, one.run_range) for pk, one in unread.items())
     return sorted(found)
 
 
@@ -149,8 +149,8 @@ def _since_read(runs: list[Run]) -> dict[int, dict[str, Any]]:
         newest.setdefault(run.topic_id, run)
     found = {}
     for topic_id, news in since_read.news_of(newest, in_full=True).items():
-        sources = {run.pk: run.sources for run in news.window.merged}
-        if news.window.is_several and newest[topic_id].pk in sources:
+        sources = {run.pk: run.sources for run in news.merged}
+        if news.is_several and newest[topic_id].pk in sources:
             told = [change.as_item() for change in news.changes if change.is_listed]
             items = [digests.item_of(item, sources[item.run_id]) for item in told]
             found[newest[topic_id].pk] = {"news": news, "items": items}
@@ -176,7 +176,7 @@ def as_atom(feed: Feed, runs: list[Run], modified: datetime) -> str:
         listed = items.get(run.pk, ([], 0))[0]
         context: dict[str, Any] = {"items": listed, "report": report, "since": since.get(run.pk)}
         if not report.delta:
-            context["summary"] = without_citations(plain(report.summary))
+            context["summary"] = uncited(report.summary)
         atom1_feed.add_item(
             title=_clean(notice_text.headline(report, run, len(listed))),
             link=digests.run_url(run),

@@ -16,12 +16,14 @@ from django.core.exceptions import (
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render, resolve_url
 from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 
 from beacon_site.db.errors import Failure, failure_of
 from beacon_site.web.http import BeaconRequest, Middleware
 from beacon_site.web.responses import in_notice, refused
+from memory.models import Topic
 from memory.models.errors import MemoryRefused
 from memory.pages.accounts.views import keep_form
 from research.services.runs.execution.starting import RunNotAllowed
@@ -79,7 +81,21 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return problem(request, 404)
+    return _to_renamed_topic(request) or problem(request, 404)
+
+
+def _to_renamed_topic(request: HttpRequest) -> HttpResponse | None:
+    """Redirect from a URL with a topic's earlier name, such as one in an email, or return None."""
+    match, user = request.resolver_match, getattr(request, "user", None)
+    slug = match.kwargs.get("slug") if match else None
+    if not (match and slug and user and user.is_authenticated and request.method == "GET"):
+        return None
+    topic = Topic.objects.renamed_from(user, slug)
+    if topic is None:
+        return None
+    path = reverse(match.view_name, kwargs={**match.kwargs, "slug": topic.slug})
+    query = request.META.get("QUERY_STRING", "")
+    return redirect(f"{path}?{query}" if query else path)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

@@ -193,12 +193,12 @@ def _over_time(request: BeaconRequest, topic: Any, runs: Sequence[SavedRun]) -> 
     head = topic_list.head_of(topic)
     context: dict[str, Any] = {"topic": topic, "tab": "facts", "shown": shown, "head": head}
     with at(request.user, when):
-        shown.known = facts_over_time.known_at(topic) if when else topic.fact_count
+        shown["known"] = facts_over_time.known_at(topic) if when else topic.fact_count
         context |= _panel(topic, request.GET.get("fact", ""), shown)
         return render(request, "research/facts_over_time.html", context)
 
 
-def _panel(topic: Any, key: str, shown: facts_over_time.OverTime) -> dict[str, Any]:
+def _panel(topic: Any, key: str, shown: dict[str, Any]) -> dict[str, Any]:
     """Return the selected fact as it was at the date, by default the first that was known."""
     facts = TopicFact.objects.filter(topic=topic)
     found = None
@@ -212,7 +212,7 @@ def _panel(topic: Any, key: str, shown: facts_over_time.OverTime) -> dict[str, A
     else:
         known = [
             block.fact.pk
-            for question in shown.questions
+            for question in shown["questions"]
             for block in question.blocks
             if not block.is_later
         ]
@@ -220,8 +220,8 @@ def _panel(topic: Any, key: str, shown: facts_over_time.OverTime) -> dict[str, A
     if found is None:
         return {}
     found.owner = topic.owner
-    question = next((one for one in shown.questions if one.chain == found.chain), None)
-    numbers = {run.number: run.pk for run in shown.runs}
+    question = next((one for one in shown["questions"] if one.chain == found.chain), None)
+    numbers = {run.number: run.pk for run in shown["runs"]}
     row = fact_rows.fact_rows(topic, [found], numbers)[0]
     return {"row": row, "question": question, "trail": fact_history.Trail(found)}
 
@@ -430,9 +430,7 @@ def _perform(
 
 
 def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
-    mine = (
-        Run.objects.for_user(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
-    )
+    mine = Run.objects.in_topic(request.user, slug)
     run: Run = get_object_or_404(mine.exclude(report=None).select_related("report"), pk=run_id)
     return run
 

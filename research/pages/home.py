@@ -6,7 +6,6 @@ import calendar
 import heapq
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cache, partial
@@ -27,7 +26,7 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRefresh
 
 from beacon_site.providers.search import sample
-from beacon_site.text.cleaning import ended
+from beacon_site.text.cleaning import ended, uncited
 from beacon_site.text.messages import from_column, grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import signed_in
@@ -44,7 +43,8 @@ from memory.models import (
 )
 from memory.models.history import NO_USER, Statement, actor_kind, answered
 from memory.services.llm import connections
-from research.models import AffectedLine, DeltaItem, Report, Run, Schedule, Step
+from memory.services.llm.spending import format_money
+from research.models import DeltaItem, Report, Run, Schedule, Step
 from research.pages import inbox
 from research.services.facts import affected
 from research.services.reports import since_read
@@ -122,80 +122,16 @@ _OF_A_STEP = ("name", "part", "position", "detail", "warning", "counts")
 # --- unread reports ---
 
 
-@dataclass(slots=True)
-class Unread:
-    """One topic with unread reports: the latest one, and the changes over all of them."""
+def unread_of(user: User) -> tuple[list[dict[str, Any]], datetime | None]:
+    """Return the topics with unread reports, those with disputed facts first, and the last reading.
 
-    report: Report
-    news: TopicSummary
-    last_read_at: datetime | None = None  # when the person last read any report
-    affects: list[AffectedLine] = field(default_factory=list)  # their own lines that changes meet
-
-    @property
-    def is_several(self) -> bool:
-        """Return True if several reports list changes since the last one read."""
-        return self.news.is_several
-
-    @property
-    def is_quiet(self) -> bool:
-        """Return True if they list no change, and nothing that a person has to know about."""
-        is_whole = self.report.run.status == Run.Status.SUCCEEDED
-        return self.news.is_quiet and is_whole and not self.has_baseline and not self.affects
-
-    @property
-    def runs(self) -> str:
-        """Return the unread runs: `Run #4`, or `Runs #4 to #8`."""
-        return self.news.run_range or str(self.report.run)
-
-    @property
-    def page(self) -> str:
-        """Return the page to read them on."""
-        return reverse("research:topic", args=[self.report.run.topic.slug])
-
-    @property
-    def has_baseline(self) -> bool:
-        """Return True if the topic's first report is the only one of them."""
-        return self.report.run.is_baseline
-
-    @property
-    def said(self) -> list[tuple[str, str, str, bool]]:
-        """Return the first changes, each with its site and URL and whether it is gone, or the
-        latest report's summary.
-        """
-        news = self.news
-        if news.lines:
-            sentences = (ended(presenters.bare(sentence)) for sentence in news.lines)
-            cited = (one or ["", ""] for one in news.cited)
-            gone = (one == DeltaItem.Status.GONE for one in news.statuses)
-            return [
-                (sentence, site, url if url.startswith(("http://", "https://")) else "", is_gone)
-                for sentence, (site, url), is_gone in zip(sentences, cited, gone, strict=True)
-            ]
-        return [(self._summary, "", "", False)]
-
-    @property
-    def _summary(self) -> str:
-        if self.news.is_quiet and not self.is_several:
-            known = self.report.run.known_count
-            message = ngettext(
-                "Nothing new. %(count)d known source appeared again.",
-                "Nothing new. %(count)d known sources appeared again.",
-                known,
-            )
-            return message % {"count": known}
-        if self.news.is_quiet:
-            return _("Nothing new in %(count)d reports.") % {"count": self.news.runs}
-        return presenters.bare(self.report.summary)
-
-
-def unread_of(user: User) -> list[Unread]:
-    """Return the topics with unread reports, those with disputed facts first.
-
+    Each has its latest report, the changes over all of them (`news`), and the person's own lines
+    that these affect. It `is_quiet` if there is nothing that the person has to know about.
     Five queries, plus four or five if a topic's counts must be refreshed.
     """
     rows = since_read.topics_with_news(user, MAX_UNREAD)
     if not rows:
-        return []
+        return [], None
     topic_summaries = since_read.summary_for_lists(rows, newest=MAX_UNREAD)
     unread = heapq.nlargest(
         MAX_UNREAD,
@@ -204,7 +140,7 @@ def unread_of(user: User) -> list[Unread]:
     )
     newest = {one.newest: one for one in unread}
     if not newest:
-        return []
+        return [], None
     reports = (
         Report.objects.for_user(user).unread().filter(run__in=newest).select_related("run__topic")
     )
@@ -213,12 +149,21 @@ def unread_of(user: User) -> list[Unread]:
     read.add(parse_datetime(rows[0].last_read or ""))  # type: ignore[attr-defined]
     read_at = max((at for at in read if at), default=None)
     met = affected.of_unread(user)
-    rows_of = [
-        Unread(found[run], one, read_at, met.get(found[run].run.topic_id, []))
-        for run, one in newest.items()
-        if run in found
-    ]
-    return sorted(rows_of, key=_urgency)
+    results = []
+    for run_id, news in newest.items():
+        if (report := found.get(run_id)) is not None:
+            run, affects = report.run, met.get(report.run.topic_id, [])
+            is_whole = run.status == Run.Status.SUCCEEDED and not run.is_baseline
+            results.append(
+                {
+                    "report": report,
+                    "news": news,
+                    "affects": affects,
+                    "said": _said(report, news),
+                    "is_quiet": news.is_quiet and is_whole and not affects,
+                }
+            )
+    return sorted(results, key=_urgency), read_at if results else None
 
 
 def last_change(user: User) -> DeltaItem | None:
@@ -228,10 +173,39 @@ def last_change(user: User) -> DeltaItem | None:
     return mine.select_related("run__topic").order_by("-run__finished_at", "position").first()
 
 
-def _urgency(row: Unread) -> tuple[bool, ...]:
+def _urgency(row: dict[str, Any]) -> tuple[bool, ...]:
     """Order topics with disputed facts first, then changed and new ones, and quiet ones last."""
-    news = row.news
+    news: TopicSummary = row["news"]
     return (not news.contradicted, not news.changed, not news.new, news.is_quiet)
+
+
+def _said(report: Report, news: TopicSummary) -> list[tuple[str, str, str, bool]]:
+    """Return the first changes, each with its site and URL and whether it is gone, or the latest
+    report's summary.
+    """
+    if not news.lines:
+        return [(_summary(report, news), "", "", False)]
+    sentences = (ended(uncited(sentence)) for sentence in news.lines)
+    cited = (one or ["", ""] for one in news.cited)
+    gone = (one == DeltaItem.Status.GONE for one in news.statuses)
+    return [
+        (sentence, site, url if url.startswith(("http://", "https://")) else "", is_gone)
+        for sentence, (site, url), is_gone in zip(sentences, cited, gone, strict=True)
+    ]
+
+
+def _summary(report: Report, news: TopicSummary) -> str:
+    if news.is_quiet and not news.is_several:
+        known = report.run.known_count
+        message = ngettext(
+            "Nothing new. %(count)d known source appeared again.",
+            "Nothing new. %(count)d known sources appeared again.",
+            known,
+        )
+        return message % {"count": known}
+    if news.is_quiet:
+        return _("Nothing new in %(count)d reports.") % {"count": news.runs}
+    return uncited(report.summary)
 
 
 # --- current runs ---
@@ -374,7 +348,7 @@ def _chart_words(by_day: Mapping[int, Decimal], month: str, *, is_money: bool) -
     top = by_day[day]
     if is_money:
         words = _("Cost per day in %(month)s (peak: %(most)s on day %(day)d)")
-        return words % {"month": month, "most": presenters.price(top), "day": day}
+        return words % {"month": month, "most": format_money(top), "day": day}
     words = _("Tokens per day in %(month)s (peak: %(most)d on day %(day)d)")
     return words % {"month": month, "most": int(top), "day": day}
 
@@ -472,7 +446,7 @@ def month_of(user: User, runs: int) -> dict[str, Any]:
         "runs": runs,
         "tokens_spent": grouped(sum(row[1] for row in spent)),
         "tokens_allowed": "" if most is None else grouped(most),
-        "cost": presenters.price(money, 0 if money else unpriced),
+        "cost": format_money(money, 0 if money else unpriced),
         "unpriced": unpriced,
         "has_cost": bool(money),
         "most_money": user.monthly_money,
@@ -499,15 +473,15 @@ def today() -> str:
 
 
 def context(user: User) -> dict[str, Any]:
-    unread, running, coming = unread_of(user), unfinished_runs(user), next_runs(user)
+    unread, last_read_at = unread_of(user)
+    running, coming = unfinished_runs(user), next_runs(user)
     is_fresh = (
         not (unread or running or coming) and not Topic.objects.for_user(user).live().exists()
     )
-    last_read_at = unread[0].last_read_at if unread else None
     found: dict[str, Any] = {
         "today": today(),
-        "unread": [one for one in unread if not one.is_quiet],
-        "quiet": [one for one in unread if one.is_quiet],
+        "unread": [one for one in unread if not one["is_quiet"]],
+        "quiet": [one for one in unread if one["is_quiet"]],
         "listed": len(unread),
         "last_change": None if unread else last_change(user),
         "last_read_at": last_read_at,

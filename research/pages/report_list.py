@@ -18,7 +18,7 @@ from django.views.decorators.cache import never_cache
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.db.message_fields import with_words
-from beacon_site.text.cleaning import number_of, shorten, text_param, uuids_of
+from beacon_site.text.cleaning import number_of, shorten, text_param, uncited, uuids_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import Topic, User
@@ -30,7 +30,6 @@ from memory.pages.shared.undo import exact_moment, offer, undoes
 from research.models import DeltaItem, Report, Run
 from research.models.reports import UNREAD_FIRST, ReportQuerySet
 from research.services.reports import since_read
-from research.services.runs.presenters import bare
 
 PAGE_SIZE = 30
 
@@ -67,7 +66,7 @@ def row_of(report: Report, counts: list[tuple[str, int]]) -> dict[str, Any]:
     return {
         "report": report,
         "counts": counts,
-        "summary": shorten(bare(report.summary), 180),
+        "summary": shorten(uncited(report.summary), 180),
     }
 
 
@@ -135,9 +134,7 @@ def _reports(topic: Topic) -> ReportQuerySet:
 
 def _report(request: BeaconRequest, slug: str, run_id: int) -> ReportQuerySet:
     """Return a run's report as a queryset, or raise 404."""
-    mine = (
-        Run.objects.for_user(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
-    )
+    mine = Run.objects.in_topic(request.user, slug)
     run = get_object_or_404(mine.exclude(report=None), pk=run_id)
     rows: ReportQuerySet = Report.objects.filter(run=run)
     return rows

@@ -196,9 +196,7 @@ def compare(request: BeaconRequest, slug: str) -> HttpResponse:
 @signed_in("GET")
 def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> HttpResponse:
     """Download a saved run as `kind`. Other runs and unknown formats get an error."""
-    mine = (
-        Run.objects.for_user(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
-    )
+    mine = Run.objects.in_topic(request.user, slug)
     run: Run = get_object_or_404(mine.select_related("topic__owner", "report"), pk=run_id)
     if kind not in exporting.KINDS:
         why = _("Unknown export format “%(kind)s”. Available formats: %(kinds)s.")

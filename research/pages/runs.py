@@ -26,6 +26,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_to, refused, signed_in
 from memory.models import ModelCall
 from memory.pages.shared.undo import toast_with_undo
+from memory.services.llm.spending import format_money
 from research.models import Run, RunAlreadyActive
 from research.models.runs import RunQuerySet, StepNotFinished
 from research.pages import topic_list
@@ -61,9 +62,7 @@ MAX_WHY_LENGTH = 200
 @signed_in("GET", "POST")
 def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show what would be deleted with a saved run. POST moves it to Trash."""
-    mine = (
-        Run.objects.for_user(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
-    )
+    mine = Run.objects.in_topic(request.user, slug)
     run: Run = get_object_or_404(mine.select_related("topic__owner", "report"), pk=run_id)
     if not hasattr(run, "report"):
         return _without_report(request, run)
@@ -102,8 +101,9 @@ def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
 
 def _runs(request: BeaconRequest, slug: str, *, removed_too: bool = False) -> RunQuerySet:
     """Return the person's runs of one topic outside Trash."""
-    mine = Run.objects.for_user(request.user).filter(topic__slug=slug, topic__trashed_at=None)
-    return mine if removed_too else mine.kept()
+    if removed_too:
+        return Run.objects.for_user(request.user).filter(topic__slug=slug, topic__trashed_at=None)
+    return Run.objects.in_topic(request.user, slug)
 
 
 def _run(request: BeaconRequest, slug: str, run_id: int, *, in_full: bool = False) -> Run:
@@ -195,7 +195,7 @@ def run_trace(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     context: dict[str, Any] = {
         "run": run,
         "topic": topic,
-        "calls": [(call, presenters.price(call.money)) for call in calls.order_by("id")],
+        "calls": [(call, format_money(call.money)) for call in calls.order_by("id")],
         "outputs": [
             (row, _pretty(s.output)) for row, s in zip(rows, steps, strict=False) if s.output
         ],

@@ -39,6 +39,7 @@ from research.services.schedules.scheduling import CAUGHT_UP, SKIPPED, UNREADABL
 MAX_TOPICS = 500
 MAX_PER_DAY = 6  # topics named in a day's cell; the others are counted
 FULL = 5  # entries from which a calendar is easier to read than a list
+COLUMNS = 3  # days of the week on which they are
 MAX_CLASHES = 10
 MAX_MISSED = 20
 LATELY = timedelta(days=30)
@@ -178,7 +179,7 @@ def context(user: User, key: str) -> dict[str, Any]:
         "later": following(first),
         "weeks": weeks,
         "every_day": every_day,
-        "is_sparse": sum(len(day.entries) for days, _cost in weeks for day in days) < FULL,
+        "is_sparse": _is_sparse([day for days, _cost in weeks for day in days if day.entries]),
         "days": [day for days, _cost in weeks for day in days if day.entries and not day.is_other],
         "total": total,
         "is_free": not any(one.has_model for one in forecasts.values()),
@@ -189,6 +190,14 @@ def context(user: User, key: str) -> dict[str, Any]:
         "missed": _missed(user),
         "weekdays": names,
     }
+
+
+def _is_sparse(days: Sequence[Any]) -> bool:
+    """Return True if most columns of a grid of these days would be empty."""
+    return (
+        sum(len(day.entries) for day in days) < FULL
+        or len({day.day.weekday() for day in days}) < COLUMNS
+    )
 
 
 def _midnight(day: date) -> datetime:
@@ -312,13 +321,22 @@ def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list
         hours = _spread(others, slots, taken)
         results.append(
             {
-                "topics": [(one.topic, hours.get(one.pk)) for one in together],
+                "topics": [
+                    (one.topic, *_moved(minutes[0], one, hours.get(one.pk))) for one in together
+                ],
                 "at": minutes[0],
                 "times": len(minutes),
                 "is_movable": bool(hours),
             }
         )
     return results
+
+
+def _moved(at: datetime, schedule: Any, hour: int | None) -> tuple[int | None, datetime | None]:
+    """Return the hour of the schedule's time zone to move to, and when its run at `at` starts then."""
+    if hour is None:
+        return None, None
+    return hour, at + timedelta(hours=hour - (scheduling.hour_of(schedule) or 0))
 
 
 def _spread(

@@ -222,9 +222,7 @@ def _row(link: SharedLink, now: Any) -> dict[str, Any]:
 @idempotent_post
 def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show the report's links and create one. Over htmx only the form and the list."""
-    mine = (
-        Run.objects.for_user(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
-    )
+    mine = Run.objects.in_topic(request.user, slug)
     saved = mine.exclude(report=None).select_related("report__owner", "topic")
     run = get_object_or_404(saved.filter(report__trashed_at=None), pk=run_id)
     form = ShareForm(request.POST or None)

@@ -39,7 +39,7 @@ from rapidfuzz import fuzz, process
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.db.message_fields import containing
-from beacon_site.text.cleaning import choice_param, normal_title, number_of, text_param
+from beacon_site.text.cleaning import choice_param, normal_title, number_of, text_param, uncited
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import Source, Topic, TopicFact, User, as_of
@@ -139,7 +139,7 @@ class TopicRow:
     @cached_property
     def summary(self) -> str:
         """Return the topic's summary without citations, which have no target here."""
-        return presenters.bare(self.topic.summary)
+        return uncited(self.topic.summary)
 
     @property
     def runs_again(self) -> bool:
@@ -241,6 +241,7 @@ class RowWords:
 SPARK_RUNS = 8
 _FAR_AWAY = datetime(9999, 1, 1, tzinfo=UTC)
 _MAX_COMPARED = 2000
+MAX_SIMILAR = 4
 SORTS = {
     "recent": ("sort_recent", True),
     "made": ("created", True),
@@ -541,7 +542,7 @@ def runs_of(topic: Topic, query: QueryDict, *, cursor: str = "") -> Page:
 # --- topics similar to a title being typed ---
 
 
-def known_of(user: User, title: str, *, most: int = 4) -> dict[str, Any]:
+def known_of(user: User, title: str) -> dict[str, Any]:
     """Return the person's topic with this title (exact slug) and similar ones, in two queries.
 
     Without a title, nothing is queried.
@@ -552,17 +553,17 @@ def known_of(user: User, title: str, *, most: int = 4) -> dict[str, Any]:
     titles = Topic.objects.for_user(user).live().order_by("-created")[:_MAX_COMPARED]
     choices = {pk: normal_title(name) for pk, name in titles.values_list("pk", "title")}
     ranked = process.extract(
-        value, choices, scorer=_likeness, processor=None, limit=most + 1, score_cutoff=62
+        value, choices, scorer=_likeness, processor=None, limit=MAX_SIMILAR + 1, score_cutoff=62
     )
     same = Topic.objects.titled(user, title)
     keys = [key for _name, _score, key in ranked if same is None or key != same.pk]
     if same is not None:
         keys.insert(0, same.pk)
-    found = with_figures(Topic.objects.filter(pk__in=keys[: most + 1])).in_bulk()
+    found = with_figures(Topic.objects.filter(pk__in=keys[: MAX_SIMILAR + 1])).in_bulk()
     topics = [found[key] for key in keys if key in found]
     if same is None:
-        return {"same": None, "similar": topics[:most]}
-    return {"same": topics[0], "similar": topics[1 : most + 1]}
+        return {"same": None, "similar": topics[:MAX_SIMILAR]}
+    return {"same": topics[0], "similar": topics[1 : MAX_SIMILAR + 1]}
 
 
 def _likeness(value: str, title: str, **_options: Any) -> float:

@@ -285,7 +285,7 @@ def sentence_note(request: BeaconRequest, slug: str) -> HttpResponse:
             toast_with_undo(request, note, _("Note saved."))
             if request.htmx:
                 return render(request, "research/_read_noted.html", {"note": note, "is_new": True})
-            return redirect_back(request, _page_of(found))
+            return redirect_back(request, found.get_absolute_url())
     context = {"topic": found, "form": form, "sentence": form["sentence"].value()}
     if request.htmx:
         return render(request, "research/_sentence_note.html", context)
@@ -390,10 +390,6 @@ def topic_memory_json(request: BeaconRequest, slug: str) -> HttpResponse:
 # --- actions on a topic ---
 
 
-def _page_of(topic: Topic) -> str:
-    return reverse("research:topic", args=[topic.slug])
-
-
 @signed_in("POST")
 def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     """Start a run and show it, or show the current one.
@@ -414,7 +410,7 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
         messages.info(request, _("%(what)s You’re viewing it now.") % {"what": exc})
         run = exc.run
     if run is None:  # it ended during the request
-        return redirect_to(request, _page_of(topic))
+        return redirect_to(request, topic.get_absolute_url())
     return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
 
@@ -427,7 +423,7 @@ def topic_act(request: BeaconRequest, slug: str, act: str) -> HttpResponse:
     else:
         _say_done(request, act, topic, more)
     return redirect_back(
-        request, reverse("research:topics") if act == "archive" else _page_of(topic)
+        request, reverse("research:topics") if act == "archive" else topic.get_absolute_url()
     )
 
 
@@ -441,7 +437,7 @@ def _say_done(request: BeaconRequest, act: str, topic: Topic, more: str) -> None
 def _undo_topics(request: BeaconRequest, act: str, topics: list[str]) -> str:
     """Undo an action on topics by its inverse. Topics that have changed since stay as they are."""
     inverse = acts.ACTS[act].inverse
-    found = list(
+    found: list[Topic] = list(
         Topic.objects.for_user(request.user).live().filter(pk__in=topics).select_related("owner")
     )
     done, reasons = acts.act_on(found, inverse, by=request.actor)
@@ -450,7 +446,7 @@ def _undo_topics(request: BeaconRequest, act: str, topics: list[str]) -> str:
         raise InvalidValue(_("%(why)s Nothing was changed.") % {"why": why})
     if len(topics) == 1:
         _say_done(request, inverse, found[0], done[found[0].pk])
-        return _page_of(found[0])
+        return found[0].get_absolute_url()
     undo = offer(request, "topics", act=inverse, topics=list(done))
     words = acts.describe(inverse, len(done), reasons, len(topics))
     messages.success(request, words, extra_tags=undo)

@@ -5,9 +5,11 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   const { copy, copyText, copied } = button.dataset;
   const from = copy && document.querySelector(copy);
-  // Without https, browsers have no clipboard. Then the text is selected, for Ctrl+C.
+  // Without https, browsers have no clipboard. Then the text is shown and selected, for Ctrl+C.
   if (!navigator.clipboard) {
-    if (from) getSelection().selectAllChildren(from);
+    from?.classList.remove("no-js");
+    if (from?.select) from.select();
+    else if (from) getSelection().selectAllChildren(from);
     return;
   }
   await navigator.clipboard.writeText(copyText ?? from?.value ?? from?.textContent ?? "");

@@ -10,7 +10,13 @@ from django.db import connection
 from memory.models import Note
 from memory.services.llm import connections
 from memory.services.search import embedding
-from memory.services.search.vectors import Neighbor, Unavailable, VectorQuery, nearest_each
+from memory.services.search.vectors import (
+    Neighbor,
+    Unavailable,
+    VectorQuery,
+    nearest_each,
+    recalled_models,
+)
 from tests.providers.fakes import FakeEmbedder
 
 
@@ -31,8 +37,11 @@ def nearest(
     owner: Any, text: str, types: list[str], limit: int, **more: Any
 ) -> list[Neighbor] | Unavailable:
     """The records nearest to a text, or why there is no vector search."""
+    models = recalled_models()
+    allowed = {name: models[name]._default_manager.all() for name in types}
+    look = VectorQuery(allowed | more.pop("allowed", {}), **more)
     try:
-        return nearest_each(owner, text, [VectorQuery(tuple(types), **more)], limit)[0]
+        return nearest_each(owner, text, [look], limit)[0]
     except Unavailable as exc:
         return exc
 

@@ -32,7 +32,7 @@ from memory.services.observations.consolidation import (
 from memory.services.observations.saving import (
     EXPLICIT,
     Line,
-    Remembered,
+    SavedLines,
     batch,
     checked,
     checked_source,
@@ -413,7 +413,7 @@ def _any_case(text: str) -> str:
 
 def consolidate(
     owner: Any, session_id: object, turns: Sequence[tuple[str, str]], *, by: Actor
-) -> Remembered:
+) -> SavedLines:
     """Store the observations from a transcript, whose person's messages have the trust of `by`."""
     user = Trust.OWNER if by.is_person else Trust.AGENT
     lines = lines_in(turns, user=user, assistant=trust_in_answers(user, Trust.AGENT))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from beacon_site.text.names import MAX_NAMES, names_in
 from memory.models import NameAlias, Observation, TopicFact, search_index
 from memory.models.errors import InvalidValue
 from memory.services.search import names
-from memory.services.search.about import Reader, about
+from memory.services.search.about import about
 from tests.memory.embedding_cast import note
 from tests.research.factories import make_fact, make_topic
 
@@ -88,16 +89,16 @@ def test_everything_about_a_name_has_all_types_counts_and_months(alice: Any, bob
     note(alice, "We use tea."), note(bob, "We use Hetzner.")
     note(alice, "Gone: Hetzner.").trash(by=alice.actor)
 
-    found = about(Reader(alice), "hetzner")
+    found = about(alice, "hetzner")
 
     assert [one.record for one in found.mentions] == [fact, new, old]
     assert found.counts == {"note": 1, "observation": 1, "fact": 1}
     assert [number for _month, number in found.months] == [1, 2]
-    first = about(Reader(alice), "Hetzner", limit=2)
-    rest = about(Reader(alice), "Hetzner", limit=2, cursor=first.next or "")
+    first = about(alice, "Hetzner", limit=2)
+    rest = about(alice, "Hetzner", limit=2, cursor=first.next or "")
     assert [one.record for one in (*first.mentions, *rest.mentions)] == [fact, new, old]
     assert rest.next is None
-    only = about(Reader(alice), "Hetzner", types=["note"])
+    only = about(alice, "Hetzner", types=["note"])
     assert ([one.record for one in only.mentions], only.total) == ([old], 3)
 
 
@@ -106,12 +107,12 @@ def test_a_common_word_counts_only_with_a_capital_letter(alice: Any) -> None:
     for n in range(6):
         note(alice, f"I ate an apple, number {n}.")
 
-    assert {one.record for one in about(Reader(alice), "Apple").mentions} == set(named)
+    assert {one.record for one in about(alice, "Apple").mentions} == set(named)
 
 
 def test_a_name_of_any_script_is_found(alice: Any) -> None:
     one = note(alice, "昨日トヨタに行きました。")
-    assert [found.record for found in about(Reader(alice), "トヨタ").mentions] == [one]
+    assert [found.record for found in about(alice, "トヨタ").mentions] == [one]
 
 
 @pytest.mark.requirement("R368")
@@ -121,7 +122,7 @@ def test_names_next_to_it_are_those_in_the_same_records(alice: Any) -> None:
     note(alice, "There is Grafana at Hetzner, too.")
     note(alice, "We like Kyoto.")
 
-    found = about(Reader(alice), "Hetzner")
+    found = about(alice, "Hetzner")
 
     assert [(name, number) for name, _key, number in found.related_names] == [
         ("Grafana", 3),
@@ -153,7 +154,7 @@ def test_merged_names_are_one_until_they_are_split(alice: Any, bob: Any) -> None
 
     assert target == "PostgreSQL"
     for name in ("postgres", "PostgreSQL"):
-        found = about(Reader(alice), name)
+        found = about(alice, name)
         assert (found.names[0], found.total) == ("PostgreSQL", 4)
         assert {one, other} <= {mention.record for mention in found.mentions}
     [listed] = names.frequent(alice)
@@ -164,7 +165,7 @@ def test_merged_names_are_one_until_they_are_split(alice: Any, bob: Any) -> None
         names.split(bob, "Postgres", by=bob.actor)
 
     names.split(alice, "Postgres", by=alice.actor)
-    assert about(Reader(alice), "Postgres").total == 2
+    assert about(alice, "Postgres").total == 2
     with pytest.raises(InvalidValue, match="changed since then"):
         names.put_back(alice, was, now, by=alice.actor)
 
@@ -190,7 +191,7 @@ def test_an_agent_learns_nothing_of_what_it_can_not_read(alice: Any) -> None:
     note(alice, "Paused: Acme at Hetzner.", paused=True)
     observation(alice, "Paused: Acme at Hetzner.", paused=True)
 
-    found = about(Reader(alice, is_agent=True, scopes=("owner",)), "Hetzner")
+    found = about(alice, "Hetzner", agent_scopes=["owner"])
 
     assert [one.record for one in found.mentions] == [shown]
     assert (found.total, found.related_names) == (1, [])
@@ -203,22 +204,22 @@ def test_an_agent_learns_no_alias_that_only_hidden_records_contain(alice: Any) -
     note(alice, "The Falcon Group is secret.", sensitivity="sensitive")
     names.merge(alice, "Project Falcon", "Acme", by=alice.actor)
     names.merge(alice, "Hetzner", "Falcon Group", by=alice.actor)
-    agent = Reader(alice, is_agent=True, scopes=("owner",))
+    read = partial(about, alice, agent_scopes=["owner"])
 
-    found = about(agent, "Acme")
+    found = read("Acme")
     assert (found.names, found.total) == (["Acme"], 2)
     assert [name for name, _key, _number in found.related_names] == ["Hetzner"]
-    assert about(agent, "Project Falcon").names == ["Project Falcon"]
-    assert about(Reader(alice), "Acme").names == ["Acme", "Project Falcon"]
+    assert read("Project Falcon").names == ["Project Falcon"]
+    assert about(alice, "Acme").names == ["Acme", "Project Falcon"]
 
     note(alice, "Project Falcon is public now.")
-    assert about(agent, "Acme").names == ["Acme", "Project Falcon"]
+    assert read("Acme").names == ["Acme", "Project Falcon"]
 
 
 @pytest.mark.parametrize("text", ["", " ", "???", "x" * 61])
 def test_what_isnt_a_name_is_refused(alice: Any, text: str) -> None:
     with pytest.raises(InvalidValue):
-        about(Reader(alice), text)
+        about(alice, text)
 
 
 @pytest.mark.parametrize(

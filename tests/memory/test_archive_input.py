@@ -26,7 +26,18 @@ from memory.accounts.archive.foreign_formats import Choice, Shape
 from memory.accounts.archive.importer import ImportContext, import_archive
 from memory.accounts.archive.kinds import InvalidRow, as_line, decoded, in_order, parsed
 from memory.accounts.archive.zips import ImportRejected
-from memory.models import Activity, Archive, Note, Observation, Topic, User
+from memory.models import (
+    Activity,
+    Archive,
+    LibraryDocument,
+    Note,
+    Observation,
+    Revision,
+    Topic,
+    Use,
+    User,
+)
+from memory.services.library.folder import scan_folder
 from memory.services.notes.saving import write_note
 
 MANIFEST = {"format": "beacon-archive", "version": 1}
@@ -156,6 +167,47 @@ def test_rows_that_name_anothers_records_touch_none_of_them(alice: User, bob: Us
     note = Note.objects.for_user(alice).get(content="A note.")
     assert (note.pk == theirs.pk, note.topic) == (False, None)
     assert topic.facts.count() == 0
+
+
+def test_versions_and_uses_of_anothers_records_are_refused(alice: User, bob: User, tmp_path: Path):
+    theirs = write_note(bob, "log", "Bob's note.", by=bob.actor)
+    about = {"record_type": "note", "record_id": str(theirs.pk), "created": NOTE["created"]}
+    version = {
+        **about,
+        "version": 7,
+        "actor": "human:bob",
+        "before": {},
+        "after": {"content": "No."},
+    }
+
+    counts = imported(
+        archive(tmp_path / "a.zip", revisions=[version], uses=[{**about, "place": "agent:x"}]),
+        alice,
+    )
+
+    assert [counts[name].refused for name in ("revisions", "uses")] == [1, 1]
+    assert "another account" in counts["revisions"].whys[0]
+    assert Revision.objects.filter(record_id=theirs.pk).count() == 1
+    assert not Use.objects.filter(record_id=theirs.pk).exists()
+
+
+def test_documents_of_the_watched_folder_leave_no_history_in_an_archive(
+    admin: User, bob: User, tmp_path: Path
+):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "trams.md").write_text("# Trams\n\nTrams run every ten minutes.\n", "utf-8")
+    scan_folder(admin, folder)
+    document = LibraryDocument.objects.get()
+    Use.note(admin, [("librarydocument", document.pk)], "agent:x")
+    exporter.write(admin, tmp_path / "a.zip")
+
+    counts = imported(tmp_path / "a.zip", bob)
+
+    assert {name: count.whys for name, count in counts.items() if count.refused} == {}
+    assert set(Revision.objects.filter(record_id=document.pk).values_list("owner", flat=True)) == {
+        document.owner_id
+    }
 
 
 def test_a_circle_of_notes_that_supersede_each_other_is_refused_whole(alice: User, tmp_path: Path):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from beacon_site.text.injection import instruction_spans
 from memory.models import Note, Proposal
@@ -65,6 +65,14 @@ def test_the_codes_of_a_verdict_are_stored_and_worded_by_the_page(alice: Any):
     assert [risk["code"] for risk in proposal.risks] == ["injection", "external"]
     assert proposal.hold_reasons == "; ".join(reasons_of(proposal))
     assert reasons_of(proposal)[0].startswith("possible prompt injection: this text ")
+
+
+def test_the_reason_for_an_injection_is_in_the_readers_language():
+    with translation.override("de"):
+        # Any message with a translation: those of the reasons can change.
+        words = risks.Risk("injection", {"smell": "accept"}).words
+
+    assert words == "Prompt-Injection: Der Text annehmen"
 
 
 def test_a_note_that_a_person_wrote_is_theirs_whatever_its_holder_said(alice: Any):

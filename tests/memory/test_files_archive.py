@@ -14,6 +14,7 @@ from memory.accounts.archive import exporter
 from memory.accounts.archive.importer import ImportContext, KindCounts, import_archive
 from memory.accounts.archive.zips import ImportRejected
 from memory.models import MemoryFile, Revision, Section, User
+from memory.models.actors import Actor
 from memory.services.files.reading import read_file
 from memory.services.files.saving import append_to, lock_section, save_file
 
@@ -68,6 +69,17 @@ def test_files_come_in_with_history_locks_and_sections(written: User, bob: User,
     assert month.section_locks == [["2026-02 Episodes", "Tokyo"]]
     assert Revision.objects.filter(record_id=month.pk).count() == 2
     assert Section.objects.for_user(bob).filter(file=month).count() == 1
+
+
+def test_an_agents_own_file_comes_in_as_it_was_written(alice: User, bob: User, tmp_path: Path):
+    path, text = "agents/claude/notes.md", "hello\nworld\n"
+    save_file(alice, path, text, by=Actor("agent", "claude"))
+
+    taken_in(exported(alice, tmp_path / "a.zip"), bob)
+
+    there = read_file(bob, path)
+    assert (there.content, there.summary) == (text, "hello, world")
+    assert Revision.objects.get(record_id=there.pk).after["content"] == text
 
 
 def test_a_file_with_words_of_its_own_is_never_replaced(written: User, bob: User, tmp_path: Path):

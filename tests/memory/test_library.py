@@ -42,12 +42,12 @@ def document(alice: Any) -> LibraryDocument:
 
 
 def asked(user: Any, query: str, **options: Any) -> list[str]:
-    hits = library_services.library_search(user).search(query, SearchOptions(**options))
+    hits = library_services.LibrarySearch(user).search(query, SearchOptions(**options))
     return [hit.title for hit in hits]
 
 
 def test_a_hit_says_where_it_is_what_it_says_and_of_when(alice: Any, document: Any) -> None:
-    (hit,) = library_services.library_search(alice).search("cells per day", SearchOptions())
+    (hit,) = library_services.LibrarySearch(alice).search("cells per day", SearchOptions())
     assert (hit.url, hit.service, hit.rank) == (f"library:{document.pk}/1", "library", 1)
     assert hit.title == "Solid-state batteries"
     assert "ten cells a day" in hit.snippet

@@ -32,13 +32,13 @@ def folder(tmp_path: Path, settings: Any, admin: Any) -> Path:
 
 
 def asked(user: Any, query: str, **options: Any) -> list[str]:
-    hits = library_services.library_search(user).search(query, SearchOptions(**options))
+    hits = library_services.LibrarySearch(user).search(query, SearchOptions(**options))
     return [hit.title for hit in hits]
 
 
 def test_a_watched_folder_is_imported_before_a_search(folder: Path, bob: Any) -> None:
     assert asked(bob, "pilot line") == ["Solid-state batteries"]
-    hit = library_services.library_search(bob).search("pilot", SearchOptions())[0]
+    hit = library_services.LibrarySearch(bob).search("pilot", SearchOptions())[0]
     assert "Lanling" in library_services.text_of(bob, hit.url).text
 
 

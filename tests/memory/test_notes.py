@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.models import Note, Revision, Trust, User
+from memory.models import Note, Revision, Trust, Use, User
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import InvalidValue, Locked, StaleWrite
 from memory.services.notes.saving import edit_note, pin, unpin, write_note
@@ -290,3 +290,12 @@ def test_a_note_hangs_on_a_topic_of_its_owner_only(alice: User, bob: User):
     topic = make_topic(bob, "Bob's own")
 
     assert "This topic doesn’t exist" in errors_of(alice, topic=topic)["topic"][0]
+
+
+def test_a_permanent_deletion_removes_the_uses_it_lists(alice: User):
+    note = write_note(alice, "log", "The kettle leaks.", by=alice.actor)
+    Use.note(alice, [("note", note.pk)], "agent:claude")
+
+    note.purge(by=alice.actor)
+
+    assert not Use.objects.for_user(alice).exists()

@@ -77,15 +77,15 @@ def test_a_month_is_taken_apart_the_largest_first(alice: User) -> None:
 
     found = detail(alice, whose=alice)
 
-    assert [line.label for line in found["by_model"]] == ["m2", "m1"]
-    assert [line.label for line in found["by_purpose"]] == ["writing the report", "planning"]
-    assert [(line.label, line.slug) for line in found["by_topic"]] == [
+    assert [line["label"] for line in found["by_model"]] == ["m2", "m1"]
+    assert [line["label"] for line in found["by_purpose"]] == ["writing the report", "planning"]
+    assert [(line["label"], line["slug"]) for line in found["by_topic"]] == [
         ("no topic or deleted topic", ""),
         ("Batteries", "batteries"),
     ]
-    assert [(line.label, line.run) for line in found["runs"]] == [("Batteries", 1)]
-    assert [line.share for line in found["by_topic"]] == [88, 12]
-    assert [line.share for line in found["runs"]] == [12]
+    assert [(line["label"], line["run"]) for line in found["runs"]] == [("Batteries", 1)]
+    assert [line["share"] for line in found["by_topic"]] == [88, 12]
+    assert [line["share"] for line in found["runs"]] == [12]
 
 
 def test_without_known_prices_shares_are_of_the_tokens(alice: User) -> None:
@@ -94,7 +94,10 @@ def test_without_known_prices_shares_are_of_the_tokens(alice: User) -> None:
 
     found = detail(alice, whose=alice)
 
-    assert [(line.label, line.share) for line in found["by_model"]] == [("m2", 75), ("m1", 25)]
+    assert [(line["label"], line["share"]) for line in found["by_model"]] == [
+        ("m2", 75),
+        ("m1", 25),
+    ]
 
 
 def test_everybodys_calls_show_accounts_and_no_topic(alice: User, bob: User) -> None:
@@ -104,7 +107,7 @@ def test_everybodys_calls_show_accounts_and_no_topic(alice: User, bob: User) -> 
 
     found = detail(alice, whose=None)
 
-    assert sorted(line.label for line in found["by_person"]) == ["alice", "bob"]
+    assert sorted(line["label"] for line in found["by_person"]) == ["alice", "bob"]
     assert not found.keys() & {"by_topic", "runs"}
 
 
@@ -115,7 +118,7 @@ def test_two_people_of_one_name_are_distinguished(alice: User, bob: User) -> Non
 
     found = detail(alice, whose=None)
 
-    assert sorted(line.label for line in found["by_person"]) == ["Alex (alice)", "Alex (bob)"]
+    assert sorted(line["label"] for line in found["by_person"]) == ["Alex (alice)", "Alex (bob)"]
 
 
 def test_a_call_is_a_line_of_csv_and_an_unknown_price_an_empty_cell(alice: User) -> None:

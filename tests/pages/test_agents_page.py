@@ -87,20 +87,23 @@ def shown(browser: Client, **asked: str) -> Any:
 
 
 def group(browser: Client, name: str, **asked: str) -> Any:
-    return next(one for one in shown(browser, **asked)["groups"] if one.name == name)
+    return next(one for one in shown(browser, **asked)["groups"] if one["name"] == name)
 
 
 def left_out(browser: Client, **asked: str) -> dict[str, str]:
     return {one.text: one.why for one in shown(browser, **asked)["left_out"]}
 
 
-def test_the_bar_shows_which_share_of_the_budget_is_used(browser: Client, fares: Note):
-    for budget in (15_000, 2_000):
+def test_the_bar_shows_what_the_context_consists_of(browser: Client, fares: Note):
+    for budget in (15_000, 100):
         preview = shown(browser, budget=str(budget))
         filled = sum(float(one["width"]) for one in preview["segments"])
-        assert filled == pytest.approx(100 * preview["used"] / budget, abs=0.1)
+        assert filled == pytest.approx(100, abs=0.1)
 
-    assert sum(float(one["width"]) for one in shown(browser, budget="100")["segments"]) <= 100.1
+
+def test_the_figure_in_the_head_and_the_tokens_over_the_budget_agree(browser: Client, fares: Note):
+    preview = shown(browser, budget="100")
+    assert preview["over"] == preview["used"] - 100
 
 
 @pytest.mark.requirement("R224")
@@ -113,8 +116,9 @@ def test_each_layer_is_shown_with_its_size_and_each_line_with_why(
 
     sizes = {one["name"]: one["tokens"] for one in preview["segments"]}
     assert set(sizes) == {one.name for one in built.layers if one.lines} | {"files", "headings"}
-    rows = [line.tokens for group in preview["groups"] for line in group.lines]
-    assert sum(sizes.values()) == sum(rows) == preview["used"] == counted(built.text).tokens
+    rows = [line.tokens for group in preview["groups"] for line in group["lines"]]
+    assert sum(sizes.values()) == sum(rows) == counted(built.text).tokens
+    assert preview["used"] == counted(built.system).tokens
     html = text_of(answer)
     assert "Search results on fares are stale." in html
     assert "similar in wording to the message" in html
@@ -151,7 +155,7 @@ def test_a_long_message_makes_no_long_header(browser: Client):
 
 def test_an_agent_is_told_what_is_kept_for_it(browser: Client, alice: User, claude: Agent):
     note(alice, "Only for claude.", kind="rule", scope="agent:claude")
-    assert [one.text for one in group(browser, "rules", agent="claude").lines] == [
+    assert [one.text for one in group(browser, "rules", agent="claude")["lines"]] == [
         "Only for claude."
     ]
     assert left_out(browser, agent="ask") == {"Only for claude.": "visible only to agent:claude"}
@@ -169,9 +173,9 @@ def test_a_smaller_budget_leaves_rules_out_and_says_so(browser: Client, alice: U
     for number in range(10):
         note(alice, f"Rule {number}. " + "Be brief and plain. " * 90, kind="rule")
     whole, tight = group(browser, "rules"), group(browser, "rules", budget="3000")
-    assert len(whole.lines) == 10
-    assert 0 < len(tight.lines) < 10
-    assert (tight.given, tight.most) == (len(tight.lines), 10)
+    assert len(whole["lines"]) == 10
+    assert 0 < len(tight["lines"]) < 10
+    assert (tight["given"], tight["most"]) == (len(tight["lines"]), 10)
     why = "doesn’t fit: all layers together can have at most 3,000 tokens"
     assert why in left_out(browser, budget="3000").values()
 
@@ -216,13 +220,13 @@ def test_a_topic_shows_what_its_runs_are_reported_with_its_observations(
 ):
     write_observation(alice, "finding", "Kyoto has a new night train.", by=Actor("agent", "desk"))
     block = group(browser, "topic", topic="kyoto")
-    assert [line.text for line in block.lines] == [
+    assert [line.text for line in block["lines"]] == [
         "Rooms got dearer.", "A night costs 90 euros.", "The station is closed.",
         "Kyoto has a new night train.",
     ]  # fmt: skip
-    assert "Do NOT research or report these again" in block.text
-    assert "- Kyoto has a new night train." in block.text
-    assert block.text in browser.get(TEXT, {"topic": "kyoto"}).content.decode()
+    assert "Do NOT research or report these again" in block["text"]
+    assert "- Kyoto has a new night train." in block["text"]
+    assert block["text"] in browser.get(TEXT, {"topic": "kyoto"}).content.decode()
 
 
 def test_a_topic_that_is_not_there_is_reported(browser: Client):
@@ -269,7 +273,9 @@ def test_a_cleared_checkbox_changes_the_preview_alone(browser: Client, alice: Us
     assert "Cite two sources." in preview["text"]
     assert "fares are stale" not in preview["text"]
     assert preview["saved"] > 0
-    assert [one.is_kept for one in preview["groups"][0].lines if one.pk == str(fares.pk)] == [False]
+    assert [one.is_kept for one in preview["groups"][0]["lines"] if one.pk == str(fares.pk)] == [
+        False
+    ]
     assert "This prompt leaves out 1 memory." in text_of(page)
     assert "fares are stale" in shown(browser, message="fares")["text"]
     assert Note.objects.get(pk=fares.pk).version == 1
@@ -373,7 +379,7 @@ def test_a_pinned_rule_is_in_every_context(browser: Client, alice: User, fares: 
     page = decide(browser, f"pin:{fares.pk}")
 
     assert "Pinned. It’s now included in every context." in text_of(page)
-    first = group(browser, "rules", message="Trains on rail").lines[0]
+    first = group(browser, "rules", message="Trains on rail")["lines"][0]
     assert (first.text, first.why) == (fares.content, "pinned")
     undone(browser, page)
     assert not Note.objects.get(pk=fares.pk).pinned

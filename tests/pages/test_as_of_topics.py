@@ -130,12 +130,12 @@ def test_sources_have_the_figures_of_the_day(browser: Client, topic: Topic) -> N
     page = browser.get(f"/topics/{topic.slug}/sources/", {"as_of": TEN_DAYS_AGO, "by": "page"})
     [row] = page.context["rows"]
     # The ledger counted four reads until today, and the run of that day one.
-    assert (row.figures.place, row.figures.read, row.figures.cited) == (
+    assert (row.place, row.read, row.cited) == (
         "https://example.org/1",
         1,
         1,
     )
-    assert row.figures.last_at < days_ago(10)
+    assert row.last_at < days_ago(10)
     assert "Source rules have no history" in then
     file = browser.get(f"/topics/{topic.slug}/sources/sources.csv", {"as_of": TEN_DAYS_AGO})
     assert file.status_code in (200, 404)

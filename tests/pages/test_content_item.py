@@ -60,12 +60,8 @@ def test_each_transform_is_shown(
     assert seen["view"].description() in text_of(browser.get(item.get_absolute_url(), asked))
 
 
-def test_a_long_item_begins_with_an_excerpt_a_short_one_is_whole(
-    browser: Client, alice: User, item: ContentItem
-):
-    short = store(alice, "Short.", by=alice.actor)
-    assert shown(browser, item)["name"] == "excerpt"
-    assert shown(browser, short)["text"] == "Short."
+def test_an_item_is_shown_in_full_at_first(browser: Client, item: ContentItem):
+    assert shown(browser, item)["text"] == LINES
 
 
 def test_over_htmx_the_view_alone_answers(browser: Client, item: ContentItem):

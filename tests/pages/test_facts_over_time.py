@@ -23,7 +23,7 @@ from memory.services.topic_memory import FoundFact, replace_facts
 from research.models import Run
 from research.services.reports import facts_over_time
 from research.services.reports.compare import choices_of
-from research.services.reports.facts_over_time import OverTime, Question, over_time
+from research.services.reports.facts_over_time import Question, over_time
 from tests.research.factories import (
     make_fact,
     make_hit,
@@ -89,12 +89,12 @@ def facts(topic: Topic) -> list[TopicFact]:
     return [old, new, other]
 
 
-def shown(topic: Topic, until: Any = None, page: int = 1) -> OverTime:
+def shown(topic: Topic, until: Any = None, page: int = 1) -> dict[str, Any]:
     return over_time(topic, choices_of(topic), until, page=page)
 
 
-def row_of(page: OverTime, fact: TopicFact) -> Question:
-    return next(one for one in page.questions if one.chain == fact.chain)
+def row_of(page: dict[str, Any], fact: TopicFact) -> Question:
+    return next(one for one in page["questions"] if one.chain == fact.chain)
 
 
 def address(topic: Topic, query: str = "") -> str:
@@ -171,11 +171,26 @@ def test_a_label_is_the_value_or_the_whole_answer() -> None:
     ]
 
 
+def test_a_row_is_named_as_in_its_table_and_shows_all_values_that_differ() -> None:
+    texts = [
+        "Single tickets, Hallen – Norderstad: Adult €8.00; Child €3.90",
+        "Single tickets, Hallen – Norderstad: Adult €7.90; Child €3.80",
+    ]
+    shared = facts_over_time._shared(texts)
+    name = facts_over_time._name(texts[0], shared)
+
+    assert name == "Single tickets, Hallen – Norderstad"
+    assert [facts_over_time._label(text, shared, name) for text in texts] == [
+        "Adult €8.00; Child €3.90",
+        "Adult €7.90; Child €3.80",
+    ]
+
+
 def test_every_line_fills_the_same_columns(topic: Topic, facts: list[TopicFact]) -> None:
     page = shown(topic)
-    for question in page.questions:
+    for question in page["questions"]:
         for line in question.lines:
-            assert sum(span for span, _block in line) == page.columns
+            assert sum(span for span, _block in line) == page["columns"]
 
 
 def test_answers_at_the_same_time_need_two_lines(topic: Topic, facts: list[TopicFact]) -> None:
@@ -356,8 +371,8 @@ def test_the_number_of_queries_doesnt_grow(browser: Client, topic: Topic, alice:
     )  # fmt: skip
     assert queries() <= few + 2
     assert queries(f"?as_of={day(2)}") <= few_then + 2
-    assert len(shown(topic).questions) == 40
-    assert shown(topic).pages == 126
+    assert len(shown(topic)["questions"]) == 40
+    assert shown(topic)["pages"] == 126
 
 
 @pytest.mark.requirement("R18", "R20")
@@ -373,7 +388,7 @@ def test_a_fact_that_ten_others_outranked_is_not_called_replaced(
 
     url = reverse("research:topic-facts", args=[topic.slug])
     lanes = over_time(topic, choices_of(topic))
-    kinds = {block.text: block.kind for one in lanes.questions for block in one.blocks}
+    kinds = {block.text: block.kind for one in lanes["questions"] for block in one.blocks}
     assert (kinds[OLD], kinds[OTHER]) == ("outranked", "gone")
     page = browser.get(url, {"fact": old.pk}).content.decode()
     assert '<span class="tag">not in the top 10</span>' in page

@@ -72,7 +72,7 @@ def settings_of(topic: Topic) -> TopicSettings:
     return TopicSettings.objects.get(topic=topic)
 
 
-def figures(topic: Topic, **asked: Any) -> dict[str, source_figures.Figures]:
+def figures(topic: Topic, **asked: Any) -> dict[str, source_figures.ListedSource]:
     rows = source_figures.page_of(topic, SourcesFilter(**asked), Rules.of(topic))
     return {row.place: row for row in rows}
 

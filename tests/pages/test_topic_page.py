@@ -84,6 +84,22 @@ def test_a_topic_in_the_trash_has_no_page(browser: Client, topic: Topic, tab: st
     assert browser.get(HOME + tab).status_code == 404
 
 
+def test_links_with_a_topics_earlier_name_lead_to_it(
+    browser: Client, topic: Topic, bob: Any, client_of: Callable[[Any], Client]
+):
+    topic.rename("Boats", by=topic.owner.actor)
+    topic.rename("Ships", by=topic.owner.actor)
+
+    assert (
+        browser.get(f"{HOME}facts/?view=list").headers["Location"]
+        == "/topics/ships/facts/?view=list"
+    )
+    assert browser.get("/topics/boats/").headers["Location"] == "/topics/ships/"
+    assert browser.get("/topics/ships/runs/4711/").status_code == 404
+    assert browser.post(f"{HOME}run/").status_code == 404
+    assert client_of(bob).get(HOME).status_code == 404
+
+
 @pytest.mark.requirement("R227")
 @pytest.mark.parametrize(("tab", "root"), [("sources/", "sources"), ("runs/", "runs")])
 def test_over_htmx_a_list_comes_alone(browser: Client, topic: Topic, tab: str, root: str):

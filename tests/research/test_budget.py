@@ -15,7 +15,7 @@ from memory.models import ModelCall, Topic
 from memory.services.llm import spending
 from memory.services.llm.asking import BudgetReached, check_month
 from research.models import Run, Step, TopicSettings
-from research.services.budgets.budget import DEFAULTS, Budget, RunMeter, budget_of
+from research.services.budgets.budget import DEFAULTS, Budget, RunMeter, budget_for
 from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -34,13 +34,13 @@ def spend(owner: Any, **fields: Any) -> ModelCall:
 
 
 def test_a_topic_without_limits_of_its_own_has_the_depths(run: Run):
-    assert budget_of(run, TopicSettings()) == DEFAULTS["quick"]
+    assert budget_for(TopicSettings(), run.depth) == DEFAULTS["quick"]
 
 
 def test_a_topics_own_limits_come_first(run: Run):
     own = TopicSettings(max_tokens=7, max_pages=8, max_minutes=9, max_money=Decimal(0))
 
-    assert budget_of(run, own) == Budget(tokens=7, pages=8, minutes=9, money=Decimal(0))
+    assert budget_for(own, run.depth) == Budget(tokens=7, pages=8, minutes=9, money=Decimal(0))
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,24 @@ def test_a_changelog_shows_its_new_version_and_what_is_in_it():
     ]
 
 
+def test_what_is_below_removed_or_fixed_never_reads_like_its_opposite():
+    log = "# Log\n\n## 1.1.0 - 2026-07-01\n\n### Removed\n\n- Support for horse-drawn trams.\n"
+    top = (
+        "## 1.2.0 - 2026-08-20\n\n### Added\n\n- `tram verify` checks every door.\n\n"
+        "### Removed\n\n- Support for steam trams.\n\n### Fixed\n\n- Fix the bell of steam trams.\n- Doors open in motion.\n\n"
+    )
+
+    assert said(log, log.replace("## 1.1.0", f"{top}## 1.1.0"), "Log") == [
+        ("new", "Log, 1.2.0 - 2026-08-20: Added, tram verify checks every door."),
+        ("new", "Log, 1.2.0 - 2026-08-20: Removed: Support for steam trams."),
+        ("new", "Log, 1.2.0 - 2026-08-20: Fix the bell of steam trams."),
+        ("new", "Log, 1.2.0 - 2026-08-20: Fixed: Doors open in motion."),
+    ]
+    assert said(log, f"{log}- Support for cable trams.\n", "Log") == [
+        ("new", "1.1.0, Removed: Support for cable trams.")
+    ]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "is_news"),
     [

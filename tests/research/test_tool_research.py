@@ -67,6 +67,7 @@ def test_the_limit_of_runs_an_hour_is_reported_in_words(alice: User, settings: A
 
     assert refused.data["error"] == "limit"
     assert "reached the limit of" in refused.text
+    assert [topic.title for topic in Topic.objects.for_user(alice)] == ["Heat pumps"]
     assert refused.data["retry_after"] > 0
 
 

@@ -128,6 +128,34 @@ def test_a_sentence_of_a_deleted_document_that_is_in_another_one_follows_it(
     assert TopicFact.objects.get(topic=topic, text=FOUNDED).source_title == "Harbor Cloud security"
 
 
+def test_a_correction_is_not_confirmed_by_the_sentence_it_corrects(
+    first: Callable[..., Topic], edited: Edit
+):
+    topic = first()
+    fact = TopicFact.objects.get(topic=topic, text=TRIAL)
+    fact.edit(TRIAL.replace("14 days", "30 days"), by=topic.owner.actor)
+
+    run = edited(topic, about_md=f"# About Harbor Cloud\n\n{FOUNDED} It has no investors.\n")
+
+    items = DeltaItem.objects.filter(run=run, previous_fact=fact)
+    assert [item.status for item in items] == ["gone quiet"]
+    assert "1 fact is no longer on its page in the same words" in run.report.body
+    run = edited(topic, pricing_md=f"# Harbor Cloud pricing\n\n{TRIAL.replace('14', '21')}\n")
+    assert [status for status, *_rest in told(run)] == ["contradicted"]
+
+
+def test_the_facts_of_a_renamed_document_were_checked_and_follow_it(
+    first: Callable[..., Topic], edited: Edit, tmp_path: Path
+):
+    topic = first()
+    (tmp_path / "pricing.md").unlink()
+
+    run = edited(topic, prices_md=f"# Prices of Harbor Cloud\n\n{TRIAL} It includes support.\n")
+
+    assert "checked because" not in run.report.body + run.report.summary
+    assert TopicFact.objects.get(topic=topic, text=TRIAL).source_title == "Prices of Harbor Cloud"
+
+
 def test_a_fact_follows_its_line_to_another_spelling_and_its_row_to_another_order_of_columns(
     first: Callable[..., Topic], edited: Edit
 ):

@@ -359,14 +359,6 @@ def usable_url(value: object) -> str:
     return url if usable else ""
 
 
-def host_in(url: str) -> str:
-    """Return the host of an untrusted URL for logs, "" if it can't be parsed."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:  # such as a bracket that is never closed
-        return ""
-
-
 def one_line(value: object, limit: int) -> str:
     """Return `value` as one clean line of at most `limit` characters; "" if it isn't text."""
     if not isinstance(value, str):
@@ -501,19 +493,21 @@ def _words_of(languages: Iterable[str]) -> frozenset[str]:
     return frozenset(" ".join(texts).split())
 
 
-def keywords(
-    query: str, *, about: str = "", languages: Iterable[str] = (), most: int = MAX_WORDS
-) -> list[str]:
+def keywords(query: str, *, about: str = "", languages: Iterable[str] = ()) -> list[str]:
     """Return the keywords of `query`, in order and without duplicates; quoted phrases stay whole.
 
     `languages` are the possible languages of the query besides English.  Words that are also in
     `about`, the title of the research, are kept, so "World Cup 2026" keeps its year.  If nothing
     would be left, all words are kept.
     """
-    return (
-        _subject(query, about, _words_of(languages))[:most]
-        or _distinct(_WORD.findall(query))[:most]
-    )
+    words = _subject(query, about, _words_of(languages)) or _distinct(_WORD.findall(query))
+    return words[:MAX_WORDS]
+
+
+def quoted_keywords(query: str, options: SearchOptions) -> str:
+    """Return the keywords of `query` with phrases in quotes, for a service that requires all words."""
+    words = keywords(query, about=options.about, languages=options.languages)
+    return " ".join(f'"{word}"' if " " in word else word for word in words)
 
 
 def phrase(term: str) -> str:

@@ -30,11 +30,11 @@ from beacon_site.net.extract import get_extractor
 from beacon_site.providers.search.answers import (
     MAX_SNIPPET_LENGTH,
     MAX_TITLE_LENGTH,
-    host_in,
     text_of_html,
     usable_url,
 )
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
+from beacon_site.text.canonical_urls import host_of
 from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
@@ -139,7 +139,7 @@ class FeedSearch:
         texts = []
         for url, exc in failures.items():
             # Only the host is logged, since the URL of a private feed contains its key.
-            logger.warning("feed left out", host=host_in(url), why=type(exc).__name__)
+            logger.warning("feed left out", host=host_of(url), why=type(exc).__name__)
             texts.append(_("The feed %(url)s was skipped: %(why)s") % {"url": url, "why": exc})
         if len(failures) < among:
             self.warnings.extend(text for text in texts if text not in self.warnings)

@@ -13,10 +13,10 @@ from beacon_site.providers.search.answers import (
     endpoint,
     hit_of,
     json_object,
-    keywords,
     list_of,
     odd_shape,
     parse_date,
+    quoted_keywords,
     usable_url,
 )
 from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
@@ -39,8 +39,7 @@ class HackerNewsSearch:
 
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return the words that are searched for `query`; a story must contain all of them."""
-        words = keywords(query, about=options.about, languages=options.languages)
-        return " ".join(f'"{word}"' if " " in word else word for word in words)
+        return quoted_keywords(query, options)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` stories, best or newest first.

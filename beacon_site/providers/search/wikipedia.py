@@ -20,11 +20,11 @@ from beacon_site.providers.search.answers import (
     endpoint,
     hit_of,
     json_object,
-    keywords,
     list_of,
     odd_shape,
     one_line,
     parse_date,
+    quoted_keywords,
 )
 from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
 from beacon_site.text.messages import gettext as _
@@ -51,8 +51,7 @@ class WikipediaSearch:
 
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return the words that are searched for `query`; an article must contain all of them."""
-        words = keywords(query, about=options.about, languages=options.languages)
-        return " ".join(f'"{word}"' if " " in word else word for word in words)
+        return quoted_keywords(query, options)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` articles, best first.

@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.db import DataError, IntegrityError, connection, models, transaction
 
 from beacon_site.db.errors import allow_long_transaction
@@ -41,6 +42,7 @@ from memory.models import (
     LibraryDocument,
     Note,
     Recalled,
+    Remembered,
     Revision,
     Trust,
     User,
@@ -469,6 +471,8 @@ def _take_kind(archive: zipfile.ZipFile, kind: Kind, import_context: ImportConte
     for batch in _batches(archive, kind):
         rows = _rows(kind, batch, import_context, counted)
         rows = _with_parents(kind, rows, import_context, counted)
+        if kind.of_records:
+            rows = _of_own_records(rows, import_context, counted)
         # Searching for copies of what was deleted takes long, so that's done once for each batch.
         with traces.together() if kind.purges else nullcontext():
             rows = _unknown(kind, rows, import_context, counted)
@@ -554,6 +558,25 @@ def _with_parents(
                 )
         rows = kept
     return rows
+
+
+def _of_own_records(
+    rows: list[Row], import_context: ImportContext, counted: KindCounts
+) -> list[Row]:
+    """Leave out rows about other people's records, such as versions that would be in their history."""
+    named = {row.record_id for _number, row, _line in rows}
+    foreign: set[Any] = set()
+    for model in apps.get_models():
+        if issubclass(model, Remembered):
+            found = model._base_manager.filter(pk__in=named).exclude(owner=import_context.owner)
+            foreign.update(found.values_list("pk", flat=True))
+    kept = []
+    for number, row, line in rows:
+        if row.record_id in foreign:
+            counted.refuse(number, _("it’s about an item of another account"))
+        else:
+            kept.append((number, row, line))
+    return kept
 
 
 def _unknown(

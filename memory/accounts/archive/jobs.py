@@ -17,7 +17,6 @@ from datetime import timedelta
 from functools import partial
 from operator import itemgetter
 from typing import Any
-from urllib.parse import urlsplit
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
@@ -31,6 +30,7 @@ from redis.exceptions import RedisError
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.net.rate_limit import MinInterval
+from beacon_site.text.canonical_urls import host_of
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.messages import gettext as _
 from memory.accounts.archive import app_exports, exporter, foreign_formats, importer
@@ -262,7 +262,7 @@ def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
 def _ask_pages(imported: Archive, keys: Sequence[str]) -> Archive:
     """Create the job that fetches the pages of an import's bookmarks."""
     urls = LibraryDocument.objects.filter(pk__in=keys).values_list("pk", "url")
-    hosts, turns = {str(pk): _host(url) for pk, url in urls}, Counter[str]()
+    hosts, turns = {str(pk): host_of(url) for pk, url in urls}, Counter[str]()
     order = []
     for key in keys:  # the sites take turns, so that none is asked often
         turns[hosts[key]] += 1
@@ -353,7 +353,7 @@ class _Sites:
 
     def read(self, url: str) -> DocumentText:
         """Return a page's text.  Raises ProviderError or InvalidValue."""
-        host = _host(url)
+        host = host_of(url)
         if self._silent[host] >= MAX_SILENT:
             why = _("Beacon didn’t try, because “%(host)s” failed to respond %(n)d times in a row.")
             raise ProviderUnavailable(why % {"host": host, "n": MAX_SILENT})
@@ -369,14 +369,6 @@ class _Sites:
             raise
         self._silent[host] = 0
         return page
-
-
-def _host(url: str) -> str:
-    """Return the URL's host; "" if it has none, and then the fetcher refuses it."""
-    try:
-        return (urlsplit(url).hostname or "").lower()
-    except ValueError:
-        return ""
 
 
 def stop_pages(row: Archive) -> bool:

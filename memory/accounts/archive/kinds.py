@@ -43,7 +43,8 @@ class Kind:
     `owner` is the path to the owner.  `key` has the columns that identify a row without an exported ID;
     rows are fetched by the first of them.  `without` has columns that mean nothing elsewhere, `named`
     the foreign keys exported as names, `many` the many-to-many fields, and `citing` the columns whose
-    text names records by ID.  `only` filters the exported rows.  `problem` returns why a row can't be
+    text names records by ID.  `of_records` marks rows whose `record_id` names a record without a foreign
+    key.  `only` filters the exported rows.  `problem` returns why a row can't be
     imported, `prepare` changes it before it is stored (if it `purges`, it also permanently deletes
     default records), and `finish` gets the new rows at the end.
     """
@@ -57,6 +58,7 @@ class Kind:
     named: Mapping[str, str] = field(default_factory=dict)
     many: tuple[str, ...] = ()
     citing: tuple[str, ...] = ()
+    of_records: bool = False
     only: models.Q | None = None
     own_alone: bool = False
     problem: Callable[[Any], str] = _fine
@@ -140,7 +142,6 @@ class InvalidRow(ValueError):
 
 
 def encoded(kind: Kind, row: Any) -> dict[str, Any]:
-    """Return a row as a dict for the archive."""
     line = {}
     for column in kind.columns():
         name = column.attname

@@ -45,8 +45,10 @@ from memory.models.file_format import (
     by_rule,
     checked_path,
     is_fact,
+    is_kept_exact,
     locked_text,
     summary_of,
+    summary_of_exact,
     with_summary,
 )
 from memory.models.notes import MAX_CONTENT
@@ -393,7 +395,9 @@ def replace_default_file(file: MemoryFile, import_context: Any) -> None:
     text = _with_summary_line(file)
     if not _fits(file.blame, text):
         file.blame = carried([], "", text, file.version)
-    file.content, file.summary = text, summary_of(text) or ""
+    is_exact = is_kept_exact(file.path)
+    file.content = text
+    file.summary = summary_of_exact(file.path, text) if is_exact else summary_of(text) or ""
     if file.summary_by not in MemoryFile.SummaryBy.values or file.summary == by_rule(
         file.path, text
     ):
@@ -445,7 +449,11 @@ def entry_problem(entry: FileEntry) -> str:
 
 def _with_summary_line(file: MemoryFile) -> str:
     text = cleaned(file.content)[0]
-    return text if summary_of(text) else with_summary(text, by_rule(file.path, text))
+    return (
+        text
+        if is_kept_exact(file.path) or summary_of(text)
+        else with_summary(text, by_rule(file.path, text))
+    )
 
 
 def _others(file: MemoryFile) -> int:
@@ -506,6 +514,11 @@ def _follow_topics(_import_context: Any, topics: list[Any]) -> None:
         memory.Topic.notify_changed(topic.owner_id, topic.pk)
 
 
+_EXPORTED_DOCUMENTS = Q(path="")  # the watched folder's documents stay with the folder
+_OF_EXPORTED = ~Q(record_type=memory.LibraryDocument.record_type()) | Q(
+    record_id__in=memory.LibraryDocument.objects.filter(_EXPORTED_DOCUMENTS).values("pk")
+)
+
 MEMORY_KINDS = [
     Kind(
         "agents",
@@ -541,7 +554,7 @@ MEMORY_KINDS = [
         "documents",
         gettext_lazy("library documents"),
         memory.LibraryDocument,
-        only=Q(path=""),  # the watched folder's documents stay with the folder
+        only=_EXPORTED_DOCUMENTS,
     ),
     Kind("topics", gettext_lazy("topics"), memory.Topic, finish=_follow_topics),
     Kind("facts", gettext_lazy("topic facts"), memory.TopicFact),
@@ -560,7 +573,11 @@ MEMORY_KINDS = [
         key=("topic_id", "url"),
     ),
     Kind(
-        "put-away", gettext_lazy("data from runs in Trash"), memory.TrashedRows, key=("record_id",)
+        "put-away",
+        gettext_lazy("data from runs in Trash"),
+        memory.TrashedRows,
+        key=("record_id",),
+        of_records=True,
     ),
     Kind(
         "sessions",
@@ -659,6 +676,8 @@ MEMORY_KINDS = [
         gettext_lazy("record versions"),
         memory.Revision,
         key=("record_id", "version", "created"),
+        only=_OF_EXPORTED,
+        of_records=True,
         problem=revision_problem,
     ),
     Kind(
@@ -667,10 +686,16 @@ MEMORY_KINDS = [
         memory.Rating,
         key=("record_id", "position", "key"),
         own_alone=True,
+        of_records=True,
         problem=rating_problem,
     ),
     Kind(
-        "uses", gettext_lazy("uses of records in prompts"), memory.Use, key=("record_id", "place")
+        "uses",
+        gettext_lazy("uses of records in prompts"),
+        memory.Use,
+        key=("record_id", "place"),
+        only=_OF_EXPORTED,
+        of_records=True,
     ),
     Kind(
         "model-calls",

@@ -207,7 +207,7 @@ def _log_requests(session: Session) -> None:
     """
     user_messages = [one.content for one in said_in(session) if one.role == "user"]
     requests = [shorten(text, MAX_REQUEST_LENGTH) for text in user_messages if not is_to_keep(text)]
-    if not requests or _written(session, Note.Kind.LOG, TAG):
+    if not requests or _written(session, Note.Kind.LOG):
         return
     params = {"title": session.title, "day": _day(session)}
     head = _("Asked in the conversation “%(title)s”, %(day)s:") % params
@@ -218,14 +218,14 @@ def _log_requests(session: Session) -> None:
     _write(session, Note.Kind.LOG, f"{head}\n\n{lines}", LOG_DAYS, trust)
 
 
-def _written(session: Session, kind: str, tag: str) -> bool:
+def _written(session: Session, kind: str) -> bool:
     """Return True if the note was already written or proposed, even if it is in Trash by now."""
     source = source_of(session.pk)
     mine = Note.objects.for_user(session.owner).filter(job=source, kind=kind)
     proposed = Proposal.objects.for_user(session.owner).filter(
-        source=source, after__contains={"job": source, "kind": kind, "tags": [tag]}
+        source=source, after__contains={"job": source, "kind": kind, "tags": [TAG]}
     )
-    return bool(mine.tagged(tag).exists() or proposed.exists())
+    return bool(mine.tagged(TAG).exists() or proposed.exists())
 
 
 def _write(session: Session, kind: str, content: str, days: int, trust: str) -> None:
@@ -248,7 +248,7 @@ def _day(session: Session) -> str:
 def _summarise(session: Session) -> None:
     """Write the session's result as a note for seven days: by the model, or else by rules."""
     messages = said_in(session)
-    if not messages or _written(session, Note.Kind.SUMMARY, TAG):
+    if not messages or _written(session, Note.Kind.SUMMARY):
         return
     session_summary = _by_model(session, messages)
     answers = [one.content for one in messages if one.role == "assistant" and one.content]

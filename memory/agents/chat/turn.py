@@ -250,7 +250,7 @@ def hits_for_prompt(talk: ConversationContext, caller: ToolContext) -> str:
     outside: list[str] = []
     for hit in hits:
         # What a later run found is external text, regardless of the hit's author.
-        is_own = hit.record.trust in (Trust.OWNER, Trust.AGENT) and not hit.later_finding
+        is_own = not hit.record.is_outside and not hit.later_finding
         (own if is_own else outside).append(f"- {_mark(hit)} {_passage(hit, talk)}")
     parts = ["\n".join(own)] if own else []
     if outside:

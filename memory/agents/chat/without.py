@@ -136,7 +136,7 @@ def perform(owner_id: int, key: str, query: dict[str, Any]) -> None:
     with timezone.override(zone_of(owner.time_zone)):
         whole = wanted.built(owner, wanted.topic_of(owner))
     contexts = (whole, whole.without(wanted.without))
-    for context in contexts[len(_calls(owner, asked)) :]:
+    for context in contexts[len(answers(owner, asked)) :]:
         try:
             messages = _messages(context, wanted.message)
             ask_model(
@@ -155,10 +155,6 @@ def perform(owner_id: int, key: str, query: dict[str, Any]) -> None:
 
 def answers(owner: User, asked: AskedAnswers) -> list[ModelCall]:
     """Return the calls so far: first the answer with the memories, then the one without."""
-    return _calls(owner, asked)
-
-
-def _calls(owner: User, asked: AskedAnswers) -> list[ModelCall]:
     rows = ModelCall.objects.for_user(owner).filter(source=asked.source, purpose=PURPOSE)
     return list(rows.order_by("id").defer("prompt")[:2])
 

@@ -20,7 +20,6 @@ from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolRe
 from memory.models import ContentItem
 from memory.models.errors import InvalidValue
 from memory.models.remembered import OWNER_SCOPE
-from memory.services.content.compaction import is_outside
 from memory.services.content.items import (
     MAX_BYTES,
     MAX_QUERIED,
@@ -149,7 +148,7 @@ def _told(item: ContentItem, view: View, args: RetrieveArguments) -> str:
             params = {"of": grouped(view.of), "unit": _unit(view), "q": shorten(args.q, 80)}
             return words % params
         return _("The item is empty.")
-    text = as_data(view.text) if is_outside(item) else view.text
+    text = as_data(view.text) if item.is_outside else view.text
     return text if view.is_all else f"({view.description()})\n{text}"
 
 
@@ -173,7 +172,7 @@ def _query(context: ToolContext, args: QueryArguments) -> ToolResult:
     if not items:
         return ToolResult(_("No matching items in memory."), data={"items": []})
     text = json.dumps(items, ensure_ascii=False, indent=1)
-    if any(is_outside(item) for item in found):
+    if any(item.is_outside for item in found):
         # Titles and URLs can come from outside, too.
         context.shown(*found)
         text = as_data(text)

@@ -154,7 +154,7 @@ def _read(context: ToolContext, args: ReadArguments) -> ToolResult:
         )
         return refused("invalid", text % asked_for)
     content = "".join(lines[first - 1 : last])
-    outside = file.trust not in (Trust.OWNER, Trust.AGENT)
+    outside = file.is_outside
     data = {"content": content, "lines": len(lines), **_of_file(file)}
     return ToolResult(as_data(content) if outside else content, data=data)
 

@@ -24,7 +24,7 @@ from memory.agents.tools.types import (
     named,
     refused,
 )
-from memory.models import FileDraft, MemoryFile, Trust, User
+from memory.models import FileDraft, MemoryFile, User
 from memory.models.actors import Actor
 from memory.models.errors import Locked, MemoryRefused, OnlyPeople
 from memory.models.file_format import (
@@ -166,7 +166,7 @@ def _text_of(
 def _numbered(file: MemoryFile, lines: list[str], first: int) -> str:
     """Return lines with their numbers, marked as data if some of the file came from outside."""
     body = numbered(lines, first)
-    return body if file.trust in (Trust.OWNER, Trust.AGENT) else as_data(body)
+    return as_data(body) if file.is_outside else body
 
 
 def _of(file: MemoryFile) -> dict[str, Any]:

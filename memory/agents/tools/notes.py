@@ -39,7 +39,7 @@ from memory.services.observations.consolidation import (
 )
 from memory.services.observations.saving import (
     MAX_LINES,
-    Remembered,
+    SavedLines,
     batch,
     checked,
     checked_size,
@@ -310,7 +310,7 @@ def _remember_fil(context: ToolContext, args: FilArguments) -> ToolResult:
     return _stored(stored, stored.new)
 
 
-def _stored(stored: Remembered, new: Sequence[Observation]) -> ToolResult:
+def _stored(stored: SavedLines, new: Sequence[Observation]) -> ToolResult:
     ids = [str(observation.pk) for observation in stored.observations]
     known = len(ids) - len(new)
     text = _("Saved: %(new)d.") % {"new": len(new)}

@@ -28,7 +28,7 @@ from memory.models.as_of import AS_OF_WORDS, as_it_was, current, now
 from memory.models.remembered import in_scopes, record_models
 from memory.services.context.layers import EXTERNAL_WORDS, build_context, context_data
 from memory.services.notes.saving import lowest_trust
-from memory.services.search.about import About, Mention, Reader, about
+from memory.services.search.about import About, Mention, about
 from memory.services.search.filters import named_topic
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Question, parse
@@ -175,7 +175,7 @@ def _recalled(context: ToolContext, args: RecallArguments) -> ToolResult:
 
 def _has_outside_text(hit: RecallHit) -> bool:
     """Return True if a result's line has text from outside: its own, or from a later run."""
-    return bool(hit.later_finding) or _is_outside(hit.record)
+    return bool(hit.later_finding) or hit.record.is_outside
 
 
 def _hit_line(hit: RecallHit, question: Question) -> str:
@@ -229,7 +229,7 @@ def _retrieved(context: ToolContext, args: RetrieveArguments) -> ToolResult:
         text += "\n" + _("… (the first %(most)s of %(have)s characters)") % params
     about = _about(record)
     head = "; ".join(f"{name}: {value}" for name, value in about.items() if value)
-    body = as_data(text) if _is_outside(record) else text
+    body = as_data(text) if record.is_outside else text
     data = {**about, "content": whole[:MAX_RECORD_LENGTH], "characters": len(whole)}
     near = _related(context, record, args.related)
     data["records"] = [named(record), *(named(one.record) for one in near)]
@@ -254,7 +254,7 @@ def _related_text(near: Sequence[Related]) -> str:
     lines: dict[bool, list[str]] = {False: [], True: []}
     for one in near:
         words = shorten(one_line(text_of(one.record) or one.title), 200)
-        lines[_is_outside(one.record)].append(f"- [{one.type}:{one.id}] ({one.why}) {words}")
+        lines[one.record.is_outside].append(f"- [{one.type}:{one.id}] ({one.why}) {words}")
     parts = [_("Related:") if near else _("No related records.")]
     parts += ["\n".join(lines[False])] if lines[False] else []
     parts += [as_data("\n".join(lines[True]))] if lines[True] else []
@@ -336,10 +336,6 @@ def _is_field(record: Any, name: str) -> bool:
     return True
 
 
-def _is_outside(record: Any) -> bool:
-    return record.trust not in (Trust.OWNER, Trust.AGENT)
-
-
 # --- list_memory ---
 
 
@@ -365,8 +361,8 @@ def _listed(context: ToolContext, args: ListArguments) -> ToolResult:
     }
     if not notes:
         return ToolResult(_("No matching notes."), data=data)
-    own = [_note_line(note) for note in notes if not _is_outside(note)]
-    outside = [_note_line(note) for note in notes if _is_outside(note)]
+    own = [_note_line(note) for note in notes if not note.is_outside]
+    outside = [_note_line(note) for note in notes if note.is_outside]
     parts = ["\n".join(own)] if own else []
     if outside:
         parts.append(as_data("\n".join(outside)))
@@ -412,8 +408,7 @@ class AboutArguments(Arguments):
 
 
 def _collect_about(context: ToolContext, args: AboutArguments) -> ToolResult:
-    reader = Reader(context.owner, is_agent=True, scopes=tuple(context.scopes))
-    found = about(reader, args.name, limit=args.limit)
+    found = about(context.owner, args.name, agent_scopes=context.scopes, limit=args.limit)
     mentions = [mention for mention in found.mentions if context.may_read(mention.record)]
     context.read([mention.record for mention in mentions])
     data = {
@@ -436,8 +431,8 @@ def _collect_about(context: ToolContext, args: AboutArguments) -> ToolResult:
         found.total,
     )
     parts = [head % params]
-    own = [_mention_line(mention, found) for mention in mentions if not _is_outside(mention.record)]
-    outside = [_mention_line(mention, found) for mention in mentions if _is_outside(mention.record)]
+    own = [_mention_line(mention, found) for mention in mentions if not mention.record.is_outside]
+    outside = [_mention_line(mention, found) for mention in mentions if mention.record.is_outside]
     parts += ["\n".join(own)] if own else []
     parts += [as_data("\n".join(outside))] if outside else []
     if found.related_names:

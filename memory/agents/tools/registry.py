@@ -308,10 +308,9 @@ def describe_arguments(arguments: type[BaseModel]) -> str:
 TECHNICAL_LIMIT = 2**31 - 1  # the database's, which the reference doesn't mention
 
 
-def as_markdown(names: Iterable[str] | None = None) -> str:
+def as_markdown() -> str:
     """Return a reference of all tools, each with its description and a table of its arguments."""
-    values = REGISTRY if names is None else names
-    return "\n\n".join(_tool(name) for name in values)
+    return "\n\n".join(map(_tool, REGISTRY))
 
 
 def _tool(name: str) -> str:

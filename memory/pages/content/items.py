@@ -228,7 +228,6 @@ def restore_state(user: User, at: datetime, *, by: Actor) -> int:
 # --- one item ---
 
 SHOWN = 200_000  # characters of a view on the page; the file has all of them
-USUALLY_WHOLE = 20_000  # characters up to which an item is shown in full at first
 MAX_CHARACTERS_COUNTED = 1_000_000  # characters up to which a page counts tokens
 FEW_CHANGES, FEW_USES, FEW_NEIGHBOURS, FEW_SNAPSHOTS = 5, 8, 20, 10
 
@@ -248,8 +247,7 @@ def shown_of(item: ContentItem, query: Any) -> dict[str, Any]:
 
     A field that the view doesn't use is ignored, because the form always has all fields.
     """
-    usual = "full" if item.size <= USUALLY_WHOLE else "excerpt"
-    name, unit = query.get("transform", "") or usual, query.get("unit", "") or CHARACTERS
+    name, unit = query.get("transform", "") or "full", query.get("unit", "") or CHARACTERS
     n, q = query.get("n", "").strip()[:20], clean(query.get("q", ""))[0].strip()
     shown = {"name": name, "n": n, "unit": unit, "q": q}
     chosen = TRANSFORMS.get(name)

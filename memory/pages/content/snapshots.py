@@ -237,10 +237,6 @@ class UploadSnapshotForm(forms.Form):
                 _("This file isn’t UTF-8 text. Select a snapshot from Beacon.")
             ) from exc
 
-    def refuse(self, problem: Any) -> None:
-        """Show the error at the file field."""
-        self.add_error("file", problem)
-
 
 # --- pages ---
 
@@ -302,9 +298,9 @@ def snapshot_upload(request: BeaconRequest) -> HttpResponse:
         try:
             made = snapshot_from_json(request.user, form.text(), by=request.actor)
         except ValidationError as exc:
-            form.refuse(exc)
+            form.add_error("file", exc)
         except MemoryRefused as exc:
-            form.refuse(str(exc))
+            form.add_error("file", str(exc))
         else:
             message = _("Snapshot uploaded. To add its items to the store, restore it to a scope.")
             toast_with_undo(request, made, message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from typing import Any
@@ -210,59 +209,44 @@ MAX_KEPT_LENGTH = 4_000  # characters of a section whose HTML is cached by the p
 MAX_KEPT = 2_000  # cached sections: a month's largest file has about 550
 
 
-@dataclass(frozen=True, slots=True)
-class FileRow:
-    """One file in the tree.  `problem` says why its edit on disk wasn't imported."""
-
-    file: MemoryFile
-    last: dict[str, Any] | None
-    problem: str
-    has_draft: bool
-
-    @property
-    def url(self) -> str:
-        return self.file.get_absolute_url()
-
-    @property
-    def folder(self) -> str:
-        """Return where a file of an agent is, without its name."""
-        whole = f"{self.file.mounted_folder}/{self.file.place_in_folder}"
-        return whole.rpartition("/")[0]
-
-    @property
-    def name(self) -> str:
-        return self.file.path.rpartition("/")[2]
-
-    def says(self, words: Sequence[str]) -> bool:
-        """Return True if its path and summary contain all the words, which are in lower case."""
-        text = f"{self.file.path} {self.file.summary}".casefold()
-        return all(word in text for word in words)
-
-    @property
-    def month(self) -> str:
-        """Return the month of an episode file (2026-02), empty for a fact file."""
-        return month_of(self.file.path)
+Row = dict[str, Any]
 
 
-def tree_of(user: User) -> tuple[list[FileRow], list[FileRow], list[FileRow]]:
+def tree_of(user: User) -> tuple[list[Row], list[Row], list[Row]]:
     """Return facts, episodes with the newest month first, and the agents' own files.
 
     The number of queries is fixed, however many months there are.
     """
     own = MemoryFile.objects.for_user(user).live().of_agents()
     files = [*files_of(user), *own.defer("content", "blame").order_by("path")[:MAX_OWN]]
+    rows = file_rows(user, files)
+    facts = [row for row in rows if is_fact(row["file"].path)]
+    episodes = [row for row in reversed(rows) if month_of(row["file"].path)]
+    return facts, episodes, [row for row in rows if row["file"].agent_folder]
+
+
+def file_rows(user: User, files: Sequence[MemoryFile]) -> list[Row]:
+    """Return the files as a list shows them. `problem` says why an edit on disk wasn't imported."""
     last = last_changes(user, files)
-    problems = dict(
-        MirroredFile.objects.for_user(user).exclude(problem="").values_list("path", "problem")
-    )
-    drafts = set(FileDraft.objects.for_user(user).values_list("path", flat=True))
-    rows = [
-        FileRow(file, last.get(file.pk), problems.get(file.path, ""), file.path in drafts)
-        for file in files
-    ]
-    facts = [row for row in rows if is_fact(row.file.path)]
-    episodes = [row for row in reversed(rows) if row.month]
-    return facts, episodes, [row for row in rows if row.file.agent_folder]
+    paths = [file.path for file in files]
+    mirrored = MirroredFile.objects.for_user(user).filter(path__in=paths).exclude(problem="")
+    problems = dict(mirrored.values_list("path", "problem"))
+    drafts = FileDraft.objects.for_user(user).filter(path__in=paths)
+    drafted = set(drafts.values_list("path", flat=True))
+    rows = []
+    for file in files:
+        folder, _slash, name = f"{file.mounted_folder}/{file.place_in_folder}".rpartition("/")
+        rows.append(
+            {
+                "file": file,
+                "folder": folder,
+                "name": name,
+                "last": last.get(file.pk),
+                "problem": problems.get(file.path, ""),
+                "has_draft": file.path in drafted,
+            }
+        )
+    return rows
 
 
 def last_changes(user: User, files: Sequence[MemoryFile]) -> dict[Any, dict[str, Any]]:

@@ -39,10 +39,10 @@ class _WithoutText(Func):
     output_field = JSONField()
 
 
-def history_of(file: MemoryFile, *, cursor: str = "", size: int = PAGE) -> Page:
+def history_of(file: MemoryFile, *, cursor: str) -> Page:
     """Return the changes of `file`, latest first: two queries, and those for the sources."""
     known = record_history.revisions_of(file).only("id", "created")
-    page = page_of(known, by="created", falling=True, cursor=cursor, size=size)
+    page = page_of(known, by="created", falling=True, cursor=cursor, size=PAGE)
     return Page(changes_of(file, [row.pk for row in page.rows]), page.next_cursor)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -29,7 +29,7 @@ from beacon_site.web.responses import (
     report_cleaned,
     signed_in,
 )
-from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, MountedFolder
+from memory.models import FileDraft, FileEntry, MemoryFile, MountedFolder
 from memory.models.errors import MemoryRefused
 from memory.models.file_format import MOUNTED, month_of
 from memory.models.remembered import Lock
@@ -38,11 +38,10 @@ from memory.pages.files import history as file_history
 from memory.pages.files.editing import (
     EpisodeForm,
     FileForm,
-    FileRow,
     budget,
     budget_of,
     file_or_404,
-    last_changes,
+    file_rows,
     page_of,
     tree_of,
 )
@@ -468,10 +467,10 @@ def file_list(request: BeaconRequest) -> HttpResponse:
         "journal": (_("Journal"), episodes),
         "agents": (_("Agents’ own files"), own),
     }
-    states: dict[str, tuple[str, Callable[[FileRow], bool]]] = {
-        "draft": (_("unsaved draft"), lambda row: row.has_draft),
-        "locked": (_("locked"), lambda row: row.file.lock != Lock.OPEN),
-        "problem": (_("not imported from disk"), lambda row: bool(row.problem)),
+    states: dict[str, tuple[str, Callable[[editing.Row], bool]]] = {
+        "draft": (_("unsaved draft"), lambda row: row["has_draft"]),
+        "locked": (_("locked"), lambda row: row["file"].lock != Lock.OPEN),
+        "problem": (_("not imported from disk"), lambda row: bool(row["problem"])),
     }
     rows = [*facts, *episodes, *own]
     facets = [
@@ -481,7 +480,11 @@ def file_list(request: BeaconRequest) -> HttpResponse:
     asked = filter_bar.read(request.GET, facets)
     words, state = asked.get("q", "").casefold().split(), states.get(asked.get("state", ""))
     shown = [
-        (name, said, [row for row in some if row.says(words) and (not state or state[1](row))])
+        (
+            name,
+            said,
+            [row for row in some if _says(row["file"], words) and (not state or state[1](row))],
+        )
         for name, (said, some) in groups.items()
         if asked.get("group", name) in (name, "")
     ]
@@ -493,12 +496,18 @@ def file_list(request: BeaconRequest) -> HttpResponse:
     bar = saved_views.with_views(request.user, bar)
     context = {
         "bar": bar,
-        "budget": budget(sum(row.file.size for row in facts), MAX_FACTS),
+        "budget": budget(sum(row["file"].size for row in facts), MAX_FACTS),
         "groups": shown,
         "is_found": any(one[2] for one in shown),
     }
     over_htmx = request.htmx and request.htmx.target == "files"
     return render(request, f"memory/{'_files' if over_htmx else 'files'}.html", context)
+
+
+def _says(file: MemoryFile, words: Sequence[str]) -> bool:
+    """Return True if its path and summary contain all the words, which are in lower case."""
+    text = f"{file.path} {file.summary}".casefold()
+    return all(word in text for word in words)
 
 
 @signed_in("GET", "HEAD")
@@ -548,30 +557,16 @@ def folder_list(request: BeaconRequest) -> HttpResponse:
         rows.defer("content", "blame"), by="path", falling=False, cursor=request.GET.get("cursor", ""),
         size=FOLDER_PAGE,
     )  # fmt: skip
-    paths = [file.path for file in found.rows]
     bar = FilterBar(
         reverse("memory:agent-folders"), "agent-files", asked,
         label=_("Search the files"), placeholder=_("Search paths and the start of each file"),
         facets=facets if len(folders) > 1 else [],
         count=_file_count_label(sum(folder.files for folder in folders)),
     )  # fmt: skip
-    problems = dict(
-        MirroredFile.objects.for_user(request.user).filter(path__in=paths).exclude(problem="")
-        .values_list("path", "problem")
-    )  # fmt: skip
-    drafts = set(
-        FileDraft.objects.for_user(request.user)
-        .filter(path__in=paths)
-        .values_list("path", flat=True)
-    )
-    last = last_changes(request.user, found.rows)
     context: dict[str, Any] = {
         "folders": folders,
         "bar": bar,
-        "rows": [
-            FileRow(file, last.get(file.pk), problems.get(file.path, ""), file.path in drafts)
-            for file in found.rows
-        ],
+        "rows": file_rows(request.user, found.rows),
         "next_cursor": found.next_cursor,
         "is_set": bool(settings.BEACON_AGENT_DIRS),
         "prefix": MOUNTED,

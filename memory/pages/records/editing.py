@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 from uuid import UUID
@@ -12,6 +12,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.vary import vary_on_headers
@@ -50,6 +51,11 @@ USUAL = ""  # the default stability of the kind
 WRITABLE_KINDS = [Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE]
 
 
+def capitalised(choices: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Return the choices as options of a form begin: with a capital letter."""
+    return [(value, capfirst(label)) for value, label in choices]
+
+
 class RecordForm(SecretConfirmationMixin, RefusalErrorsMixin):
     """The fields that notes and observations share."""
 
@@ -71,7 +77,7 @@ class RecordForm(SecretConfirmationMixin, RefusalErrorsMixin):
     )
     sensitivity = forms.ChoiceField(
         label=gettext_lazy("Sensitivity"),
-        choices=Sensitivity.choices,
+        choices=capitalised(Sensitivity.choices),
         initial=Sensitivity.NORMAL,
         help_text=gettext_lazy("Sensitive records are never sent to outside services."),
     )
@@ -108,12 +114,15 @@ class NoteForm(RecordForm):
     TOGETHER = ("kind", "stability", "ttl_days", "confidence", "evidence")
 
     kind = forms.ChoiceField(
-        label=gettext_lazy("Type"), choices=Note.Kind.choices, initial=Note.Kind.LOG
+        label=gettext_lazy("Type"), choices=capitalised(Note.Kind.choices), initial=Note.Kind.LOG
     )
     stability = forms.ChoiceField(
         label=gettext_lazy("Stability"),
         required=False,
-        choices=[(USUAL, gettext_lazy("Default for this type")), *Note.Stability.choices],
+        choices=[
+            (USUAL, gettext_lazy("Default for this type")),
+            *capitalised(Note.Stability.choices),
+        ],
         help_text=gettext_lazy("Logs expire after 30 days, summaries after 7 days."),
     )
     ttl_days = RawField(
@@ -213,7 +222,7 @@ class NewNoteForm(NewRecordForm, NoteForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["kind"].choices = [(kind, kind.label) for kind in WRITABLE_KINDS]  # type: ignore[attr-defined]
+        self.fields["kind"].choices = capitalised((kind, kind.label) for kind in WRITABLE_KINDS)  # type: ignore[attr-defined]
         self.offer_scopes(kwargs["owner"])
 
     def write(self, owner: User, *, by: Actor) -> Note:
@@ -227,7 +236,7 @@ class ObservationForm(RecordForm):
 
     category = forms.ChoiceField(
         label=gettext_lazy("Category"),
-        choices=Observation.Category.choices,
+        choices=capitalised(Observation.Category.choices),
         help_text=gettext_lazy(
             "A finding is a fact, an insight is a conclusion, and a lesson is guidance for later."
         ),
@@ -267,7 +276,7 @@ class EditNoteForm(_Editing, NoteForm):
     def __init__(self, *args: Any, record: Note, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.is_pinned = record.pinned
-        choices = [(kind, kind.label) for kind in WRITABLE_KINDS]
+        choices = capitalised((kind, kind.label) for kind in WRITABLE_KINDS)
         if record.kind in Note.IDENTITY:
             choices = [(Note.Kind(record.kind), Note.Kind(record.kind).label)]
             self.fields["content"].disabled = True

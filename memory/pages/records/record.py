@@ -55,33 +55,11 @@ LOCK_MEANS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """An open contradiction of a record. `this` and `that` are the answers that keep a side."""
+def pairs_of(record: Any) -> list[dict[str, Any]]:
+    """Return the record's open contradictions, the latest first: at most four queries.
 
-    conflict: Conflict
-    other: Any
-    this: str
-    that: str
-    left_version: int
-    right_version: int
-
-    @property
-    def text(self) -> str:
-        side = "left" if self.conflict.left_id == self.other.pk else "right"
-        return words_of(self.conflict, side, self.other)
-
-    @property
-    def noun(self) -> str:
-        return str(kind_of(self.other.record_type()).noun)
-
-    @property
-    def url(self) -> str:
-        return str(self.other.get_absolute_url())
-
-
-def pairs_of(record: Any) -> list[Pair]:
-    """Return the record's open contradictions, the latest first: at most four queries."""
+    `this` and `that` are the answers that keep this record's text and the other one's.
+    """
     rows = Conflict.objects.for_user(record.owner).standing().about([record.pk])
     found = list(rows.filter(kind=Conflict.Kind.CONTRADICTION).order_by("-created"))
     others = {one: _other_side(one, record) for one in found}
@@ -97,11 +75,19 @@ def pairs_of(record: Any) -> list[Pair]:
     for one, (_kind, key) in others.items():
         if (other := loaded.get(key)) is None:
             continue
-        is_left = one.left_id == record.pk
-        versions = (record.version, other.version) if is_left else (other.version, record.version)
-        ways = (Conflict.How.LEFT.value, Conflict.How.RIGHT.value)
-        this, that = ways if is_left else ways[::-1]
-        pairs.append(Pair(one, other, this, that, *versions))
+        left, right = (record, other) if one.left_id == record.pk else (other, record)
+        pairs.append(
+            {
+                "conflict": one,
+                "text": words_of(one, "left" if other is left else "right", other),
+                "noun": kind_of(other.record_type()).noun,
+                "url": other.get_absolute_url(),
+                "this": Conflict.How.LEFT if record is left else Conflict.How.RIGHT,
+                "that": Conflict.How.LEFT if other is left else Conflict.How.RIGHT,
+                "left_version": left.version,
+                "right_version": right.version,
+            }
+        )
     return pairs
 
 

@@ -377,11 +377,6 @@ def rows_of(owner: User, state: str = Proposal.State.WAITING) -> QuerySet[Any]:
     return rows
 
 
-def who_of(owner: User, actor: str) -> str:
-    """Return an actor in words; empty for none."""
-    return origins.of(owner, [actor])[actor].words if actor else ""
-
-
 def proposal_rows(
     owner: User,
     proposals: Sequence[Proposal],
@@ -510,7 +505,6 @@ def _ended(text: str) -> str:
 
 
 def new_lines(proposal: Proposal) -> list[str]:
-    """Return the lines of text that are new in the proposal."""
     values = {**proposal.after, **proposal.edited}
     known = set(str(proposal.before.get("content", "")).splitlines())
     lines = values.get("lines") or [values]

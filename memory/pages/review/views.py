@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -427,73 +427,47 @@ def permissions(request: BeaconRequest) -> HttpResponse:
     return _permissions_page(request, form)
 
 
-@dataclass(slots=True)
-class WriterRow:
-    """A writer of proposals: its exceptions from the general rules, and its record of all types."""
-
-    name: str
-    agent: Agent | None = None  # None if it isn't an agent of this person, or no longer
-    held_until: datetime | None = None
-    own: list[dict[str, Any]] = field(default_factory=list)
-    records: list[TrackRecord] = field(default_factory=list)
-    inbox_url: str = ""
-
-    @property
-    def used_at(self) -> datetime | None:
-        """Return when a token of the agent was last used."""
-        return getattr(self.agent, "used_at", None)
-
-    @property
-    def kinds(self) -> list[str]:
-        return [record.kind_words for record in self.records]
-
-    @property
-    def waiting(self) -> int:
-        """Return how many of its proposals are pending."""
-        return sum(record.waiting for record in self.records)
-
-    @property
-    def accepted(self) -> int:
-        """Return how many were accepted unchanged."""
-        return sum(record.accepted for record in self.records)
-
-    @property
-    def edited(self) -> int:
-        """Return how many a person changed first."""
-        return sum(record.edited for record in self.records)
-
-    @property
-    def rejected(self) -> int:
-        return sum(record.rejected for record in self.records)
-
-    @property
-    def wrong(self) -> int:
-        """Return how many turned out to be wrong after they were accepted."""
-        return sum(record.wrong for record in self.records if record.kind != "file")
-
-
 def _writers(
     user: User, records: Sequence[TrackRecord], own: Sequence[ReviewLevel]
-) -> list[WriterRow]:
-    """Return a row for each agent by name, and below them for each other writer."""
-    rows: dict[str, WriterRow] = {}
-    for agent in agents_of(user):
-        rows[str(agent.writer)] = WriterRow(agent.name, agent, trust.held_until(agent))
+) -> list[dict[str, Any]]:
+    """Return a row for each agent by name, and below them for each other writer.
+
+    A row has the writer's exceptions from the general rules, and its records of all types added up.
+    """
+    rows: dict[str, dict[str, Any]] = {
+        str(agent.writer): {
+            "name": agent.name, "agent": agent, "held_until": trust.held_until(agent),
+            "used_at": getattr(agent, "used_at", None),  # when a token was last used
+        }
+        for agent in agents_of(user)
+    }  # fmt: skip
+    exceptions: dict[str, list[dict[str, Any]]] = defaultdict(list)
     named = origins.of(user, {one.writer for one in own})
     for one in own:
-        name = one.writer.partition(":")[2] or named[one.writer].words
-        exception = {
-            "writer": one.writer,
-            "kind": one.kind,
-            "kind_words": LEVEL_NAMES[one.kind],
-            "level": LABELS[one.level],
-        }
-        rows.setdefault(one.writer, WriterRow(name)).own.append(exception)
+        rows.setdefault(
+            one.writer, {"name": one.writer.partition(":")[2] or named[one.writer].words}
+        )
+        exceptions[one.writer].append(
+            {
+                "writer": one.writer,
+                "kind": one.kind,
+                "kind_words": LEVEL_NAMES[one.kind],
+                "level": LABELS[one.level],
+            }
+        )
+    records_of: dict[str, list[TrackRecord]] = defaultdict(list)
     for record in records:
-        rows.setdefault(record.writer, WriterRow(record.name)).records.append(record)
+        rows.setdefault(record.writer, {"name": record.name})
+        records_of[record.writer].append(record)
     inbox = reverse("research:inbox")
     for writer, row in rows.items():
-        row.inbox_url = f"{inbox}?{urlencode({'show': 'proposal', 'by': writer})}"
+        mine = records_of[writer]
+        row["own"] = exceptions[writer]
+        row["kinds"] = [record.kind_words for record in mine]
+        for name in ("waiting", "accepted", "edited", "rejected"):
+            row[name] = sum(getattr(record, name) for record in mine)
+        row["wrong"] = sum(record.wrong for record in mine if record.kind != "file")
+        row["inbox_url"] = f"{inbox}?{urlencode({'show': 'proposal', 'by': writer})}"
     return list(rows.values())
 
 
@@ -508,9 +482,7 @@ def _permissions_page(request: BeaconRequest, form: LevelsForm) -> HttpResponse:
         "suggested": [record for record in records if record.is_suggested],
         "writers": writers,
         "counted": {
-            name: words
-            for name, words in COUNTED.items()
-            if any(getattr(one, name) for one in writers)
+            name: words for name, words in COUNTED.items() if any(one[name] for one in writers)
         },
     }
     template = "_permissions" if request.htmx else "permissions"

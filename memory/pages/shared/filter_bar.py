@@ -85,7 +85,7 @@ def day_facet() -> Facet:
     return Facet("from", _("When"), choices, any_label=_("Any time"), is_day=True, until="to")
 
 
-def read(query: QueryDict, facets: Iterable[Facet], words: str = "q") -> QueryDict:
+def read(query: QueryDict, facets: Iterable[Facet]) -> QueryDict:
     """Return the list's query, with typed filters and days as parameters.
 
     `since` is the field for a day that isn't in the list of choices. If it isn't a day, the list
@@ -112,12 +112,12 @@ def read(query: QueryDict, facets: Iterable[Facet], words: str = "q") -> QueryDi
             asked.pop(facet.until)
             asked.update({facet.until: day.isoformat()} if day else {"not-a-day": text})
     if operators:
-        asked[words] = f"{operators} {asked.get(words, '')}".strip()
-    return _without_typed(asked, [one for one in facets if not one.operator], words)
+        asked["q"] = f"{operators} {asked.get('q', '')}".strip()
+    return _without_typed(asked, [one for one in facets if not one.operator])
 
 
-def _without_typed(query: QueryDict, facets: Sequence[Facet], words: str) -> QueryDict:
-    text = query.get(words, "")
+def _without_typed(query: QueryDict, facets: Sequence[Facet]) -> QueryDict:
+    text = query.get("q", "")
     if ":" not in text:
         return query
     by_name = {facet.name: facet for facet in facets}
@@ -132,7 +132,7 @@ def _without_typed(query: QueryDict, facets: Sequence[Facet], words: str) -> Que
             query[facet.name] = value
             rest.append(text[end : match.start()])
             end = match.end()
-    query[words] = " ".join("".join([*rest, text[end:]]).split())
+    query["q"] = " ".join("".join([*rest, text[end:]]).split())
     return query
 
 
@@ -167,7 +167,6 @@ class FilterBar:
     hint: Text = ""
     views_page: str = ""  # the list's name among saved views
     views: Sequence[Any] = ()
-    words_param: str = "q"
     most: int = 200
     has_operators: bool = (
         False  # whether words can contain the operators of memory/services/search/query.py
@@ -175,7 +174,7 @@ class FilterBar:
 
     @property
     def text(self) -> str:
-        return self.query.get(self.words_param, "")[: self.most]
+        return self.query.get("q", "")[: self.most]
 
     @property
     def words(self) -> str:
@@ -223,7 +222,7 @@ class FilterBar:
         chips = []
         for one in found:
             query = self.query.copy()
-            query[self.words_param] = " ".join([*(o.text for o in found if o is not one), rest])
+            query["q"] = " ".join([*(o.text for o in found if o is not one), rest])
             facet = labels.get(one.field)
             values = {c.value: str(c.label) for c in facet.choices} if facet else {}
             label = _("not") + f" {one.field}" if one.negated else one.field
@@ -307,7 +306,7 @@ class FilterBar:
             "since",
             "not-a-day",
             "limit",
-            self.words_param,
+            "q",
             *(["sort"] if self.sorts else []),
         }
         own |= {name for facet in self.facets for name in (facet.name, facet.until)}
@@ -347,7 +346,7 @@ class FilterBar:
     @property
     def clear_url(self) -> str:
         """Return the list's URL without words and filters, in the same order."""
-        names = [self.words_param]
+        names = ["q"]
         for facet in self.facets:
             names += [facet.name, *([facet.until] if facet.until else [])]
         return self.url_without(*names)

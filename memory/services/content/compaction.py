@@ -322,14 +322,9 @@ def may_be_shown(item: ContentItem) -> bool:
     return item.sensitivity == Sensitivity.NORMAL and item.trust != Trust.QUARANTINED
 
 
-def is_outside(item: ContentItem) -> bool:
-    """Return True if the content came from outside, so that it is data rather than instructions."""
-    return item.trust not in (Trust.OWNER, Trust.AGENT)
-
-
 def shown(item: ContentItem, text: str) -> str:
     """Return part of the content for a model, between marks if it came from outside."""
-    return as_data(text) if text and is_outside(item) else text
+    return as_data(text) if text and item.is_outside else text
 
 
 def _name(item: ContentItem) -> str:

@@ -278,7 +278,6 @@ def transform(
 
 
 def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> tuple[int, str]:
-    """Return `n` and `q`, or raise InvalidValue."""
     if unit not in UNITS:
         params = {"unit": shorten(clean(str(unit))[0], 40), "known": ", ".join(UNITS)}
         _refuse("unit", _("There is no unit “%(unit)s”. Choose one of: %(known)s.") % params)

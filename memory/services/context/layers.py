@@ -240,6 +240,10 @@ class ContextLine:
     why: str
     record: Any = None
 
+    @property
+    def is_outside(self) -> bool:
+        return self.record is not None and self.record.is_outside
+
 
 # Notes in order, each with the reason why it was chosen, and what was left out.
 ChosenNotes = tuple[list[tuple[Note, str]], list[ContextLine]]
@@ -260,8 +264,8 @@ class Layer:
     @property
     def text(self) -> str:
         """Return the layer for the model, with external text last, between marks."""
-        own = [line.text for line in self.lines if not _is_outside(line)]
-        outside = [line.text for line in self.lines if _is_outside(line)]
+        own = [line.text for line in self.lines if not line.is_outside]
+        outside = [line.text for line in self.lines if line.is_outside]
         told = {"lines": own, "outside": outside}
         return render_to_string("prompts/_context_layer.txt", told).strip()
 
@@ -353,8 +357,8 @@ def build_context(
     files = files_of(owner)
     if not with_external:
         for layer in layers:
-            layer.lines = [line for line in layer.lines if not _is_outside(line)]
-        files = [file for file in files if file.trust in (Trust.OWNER, Trust.AGENT)]
+            layer.lines = [line for line in layer.lines if not line.is_outside]
+        files = [file for file in files if not file.is_outside]
     _fit(layers, most, unit)
     context = Context(layers, _joined(layers), index_of(files), files)
     Use.note_records(owner, context.records, place)
@@ -429,10 +433,6 @@ def _cut(note: Note, most: int, layer: Layer) -> str:
     why = _("shortened to the first %(most)s of %(have)s characters") % params
     layer.left_out.append(ContextLine(shorten(note.content, 120), why, note))
     return f"{text[:most].rstrip()} … ({why})"
-
-
-def _is_outside(line: ContextLine) -> bool:
-    return line.record is not None and line.record.trust not in (Trust.OWNER, Trust.AGENT)
 
 
 def _fit(layers: list[Layer], most: int, unit: str) -> None:

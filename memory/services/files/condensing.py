@@ -253,7 +253,6 @@ class CondenseRequest:
 
 
 def by_rule(file: MemoryFile, *, problem: str = "") -> CondenseProposal:
-    """Return the text condensed by rules."""
     shorter, lines = condensed(file.content, file.section_locks)
     return _shown(file, shorter, lines, problem=problem)
 

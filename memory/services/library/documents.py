@@ -6,7 +6,6 @@ import hashlib
 import threading
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
@@ -20,7 +19,7 @@ from beacon_site.net.charsets import HTML, MARKDOWN, PLAIN
 from beacon_site.net.errors import ProviderError, ProviderRejected
 from beacon_site.net.fetch import WebPage, get_fetcher, reason_against
 from beacon_site.net.reflow import join_file
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProvider
+from beacon_site.providers.search.base import SearchHit, SearchOptions
 from beacon_site.text.cleaning import clean, ended, one_line, uuid_of
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.secret_scanner import mask
@@ -168,12 +167,13 @@ def text_of(owner: User, address: str) -> WebPage:
     )
 
 
-@dataclass(slots=True)
 class LibrarySearch:
-    """The library as a search service for one person."""
+    """A SearchProvider for the documents that one person can read."""
 
-    owner: User
-    service: str = SERVICE
+    service = SERVICE
+
+    def __init__(self, owner: User) -> None:
+        self.owner = owner
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return the best matches, after scanning the folder if that is due.
@@ -208,11 +208,6 @@ def is_empty(owner: User) -> bool:
     if settings.BEACON_LIBRARY_DIR:
         return False
     return not LibraryDocument.objects.readable_by(owner).live().exists()
-
-
-def library_search(owner: User) -> SearchProvider:
-    """Return the search provider for what `owner` can read."""
-    return LibrarySearch(owner)
 
 
 def _found(

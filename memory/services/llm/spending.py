@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -119,20 +120,6 @@ class UsageTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One row of a table: a label, its link (or only text), and what it spent."""
-
-    label: str
-    spent: UsageTotals
-    slug: str = ""
-    run: int = 0
-    at: datetime | None = None
-    share: int = (
-        0  # of the month, in percent: of its cost, or of its tokens if nothing is known to cost
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Limit:
     """One monthly limit: how much of it is used, in words and as a percentage."""
 
@@ -237,11 +224,12 @@ def within(calls: Calls, first: date, viewer: User) -> Calls:
     return calls.filter(created__gte=began, created__lt=ended)
 
 
-def detail(calls: Calls, *, whose: User | None) -> dict[str, list[Line]]:
+def detail(calls: Calls, *, whose: User | None) -> dict[str, list[dict[str, Any]]]:
     """Return one month's calls by model, topic and so on, the largest spender first: two queries.
 
-    If `whose` is None, all accounts' calls are included, by account instead of by topic, because
-    topics are private.
+    Each line has what it `spent`, and its `share` of the month in percent: of its cost, or of its
+    tokens if nothing is known to cost. If `whose` is None, all accounts' calls are included, by
+    account instead of by topic, because topics are private.
     """
     rows: Any = list(
         calls.values(
@@ -255,53 +243,47 @@ def detail(calls: Calls, *, whose: User | None) -> dict[str, list[Line]]:
         ).annotate(**_SUMS)
     )
     found = {
-        "by_model": _lines(rows, lambda row: Line(row["model"], UsageTotals.of(row))),
-        "by_purpose": _lines(
-            rows, lambda row: Line(ModelCall.aim_of(row["purpose"]), UsageTotals.of(row))
-        ),
+        "by_model": _lines(rows, lambda row: (row["model"], "")),
+        "by_purpose": _lines(rows, lambda row: (ModelCall.aim_of(row["purpose"]), "")),
     }
     if whose is None:
         found["by_person"] = _lines(rows, _person)
     else:
         found |= {"by_topic": _lines(rows, _topic), "runs": list(_runs(calls))}
     total = sum((UsageTotals.of(row) for row in rows), UsageTotals())
-    return {name: _with_shares(lines, total) for name, lines in found.items()}
+    for line in (line for lines in found.values() for line in lines):
+        spent: UsageTotals = line["spent"]
+        if total.money:
+            line["share"] = round(100 * spent.money / total.money)
+        else:
+            line["share"] = round(100 * spent.tokens / (total.tokens or 1))
+    return found
 
 
-def _lines(rows: Iterable[dict[str, Any]], line_of: Any) -> list[Line]:
-    """Return one line for each name that `line_of` returns, most expensive first."""
-    sums: dict[tuple[str, str], UsageTotals] = {}
+def _lines(
+    rows: Iterable[dict[str, Any]], name_of: Callable[[dict[str, Any]], tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """Return one line for each label and slug that `name_of` returns, most expensive first."""
+    sums: dict[tuple[str, str], UsageTotals] = defaultdict(UsageTotals)
     for row in rows:
-        line = line_of(row)
-        name = (line.label, line.slug)
-        sums[name] = sums.get(name, UsageTotals()) + line.spent
-    lines = [Line(label, spent, slug) for (label, slug), spent in sums.items()]
-    lines.sort(key=lambda line: (-line.spent.money, -line.spent.tokens, line.label))
-    return lines
+        sums[name_of(row)] += UsageTotals.of(row)
+    ordered = sorted(sums.items(), key=lambda one: (-one[1].money, -one[1].tokens, one[0][0]))
+    return [{"label": label, "slug": slug, "spent": spent} for (label, slug), spent in ordered]
 
 
-def _with_shares(lines: Sequence[Line], total: UsageTotals) -> list[Line]:
-    """Return the lines with their shares, which follow the order of the lines."""
-    if total.money:
-        return [replace(line, share=round(100 * line.spent.money / total.money)) for line in lines]
-    most = total.tokens or 1
-    return [replace(line, share=round(100 * line.spent.tokens / most)) for line in lines]
-
-
-def _person(row: dict[str, Any]) -> Line:
+def _person(row: dict[str, Any]) -> tuple[str, str]:
     # Names can be the same, usernames can't.
     name, username = row["owner__display_name"], row["owner__username"]
-    return Line(f"{name} ({username})" if name else username, UsageTotals.of(row))
+    return f"{name} ({username})" if name else username, ""
 
 
-def _topic(row: dict[str, Any]) -> Line:
+def _topic(row: dict[str, Any]) -> tuple[str, str]:
     if row["topic__slug"] is None:
-        return Line(_("no topic or deleted topic"), UsageTotals.of(row))
-    is_open = row["topic__trashed_at"] is None
-    return Line(row["topic__title"], UsageTotals.of(row), row["topic__slug"] if is_open else "")
+        return _("no topic or deleted topic"), ""
+    return row["topic__title"], row["topic__slug"] if row["topic__trashed_at"] is None else ""
 
 
-def _runs(calls: Calls) -> Iterator[Line]:
+def _runs(calls: Calls) -> Iterator[dict[str, Any]]:
     """Yield the most expensive runs; memory knows a run only by its source (`run:12`)."""
     of_runs: Any = calls.filter(
         source__startswith="run:", topic__isnull=False, topic__trashed_at=None
@@ -314,9 +296,13 @@ def _runs(calls: Calls) -> Iterator[Line]:
     for row in rows[:MAX_RUNS]:
         number = row["source"].removeprefix("run:")
         if number.isdecimal():
-            yield Line(
-                row["topic__title"], UsageTotals.of(row), row["topic__slug"], int(number), row["at"]
-            )
+            yield {
+                "label": row["topic__title"],
+                "slug": row["topic__slug"],
+                "spent": UsageTotals.of(row),
+                "run": int(number),
+                "at": row["at"],
+            }
 
 
 def as_csv(calls: Calls, *, whose: User | None) -> str:

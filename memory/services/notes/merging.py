@@ -35,7 +35,7 @@ _LOCKS = (Lock.OPEN, Lock.APPEND_ONLY, Lock.READ_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class MergedText:
     """Text for a merged note. `warning` says why no model wrote it, if one should have."""
 
     content: str
@@ -53,10 +53,10 @@ def merge(
     why: str = "",
     at: datetime | None = None,
     trust: str = Trust.OWNER,
-) -> tuple[Note, Proposal]:
+) -> tuple[Note, MergedText]:
     """Merge at least two active notes into one summary note, which supersedes them (R198).
 
-    Return the note, and the proposal that its text is from.
+    Return the note, and the text as it was written.
 
     It has the strictest sensitivity and lock, the union of tags and evidence, and the lowest trust
     and confidence. It is stable, so it stays until deleted (R199). `trust` limits the summary's
@@ -68,13 +68,13 @@ def merge(
     at = at or timezone.now()
     keys = _keys(ids)
     known = dict(versions or {})
-    proposal = Proposal(content or "")
+    written = MergedText(content or "")
     if content is None:
         read = _mergeable(owner, keys, by=by, at=at)
         known = {note.pk: note.version for note in read}
-        proposal = proposed(read, owner=owner)
+        written = proposed(read, owner=owner)
     checks = NoteChecks()
-    text = checks.content(proposal.content)
+    text = checks.content(written.content)
     checks.raise_refused()
     with transaction.atomic():
         notes = _mergeable(owner, keys, by=by, at=at, is_held=True)
@@ -90,7 +90,7 @@ def merge(
         for note in notes:
             point_at(note, merged, by=by, why=why or _("merged"), source=str(by))
         insert(merged, by=by)
-    return merged, proposal
+    return merged, written
 
 
 def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:
@@ -195,13 +195,13 @@ def _widest(scopes: Sequence[str]) -> str:
     return widest
 
 
-def proposed(notes: Sequence[Note], *, owner: User) -> Proposal:
+def proposed(notes: Sequence[Note], *, owner: User) -> MergedText:
     """Return text for the merged note: by a model, or else the texts one after the other.
 
     Sensitive notes are never sent to a model (R222). If the model fails, `warning` says why.
     """
     if any(note.sensitivity == Sensitivity.SENSITIVE for note in notes):
-        return Proposal(concatenation(notes))
+        return MergedText(concatenation(notes))
     try:
         content = _written(notes, owner)
     except (ProviderError, BudgetReached) as exc:
@@ -209,10 +209,10 @@ def proposed(notes: Sequence[Note], *, owner: User) -> Proposal:
         warning = _(
             "The model couldn’t merge the texts, so they were placed one after the other: %(why)s"
         )
-        return Proposal(concatenation(notes), warning=warning % params)
+        return MergedText(concatenation(notes), warning=warning % params)
     if content is None:
-        return Proposal(concatenation(notes))
-    return Proposal(content, is_by_model=True)
+        return MergedText(concatenation(notes))
+    return MergedText(content, is_by_model=True)
 
 
 def concatenation(notes: Iterable[Note]) -> str:

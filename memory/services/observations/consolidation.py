@@ -22,7 +22,7 @@ from memory.models import Activity, Message, Session, Trust
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
 from memory.services.notes.saving import lowest_trust
-from memory.services.observations.saving import Line, Remembered, remember_lines
+from memory.services.observations.saving import Line, SavedLines, remember_lines
 
 logger = structlog.get_logger(__name__)
 
@@ -102,19 +102,19 @@ def _category(text: str) -> str:
     return "insight" if _INSIGHT.search(text) else ""
 
 
-def keep_lines(owner: Any, session_id: object, lines: Sequence[Line], *, by: Actor) -> Remembered:
+def keep_lines(owner: Any, session_id: object, lines: Sequence[Line], *, by: Actor) -> SavedLines:
     """Store the lines that `lines_in` found in a session's transcript.
 
     Never raises for rejected text or database errors: `problem` describes the error, and Activity
     has it as a warning (R110).
     """
     if not lines:
-        return Remembered()
+        return SavedLines()
     try:
         with transaction.atomic():
             return remember_lines(owner, lines, by=by, source=source_of(session_id))
     except (MemoryRefused, DatabaseError) as exc:
-        return Remembered(problem=_failed(owner, session_id, exc, by))
+        return SavedLines(problem=_failed(owner, session_id, exc, by))
 
 
 def _failed(owner: Any, session_id: object, exc: Exception, by: Actor) -> str:

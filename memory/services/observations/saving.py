@@ -142,7 +142,7 @@ _REPEATED = ("run:", "session:")
 
 
 @dataclass(slots=True)
-class Remembered:
+class SavedLines:
     """The result for a batch: an observation per line, in order, and which of them are new.
 
     `problem` says why a session's observations couldn't be stored.
@@ -164,7 +164,7 @@ def remember_lines(
     trust: Trust | None = None,
     sensitivity: str = Sensitivity.NORMAL,
     scope: str = "owner",
-) -> Remembered:
+) -> SavedLines:
     """Store all of the lines, or none. The same text from the same source adds nothing.
 
     If a person moved an observation to Trash, its run or session doesn't store it again, and its
@@ -201,7 +201,7 @@ def remember_lines(
             _name_near(owner, new)
         Observation.follow(new)
         Revision.record_first(new, by=by, source=change_source or source)
-    return Remembered([there[key] for key in keys], new)
+    return SavedLines([there[key] for key in keys], new)
 
 
 def write_observation(

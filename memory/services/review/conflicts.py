@@ -53,9 +53,9 @@ MAX_NOTES = 500  # the latest changed; older ones were compared when they were n
 _FOUND: Any = Conflict.Kind.NEAR_DUPLICATE
 
 
-def find(owner: User, *, seconds: float = SECONDS) -> int:
+def find(owner: User) -> int:
     """Store the owner's new near-duplicates; return how many there are."""
-    ends = time.monotonic() + seconds
+    ends = time.monotonic() + SECONDS
     before = Conflict.objects.for_user(owner).count()
     for left, right in _pairs(owner):
         if time.monotonic() > ends:

@@ -49,7 +49,7 @@ def reason_in(texts: Iterable[Any]) -> str:
     """Return why a record with these texts is quarantined."""
     for text in filter(None, texts):
         if smell := injection_reason(str(text)):
-            return _("Possible prompt injection: this text %(smell)s.") % {"smell": smell}
+            return _("Possible prompt injection: this text %(smell)s.") % {"smell": _(smell)}
     return _("This record is based on something in quarantine, or was imported as quarantined.")
 
 
@@ -161,7 +161,7 @@ def _pieces(text: str) -> list[tuple[str, bool]]:
 def _of_long(record: ContentItem, begins: str) -> str:
     smell = injection_reason(record.title) or injection_reason(begins)
     if smell:
-        return _("Possible prompt injection: this text %(smell)s.") % {"smell": smell}
+        return _("Possible prompt injection: this text %(smell)s.") % {"smell": _(smell)}
     return _("The suspicious passage is further down in this text. Open the item to see it.")
 
 

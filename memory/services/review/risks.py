@@ -14,8 +14,8 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _lazy
-from django.utils.translation import ngettext
 
 from beacon_site.db.keyset import Page, decoded, encoded
 from beacon_site.text.cleaning import is_uuid, match_key, one_line, plain, shorten
@@ -101,7 +101,10 @@ class Risk:
             )
         else:
             words = str(_WORDS[self.code])
-        return (words % self.details).replace(";", ",")
+        details = dict(self.details)
+        if smell := details.get("smell"):
+            details["smell"] = gettext(str(smell))
+        return (words % details).replace(";", ",")
 
     def as_json(self) -> dict[str, Any]:
         return {"code": self.code, **self.details}
@@ -165,8 +168,8 @@ class Write:
     `trust` is the lowest trust of its origins, and `leaves_topic` whether it will be used outside its
     topic.  `texts` are the new words; for a file they come from `path`, `after` (its complete new
     text) and `target` (its row, or None).  A note that supersedes another has that one as `target`.
-    `quoted` and `messages` are words that the agent attributes to the owner, in addition to the
-    owner's messages in sessions.
+    `messages` are words that the agent attributes to the owner, in addition to the owner's messages
+    in sessions.
     """
 
     owner: User
@@ -175,7 +178,6 @@ class Write:
     trust: str
     leaves_topic: bool
     texts: Sequence[str] = ()
-    quoted: str = ""
     target: Remembered | None = None
     path: str = ""
     after: str = ""
@@ -372,8 +374,6 @@ def _states(line: str) -> bool:
 
 def _is_said(write: Write, line: str) -> bool:
     quotes = ["".join(found) for found in QUOTED.findall(line)]
-    if write.quoted:
-        quotes.append(write.quoted)
     return bool(quotes) and all(
         is_owners_word(write.owner, each, write.messages) for each in quotes
     )

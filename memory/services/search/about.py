@@ -31,15 +31,6 @@ MAX_JUDGED = 80  # names beside it that can be one of those
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """Who reads: an agent gets only what is for agents and in its scopes."""
-
-    owner: Any
-    is_agent: bool = False
-    scopes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Mention:
     """A record that contains the name."""
 
@@ -80,9 +71,10 @@ class _Part(NamedTuple):
 
 
 def about(
-    reader: Reader,
+    owner: Any,
     name: str,
     *,
+    agent_scopes: Sequence[str] | None = None,
     types: Sequence[str] = (),
     cursor: str = "",
     limit: int = PAGE,
@@ -92,16 +84,17 @@ def about(
 
     The numbers are of all types, also if only some `types` are listed.  Raises InvalidValue for a
     text that isn't a name, or an unknown type.
+
+    An agent, which `agent_scopes` is given for, gets only what is for agents and in these scopes.
     """
-    owner = reader.owner
     found = About(names.names_of(owner, name))
-    filters = FOR_AGENTS if reader.is_agent else ()
+    filters = () if agent_scopes is None else FOR_AGENTS
     question = Question("", "", filters=filters)
     scope = narrowing_of(owner, question, {"now": as_of.now()})
     listed = {kind.type for kind in narrowing_of(owner, question, {"types": types}).kinds}
-    if reader.is_agent:
-        found.names = _readable(found.names, names.checked(name), reader, scope)
-    parts = _parts(reader, scope, names.queries_of(owner, found.names))
+    if agent_scopes is not None:
+        found.names = _readable(found.names, names.checked(name), agent_scopes, scope)
+    parts = _parts(agent_scopes, scope, names.queries_of(owner, found.names))
     if not parts:
         return found
     _count(found, parts, str(scope.zone))
@@ -111,20 +104,22 @@ def about(
         known = [part for part in rows if part.type == "fact"]
         found.facts, _more = _page(known, scope, "", facts)
     if found.total:
-        _look_beside(found, parts, reader)
+        _look_beside(found, parts, owner, is_agent=agent_scopes is not None)
     return found
 
 
-def _readable(all_names: list[str], name: str, reader: Reader, scope: SearchScope) -> list[str]:
+def _readable(
+    all_names: list[str], name: str, agent_scopes: Sequence[str], scope: SearchScope
+) -> list[str]:
     """Return the names without the aliases that occur only in records the agent can't read."""
     if len(all_names) < 2:
         return all_names
-    kept = [one for one in all_names if _is_readable(one, reader, scope)]
+    kept = [one for one in all_names if _is_readable(one, agent_scopes, scope)]
     return kept if name_key(name) in map(name_key, kept) else [name]
 
 
-def _is_readable(name: str, reader: Reader, scope: SearchScope) -> bool:
-    parts = _parts(reader, scope, names.queries_of(reader.owner, [name]))
+def _is_readable(name: str, agent_scopes: Sequence[str], scope: SearchScope) -> bool:
+    parts = _parts(agent_scopes, scope, names.queries_of(scope.owner, [name]))
     if not parts:
         return False
     sql, params = _union(parts, "1 AS one")
@@ -133,7 +128,9 @@ def _is_readable(name: str, reader: Reader, scope: SearchScope) -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def _parts(reader: Reader, scope: SearchScope, queries: dict[str, str]) -> list[_Part]:
+def _parts(
+    agent_scopes: Sequence[str] | None, scope: SearchScope, queries: dict[str, str]
+) -> list[_Part]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT id, record_type, language FROM memory_searchspace "
@@ -151,7 +148,7 @@ def _parts(reader: Reader, scope: SearchScope, queries: dict[str, str]) -> list[
         is_current = {None: "TRUE", True: "e.is_current", False: "NOT e.is_current"}[
             among.is_current
         ]
-        scoped, params = _scoped(reader, name)
+        scoped, params = _scoped(agent_scopes, name)
         where = " AND ".join(
             ["e.space_id = %s", "e.words @@ %s::tsquery", is_current, *among.where, *scoped]
         )
@@ -159,14 +156,14 @@ def _parts(reader: Reader, scope: SearchScope, queries: dict[str, str]) -> list[
     return parts
 
 
-def _scoped(reader: Reader, name: str) -> tuple[list[str], list[Any]]:
+def _scoped(agent_scopes: Sequence[str] | None, name: str) -> tuple[list[str], list[Any]]:
     """Return the condition on records that an agent can see: of its scopes, and of no hidden topic."""
-    if not reader.is_agent:
+    if agent_scopes is None:
         return [], []
     model: Any = KINDS[name].model
     rows = model.objects.for_agents()
     if any(one.name == "scope" for one in model._meta.fields):
-        rows = rows.filter(in_scopes(reader.scopes))
+        rows = rows.filter(in_scopes(agent_scopes))
     try:
         sql, params = (
             rows.filter(pk=RawSQL("e.record_id", ()))
@@ -248,7 +245,7 @@ def _page(
 # --- the names beside it --------------------------------------------------------------------------
 
 
-def _look_beside(found: About, parts: Sequence[_Part], reader: Reader) -> None:
+def _look_beside(found: About, parts: Sequence[_Part], owner: Any, *, is_agent: bool) -> None:
     """Find the names in the newest records, and which of them are in the same ones."""
     newest = _names_of_newest(parts)
     together = [some for _trust, some in newest]
@@ -266,8 +263,8 @@ def _look_beside(found: About, parts: Sequence[_Part], reader: Reader) -> None:
                     forms[key] = name
     likely = [forms[key] for key, _number in counts.most_common(MAX_JUDGED)]
     # An agent learns no name that only other records contain.
-    seen = {*counts, *own} if reader.is_agent else None
-    known = _judged(reader.owner, likely, seen)
+    seen = {*counts, *own} if is_agent else None
+    known = _judged(owner, likely, seen)
     near: Counter[str] = Counter()
     labels: dict[str, str] = {}
     for some in together:

@@ -122,22 +122,26 @@ def _select(
     required = [f"({query})" for query in pairs[0][1].among.required]
     queries = [" & ".join([f"({query})", *required]) for query in look.queries]
     found = " OR ".join(["e.words @@ %s::tsquery"] * len(queries))
-    matched = ", ".join(["e.words @@ %s::tsquery"] * len(terms))
+    matched = ", ".join(["words @@ %s::tsquery"] * len(terms))
     entries = f"memory_searchentry e WHERE ({found}) AND e.space_id = %s AND"
     if look.is_small:
         entries = f"(SELECT * FROM {entries} TRUE OFFSET 0) e WHERE"  # noqa: S608  our own names  # nosec B608
+    # The words of the best few are read again, because keeping those of all takes much memory. As of a
+    # date, that would read all entries.
+    kept_words, join = ", c.words", ""
+    if as_of.current() is None:
+        kept_words, join = "", "JOIN memory_searchentry e USING (id)"
     best = " UNION ALL ".join(
-        f"(SELECT %s::int AS place, s.id, s.record_id, s.score FROM scored s "  # noqa: S608  our own names  # nosec B608
+        f"(SELECT %s::int AS place, s.* FROM scored s "  # noqa: S608  our own names  # nosec B608
         f"WHERE {_standing('s', job.among)} ORDER BY s.score DESC, s.record_id LIMIT %s)"
         for _at, job in pairs
     )
     statement = (
         "WITH scored AS ("  # noqa: S608  our own names  # nosec B608
-        f"SELECT c.id, c.record_id, c.is_current, {adds} AS score FROM ("
+        f"SELECT c.id, c.record_id, c.is_current{kept_words}, {adds} AS score FROM ("
         "SELECT e.id, e.record_id, e.is_current, e.words, %s::float8 + %s::float8 * e.length AS norm "
         f"FROM {entries} {among} OFFSET 0) c) "
-        f"SELECT b.place, b.record_id, b.score, ARRAY[{matched}] FROM ({best}) b "
-        "JOIN memory_searchentry e ON e.id = b.id"
+        f"SELECT b.place, b.record_id, b.score, ARRAY[{matched}] FROM ({best}) b {join}"
     )
     return statement, [
         *values, *norm, *queries, space.id, *among_params,

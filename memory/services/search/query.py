@@ -163,7 +163,7 @@ class _Reader:
         if match["values"][0].isalpha() or match["values"][0] == '"':
             self.problems.append(
                 _("“%(name)s:” isn’t an operator, so it was treated as text. Operators: %(known)s.")
-                % {"name": shorten(match["name"], 30), "known": _listed(OPERATORS)}
+                % {"name": shorten(match["name"], 30), "known": ", ".join(OPERATORS)}
             )
 
     def _problem_with(self, name: str, value: str) -> bool:
@@ -182,7 +182,7 @@ class _Reader:
                 _(
                     "“%(value)s” isn’t a valid value for “%(name)s:”, so it was ignored. Choose from: %(known)s."
                 )
-                % {"name": name, "value": shorten(value, 40), "known": _listed(known)}
+                % {"name": name, "value": shorten(value, 40), "known": ", ".join(known)}
             )
             return True
         return False
@@ -275,10 +275,6 @@ def _normal(name: str, value: str) -> str:
         value, value.removesuffix("s")
     )
     return singular if value not in OPERATORS[name] and singular in OPERATORS[name] else value
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 # --- query text ---

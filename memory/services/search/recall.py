@@ -459,13 +459,13 @@ def _look(scope: SearchScope) -> vectors.VectorQuery:
     allowed = {kind.type: rows_of(kind, scope) for kind in scope.kinds}
     if scope.question.phrases or scope.question.without:
         # Exact phrases in superseded records are handled by the words retriever.
-        return vectors.VectorQuery(tuple(allowed), allowed)
+        return vectors.VectorQuery(allowed)
     replaced = {
         kind.type: kind.superseded(scope.owner)
         for kind in scope.kinds
         if kind.superseded is not None
     }
-    return vectors.VectorQuery(tuple(allowed), allowed, replaced)
+    return vectors.VectorQuery(allowed, replaced)
 
 
 def _without_vector(answers: Sequence[Answer]) -> set[RecordKey]:

@@ -156,7 +156,7 @@ def _near(record: Any, scope: SearchScope, limit: int, found: _Found) -> None:
     if isinstance(record, MemoryFile) or as_of.current() is not None:
         return
     allowed = {kind.type: rows_of(kind, scope) for kind in scope.kinds}
-    look = vectors.VectorQuery(tuple(allowed), allowed)
+    look = vectors.VectorQuery(allowed)
     near = vectors.nearest_to(record, look, limit + SPARE)
     if near is None:
         return

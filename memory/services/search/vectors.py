@@ -259,10 +259,9 @@ class Neighbor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VectorQuery:
-    """The types to compare; some only with their `allowed` rows, some also with `replaced` ones."""
+    """The `allowed` rows of each type to compare; of some types also the `replaced` ones."""
 
-    types: tuple[str, ...]
-    allowed: Mapping[str, QuerySet[Any]] = field(default_factory=dict)
+    allowed: Mapping[str, QuerySet[Any]]
     replaced: Mapping[str, QuerySet[Any]] = field(default_factory=dict)
 
 
@@ -275,9 +274,9 @@ def nearest_each(
 ) -> list[list[Neighbor]]:
     """Return the records nearest to `text` for each look, at most `limit` of each type, nearest first.
 
-    Records further away than FURTHEST are left out. `allowed` limits a type to the rows of a
-    queryset. It can't add other owners' records, or trashed, expired or superseded ones. Superseded
-    records are only compared if they are in `replaced`; the caller then returns their replacements.
+    Records further away than FURTHEST are left out. `allowed` can't add other owners' records, or
+    trashed, expired or superseded ones. Superseded records are only compared if they are in
+    `replaced`; the caller then returns their replacements.
     Raises Unavailable, and nothing else.
     """
     embedder = connections.embedder(for_question=True)
@@ -428,7 +427,7 @@ def _looked_up(
     size = len(compared.vector)
     if not has_table(size):
         return [[] for _look in looks]
-    known = recalled_models().keys() & {name for look in looks for name in look.types}
+    known = recalled_models().keys() & {name for look in looks for name in look.allowed}
     counts = counted(compared.owner.pk, compared.model, size, known)
     if any(count > EXACT_UP_TO for count in counts.values()) and has_index(size):
         with connection.cursor() as cursor:
@@ -447,13 +446,11 @@ def _of_look(
     compared: _CompareTarget, look: VectorQuery, limit: int, statements: Mapping[str, Statement]
 ) -> list[Neighbor]:
     """Return the nearest records for one look, across its types with vectors."""
-    known = recalled_models()
     results: list[Neighbor] = []
-    for record_type in dict.fromkeys(look.types):
+    for record_type, allowed in look.allowed.items():
         if record_type not in statements:
             continue
-        rows = look.allowed.get(record_type, known[record_type]._default_manager.all())
-        rows = standing(rows, compared.owner)
+        rows = standing(allowed, compared.owner)
         results += compared.ask(record_type, rows, limit, statements[record_type])
         if record_type in look.replaced:
             # A separate query without the index: with few matching rows an index scan is slow.

@@ -136,13 +136,8 @@ DEFAULTS = {
 }
 
 
-def budget_of(run: Run, settings: TopicSettings) -> Budget:
-    """Return the run's limits: the topic's own, or the defaults for its depth and reading."""
-    return budget_for(settings, run.depth)
-
-
 def budget_for(settings: TopicSettings, depth: str) -> Budget:
-    """Return the limits of a run with this depth and these settings."""
+    """Return a run's limits: the topic's own, or the defaults for its depth and reading."""
     default, reading = DEFAULTS[depth], depth_of(settings)
     further = default.tokens - NORMAL.tokens
     return Budget(

@@ -88,14 +88,14 @@ def _research(context: ToolContext, args: TopicArguments) -> ToolResult:
         )
         return refused("refused", text % {"topic": shorten(title, 80)})
     try:
-        topic = topic or _new_topic(context, title, args.objective)
-        run = starting.start_run(
-            topic,
-            trigger=Run.Trigger.AGENT,
-            by=context.by,
-            depth=args.depth,
-            may_search_library=not context.only_topics,
-        )
+        with transaction.atomic():  # without a run, there's no new topic either
+            run = starting.start_run(
+                topic or _new_topic(context, title, args.objective),
+                trigger=Run.Trigger.AGENT,
+                by=context.by,
+                depth=args.depth,
+                may_search_library=not context.only_topics,
+            )
     except RunAlreadyActive as exc:
         return _in_the_way(exc)
     except RunNotAllowed as exc:
@@ -258,7 +258,7 @@ def _told(context: ToolContext, run: Run) -> ToolResult:
     if len(whole) > MAX_REPORT_LENGTH:
         params = {"most": grouped(MAX_REPORT_LENGTH), "have": grouped(len(whole))}
         text += "\n" + _("… (the first %(most)s of %(have)s characters)") % params
-    if report.trust not in (Trust.OWNER, Trust.AGENT):
+    if report.is_outside:
         text = as_data(text)
     known = {"title": report.title, "warnings": run.warnings, "sources": len(report.sources)}
     return ToolResult(text, data={**data, **known, "records": [named(report)]})

@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.db.errors import LoggedFailure
-from beacon_site.text.cleaning import plain, without_citations
+from beacon_site.text.cleaning import uncited
 from beacon_site.text.dates import zone_of
 from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import SYSTEM, Actor
@@ -357,7 +357,7 @@ def content_of(runs: QuerySet[Run]) -> Content:
             part.runs.append(run)
             part.filtered_out += sum(bool(row.hidden_reason) and row.is_listed for row in items)
             if not report.delta:
-                part.summary = without_citations(plain(report.summary))
+                part.summary = uncited(report.summary)
     # A digest also leaves Beacon, so it doesn't quote sensitive records.
     met = affected.of_items((row.pk for of in rows.values() for row in of), is_private=False)
     for part in parts.values():
@@ -418,7 +418,7 @@ def _affects(
 def _newest_summary(runs: list[Run]) -> str:
     """Return the summary of the last report with news, "" if it only repeats its first changes."""
     last = [run.report for run in runs if not run.report.is_quiet][-1:]
-    return "".join(without_citations(plain(one.summary)) for one in last if not one.is_extractive)
+    return "".join(uncited(one.summary) for one in last if not one.is_extractive)
 
 
 def _merged_changes(runs: list[Run], rows: dict[int, list[DeltaItem]]) -> list[Item]:

@@ -397,7 +397,7 @@ def _made_with(topic: Topic, report: Report) -> dict[str, str]:
             values[label[:1].upper() + label[1:]] = _words(settings, name)
     asked_services = run.manifest.get("services")
     if asked_services is not None:
-        values[_("Services searched")] = _listed([label_of(name) for name in asked_services])
+        values[_("Services searched")] = ", ".join(map(label_of, asked_services))
     if run.manifest.get("beacon"):
         values[_("Beacon")] = str(run.manifest["beacon"])
     return values
@@ -407,15 +407,11 @@ def _words(settings: TopicSettings, name: str) -> str:
     """Return one setting's value as text, or "" if it isn't set."""
     value = getattr(settings, name)
     if name == "services":
-        return _listed([label_of(one) for one in value])
+        return ", ".join(map(label_of, value))
     if isinstance(value, list):
-        return _listed([str(one) for one in value])
+        return ", ".join(map(str, value))
     display = getattr(settings, f"get_{name}_display", None)
     return str(display()) if display else "" if value is None else str(value)
-
-
-def _listed(values: list[str]) -> str:
-    return ", ".join(values)
 
 
 # --- the page ---

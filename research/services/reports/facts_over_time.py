@@ -101,63 +101,6 @@ class Question:
         return all(block.is_later for block in self.blocks)
 
 
-@dataclass(slots=True)
-class OverTime:
-    """The page: runs, the place of the date line (`slot` runs are before it), and one page of rows."""
-
-    topic: Topic
-    runs: Sequence[SavedRun]
-    slot: int
-    questions: list[Question]
-    page: int
-    pages: int
-    known: int
-    later: int
-
-    @property
-    def columns(self) -> int:
-        return 2 * len(self.runs)
-
-    @property
-    def kinds(self) -> set[str]:
-        """Return the kinds of blocks on the page, for its legend."""
-        return {block.kind for question in self.questions for block in question.blocks}
-
-    @property
-    def at(self) -> str:
-        """Return where the date line is, in percent. As text, because SVG has no decimal comma."""
-        return f"{100 * self.slot / max(1, len(self.runs)):.2f}"
-
-    @property
-    def ticks(self) -> list[tuple[str, SavedRun]]:
-        """Return evenly chosen runs to label, with the first and the last, and where in percent."""
-        count = len(self.runs)
-        places = sorted({round(n * (count - 1) / (MAX_TICKS - 1)) for n in range(MAX_TICKS)})
-        return [(f"{100 * (place + 0.5) / count:.2f}", self.runs[place]) for place in places]
-
-    @property
-    def slots(self) -> list[str]:
-        """Return the heading at each position of the date line, the present last."""
-        return [_("Known before Run #%(number)d") % {"number": self.runs[0].number}] + [
-            _("Known on %(day)s, after Run #%(number)d")
-            % {"day": day_of(run.at), "number": run.number}
-            for run in self.runs[:-1]
-        ] + [_("What Beacon knows now")]  # fmt: skip
-
-    @property
-    def place(self) -> str:
-        """Return the place of the date line among the runs."""
-        return self.slots[self.slot]
-
-    @property
-    def earlier_page(self) -> int:
-        return self.page - 1
-
-    @property
-    def later_page(self) -> int:
-        return self.page + 1 if self.page < self.pages else 0
-
-
 def day_of(at: datetime) -> str:
     return date_format(timezone.localtime(at), "j M Y")
 
@@ -186,8 +129,12 @@ def date_of_slot(runs: Sequence[SavedRun], slot: int) -> str:
 
 def over_time(
     topic: Topic, runs: Sequence[SavedRun], until: datetime | None = None, *, page: int = 1
-) -> OverTime:
-    """Return a page of questions, those with current answers first. Four queries."""
+) -> dict[str, Any]:
+    """Return the context of a page of questions, those with current answers first. Four queries.
+
+    `slot` runs are before the date line. `at` is where the line is in percent, as text, because SVG
+    has no decimal comma.
+    """
     current = Case(When(state=TopicFact.State.CURRENT, then=Value(1)), default=Value(0))
     facts = TopicFact.objects.filter(topic=topic).live()
     # Not what ranked below ten others in the run that found it, so that it was never known.
@@ -213,7 +160,43 @@ def over_time(
     questions = [_question(by_chain[chain], runs, slot) for chain in chains if by_chain[chain]]
     _tell_apart(questions)
     later = facts.filter(created__gte=until).count() if until else 0
-    return OverTime(topic, runs, slot, questions, page, pages, 0, later)
+    places = _places(runs)
+    return {
+        "runs": runs,
+        "slot": slot,
+        "slots": places,
+        "place": places[slot],
+        "at": f"{100 * slot / max(1, len(runs)):.2f}",
+        "columns": 2 * len(runs),
+        "ticks": _ticks(runs),
+        "questions": questions,
+        "kinds": {block.kind for question in questions for block in question.blocks},
+        "page": page,
+        "pages": pages,
+        "earlier_page": page - 1,
+        "later_page": page + 1 if page < pages else 0,
+        "later": later,
+    }
+
+
+def _places(runs: Sequence[SavedRun]) -> list[str]:
+    """Return the heading at each position of the date line, the present last."""
+    return [
+        _("Known before Run #%(number)d") % {"number": runs[0].number},
+        *(
+            _("Known on %(day)s, after Run #%(number)d")
+            % {"day": day_of(run.at), "number": run.number}
+            for run in runs[:-1]
+        ),
+        _("What Beacon knows now"),
+    ]
+
+
+def _ticks(runs: Sequence[SavedRun]) -> list[tuple[str, SavedRun]]:
+    """Return evenly chosen runs to label, with the first and the last, and where in percent."""
+    count = len(runs)
+    places = sorted({round(n * (count - 1) / (MAX_TICKS - 1)) for n in range(MAX_TICKS)})
+    return [(f"{100 * (place + 0.5) / count:.2f}", runs[place]) for place in places]
 
 
 def _tell_apart(questions: Sequence[Question]) -> None:
@@ -287,11 +270,7 @@ def _block(
         kind = ended.retired_as.replace(TopicFact.RetiredAs.REPLACED, "past") or "past"
     if _kind(begun) == "struck":
         kind = "struck"
-    elif (
-        ended is None
-        and fact.contradicted_at
-        and (fact.confirmed_at is None or fact.contradicted_at >= fact.confirmed_at)
-    ):
+    elif ended is None and fact.is_contradicted:
         kind = "contra"
     ends = "" if ended is None else _when(ended.place, numbers, runs)
     return Block(fact, begun.text, start, end, kind, _when(begun.place, numbers, runs), ends)
@@ -360,7 +339,15 @@ def _shared(texts: Sequence[str]) -> list[str]:
 
 
 def _name(text: str, shared: Sequence[str]) -> str:
-    """Return the first words in a row that the sentences share, else what this one is about."""
+    """Return the first words in a row that the sentences share, else what this one is about.
+
+    The row of a table is named by all that is before its fields.
+    """
+    row, colon, _fields = text.partition(": ")
+    words_of_row = [word for word in _TOKEN.findall(row) if re.match(r"\w", word)]
+    words_shared = [word for word in shared if re.match(r"\w", word)]
+    if colon and len(words_of_row) > 1 and words_shared[: len(words_of_row)] == words_of_row:
+        return _fitting(row)
     for words in _runs(text, shared):
         while words and words[0].casefold() in _SMALL:
             words = words[1:]
@@ -396,7 +383,8 @@ def _fitting(text: str) -> str:
 def _label(text: str, shared: Sequence[str], name: str) -> str:
     """Return the value of an answer: what the others don't share, or what follows the name.
 
-    If several parts differ, only one with a number, date or version is a value. An answer that shares
+    If several parts differ, only one with a number, date or version is a value. If several have one,
+    all that follows the name is. An answer that shares
     little with the others is returned whole, because a part of it would mean nothing.
     """
     rest = text.removeprefix(name).strip(" :.") if text.startswith(name) else ""
@@ -422,6 +410,8 @@ def _label(text: str, shared: Sequence[str], name: str) -> str:
     if len(texts) > MAX_PARTS:
         return rest or text
     with_value = [part for part in texts if values.typed_values(part)]
+    if len(with_value) > 1 and rest:
+        return rest  # one of several values would be the answer to half of the question
     best = max(with_value or (texts if len(texts) == 1 else [text]), key=len).strip(" ,;.:")
     return best if len(best) > 1 or best.isdigit() else text
 

@@ -211,7 +211,7 @@ def _of_fact(fact: TopicFact) -> SourceRow:
     return SourceRow(
         n=0,
         title=fact.source_title or fact.url,
-        domain=_host(fact.url),
+        domain=domain_of(fact.url),
         link=links.link_of(fact.url),
         address=fact.url,
         state="known",
@@ -219,13 +219,6 @@ def _of_fact(fact: TopicFact) -> SourceRow:
         quotes=quotes,
         trust=fact.trust,
     )
-
-
-def _host(url: str) -> str:
-    try:
-        return domain_of(url)
-    except ValueError:
-        return ""
 
 
 # --- the page ---

@@ -1,7 +1,7 @@
 """Changes in a topic since its owner last read a report of it; read marks and unread counts.
 
-Data flow: reports with their read marks -> a `Window` per topic (the last report read, and those
-after it) -> the delta items of the runs between, merged into one delta
+Data flow: reports with their read marks -> an `UnreadNews` per topic (the last report read, and
+those after it) -> the delta items of the runs between, merged into one delta
 (`research.services.runs.reporting.merged_deltas`). For any number of topics, this takes two queries, or four with
 everything a page shows.
 """
@@ -20,8 +20,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from django.db import connection
-from django.db.models import Count, F, Max, OuterRef, Q, Subquery
-from django.db.models import Window as RowWindow
+from django.db.models import Count, F, Max, OuterRef, Q, Subquery, Window
 from django.db.models.fields.json import KT
 from django.db.models.functions import JSONObject
 from django.utils import timezone
@@ -62,14 +61,16 @@ _FACT = TopicFact.objects.live().filter(
 
 
 @dataclass(slots=True)
-class Window:
-    """The unread reports of a topic: those after the last one read, and how many older ones."""
+class UnreadNews:
+    """The unread reports of a topic: those after the last one read, and their merged deltas."""
 
     last: SavedRun | None = None
     runs: list[SavedRun] = field(default_factory=list)
-    older: int = 0
+    older: int = 0  # how many unread reports are from before the last one read
     newest: SavedRun | None = None  # of all unread reports, including older ones
     read_at: datetime | None = None  # when the last report was read
+    changes: list[Merged] = field(default_factory=list)
+    filtered_out: int = 0
 
     @property
     def first(self) -> SavedRun | None:
@@ -103,17 +104,6 @@ class Window:
             return ""
         return run_range(self.first.number, self.latest.number)
 
-
-@dataclass(slots=True)
-class UnreadNews:
-    """The unread news of one topic: the window, and its merged deltas."""
-
-    window: Window = field(default_factory=Window)
-    changes: list[Merged] = field(default_factory=list)
-    filtered_out: int = 0
-    # by run, including all items
-    items: Mapping[int, Sequence[DeltaItem]] = field(default_factory=dict)
-
     @property
     def counts(self) -> dict[str, int]:
         """Return the number of listed changes by status."""
@@ -122,7 +112,7 @@ class UnreadNews:
     @property
     def words(self) -> str:
         """Return the counts as a sentence: `3 new facts since you last read, 2 changed`."""
-        return describe_counts(self.counts, was_read=self.window.last is not None)
+        return describe_counts(self.counts, was_read=self.last is not None)
 
 
 def run_range(first: int, last: int) -> str:
@@ -149,8 +139,8 @@ def describe_counts(counts: Mapping[str, int], *, was_read: bool) -> str:
     return ", ".join(parts)
 
 
-def windows_of(topic_ids: Iterable[Any]) -> dict[Any, Window]:
-    """Return the unread window of each topic with reports, in one query."""
+def unread_of(topic_ids: Iterable[Any]) -> dict[Any, UnreadNews]:
+    """Return the unread reports of each topic with reports, without their deltas, in one query."""
     was_read = Max("run__number", filter=Q(read_at__isnull=False))
     rows = (
         Report.objects.live()
@@ -159,26 +149,26 @@ def windows_of(topic_ids: Iterable[Any]) -> dict[Any, Window]:
         # One pass over all reports of the topic, because a subquery per report would count them
         # again.
         .annotate(
-            last_read=RowWindow(was_read, partition_by=F("run__topic")),
-            last_at=RowWindow(Max("read_at"), partition_by=F("run__topic")),
+            last_read=Window(was_read, partition_by=F("run__topic")),
+            last_at=Window(Max("read_at"), partition_by=F("run__topic")),
         )
         .filter(Q(read_at=None) | Q(run__number=F("last_read")))
         .order_by("run__topic", "run__number")
         .values_list("run__topic", "last_read", "last_at", *_RUN)
     )
-    found: dict[Any, Window] = defaultdict(Window)
+    found: dict[Any, UnreadNews] = defaultdict(UnreadNews)
     for topic_id, last_read, last_at, *told in rows:
-        window, run = found[topic_id], SavedRun(*told)
-        window.read_at = last_at
+        news, run = found[topic_id], SavedRun(*told)
+        news.read_at = last_at
         if last_read is None or run.number > last_read:
-            window.runs.append(run)
+            news.runs.append(run)
         elif run.number == last_read:
-            window.last = run
+            news.last = run
             continue
         else:
-            window.older += 1
-        if window.newest is None or run.at >= window.newest.at:
-            window.newest = run
+            news.older += 1
+        if news.newest is None or run.at >= news.newest.at:
+            news.newest = run
     return dict(found)
 
 
@@ -188,26 +178,24 @@ def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, Unr
     `in_full` is for a page of one topic. It adds the reports' sources, facts that went quiet (lists
     leave them out), and each shown item's current `fact` as `{id, state}`.
     """
-    windows = windows_of(topic_ids)
-    runs = [run.pk for window in windows.values() for run in window.merged]
+    found = unread_of(topic_ids)
+    runs = [run.pk for news in found.values() for run in news.merged]
     if in_full:
-        _add_sources(windows.values(), runs)
+        _add_sources(found.values(), runs)
     told = _items_of(runs, in_full=in_full)
-    found = {}
-    for topic_id, window in windows.items():
-        by_run = {run.pk: told[run.pk] for run in window.merged if run.pk in told}
-        items = [item for of_run in by_run.values() for item in of_run]
+    for news in found.values():
+        items = [item for run in news.merged for item in told.get(run.pk, ())]
         shown = [item for item in items if not item.hidden_reason]
-        found[topic_id] = UnreadNews(window, merge(shown), len(items) - len(shown), by_run)
+        news.changes, news.filtered_out = merge(shown), len(items) - len(shown)
     if in_full:
         add_facts([one.shown for news in found.values() for one in news.changes])
     return found
 
 
-def _add_sources(windows: Iterable[Window], runs: Sequence[int]) -> None:
+def _add_sources(unread: Iterable[UnreadNews], runs: Sequence[int]) -> None:
     sources = dict(Report.objects.filter(run__in=runs).values_list("run_id", "sources"))
-    for window in windows:
-        window.runs = [replace(run, sources=sources.get(run.pk, ())) for run in window.runs]
+    for news in unread:
+        news.runs = [replace(run, sources=sources.get(run.pk, ())) for run in news.runs]
 
 
 def add_facts(items: Sequence[DeltaItem]) -> None:
@@ -302,18 +290,18 @@ class TopicSummary:
     @classmethod
     def of(cls, news: UnreadNews, sources: Mapping[int, Sequence[dict[str, Any]]]) -> Self:
         """Count a topic's unread news. `sources` has those of each run's report."""
-        window, listed = news.window, [change for change in news.changes if change.is_listed]
+        listed = [change for change in news.changes if change.is_listed]
         return cls(
-            unread=len(window.runs) + window.older,
-            newest=window.newest.pk if window.newest else 0,
-            newest_at=window.newest.at if window.newest else None,
-            read_at=window.read_at,
-            first=window.first.number if window.first else 0,
-            last=window.latest.number if window.latest else 0,
-            runs=len(window.runs),
-            telling=sum(not run.is_baseline for run in window.runs),
-            has_baseline=any(run.is_baseline for run in window.runs),
-            was_read=window.last is not None,
+            unread=len(news.runs) + news.older,
+            newest=news.newest.pk if news.newest else 0,
+            newest_at=news.newest.at if news.newest else None,
+            read_at=news.read_at,
+            first=news.first.number if news.first else 0,
+            last=news.latest.number if news.latest else 0,
+            runs=len(news.runs),
+            telling=sum(not run.is_baseline for run in news.runs),
+            has_baseline=any(run.is_baseline for run in news.runs),
+            was_read=news.last is not None,
             counts=news.counts,
             lines=[one.shown.sentence for one in listed[:_LINES]],
             statuses=[str(one.status) for one in listed[:_LINES]],

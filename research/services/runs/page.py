@@ -25,7 +25,7 @@ from memory.services.context.topic_block import still_offered
 from memory.services.llm import connections
 from research.models import Hit, Run, Step, ToolCall, TopicSettings
 from research.services.budgets import forecasting
-from research.services.budgets.budget import budget_of
+from research.services.budgets.budget import budget_for
 from research.services.runs import presenters
 from research.services.runs.context import applied_rules
 from research.services.runs.context.inputs import MAX_QUERY_LENGTH
@@ -217,7 +217,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
     """
     # First, since it checks whether the plan still waits.
     plan = plan_context(run, plan_form) if run.waiting_since else {}
-    budget = budget_of(run, run.asked_for)
+    budget = budget_for(run.asked_for, run.depth)
     steps = list(run.steps.filter(is_follow_up=False).defer("output"))
     stored = dict(run.steps.filter(name__in=_STORED).values_list("name", "output"))
     hits = list(run.hits.defer("snippet"))

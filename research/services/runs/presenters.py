@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, TypedDict
 
 from django.db.models import UUIDField, Value
@@ -17,7 +16,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from beacon_site.text.cleaning import plain, shorten, without_citations
+from beacon_site.text.cleaning import shorten
 from memory.models import Observation, Revision, Topic, TopicFact, User, origins
 from memory.services.llm import spending
 from memory.services.records.kinds import kind_of
@@ -67,14 +66,9 @@ def duration(milliseconds: int | None) -> str:
     return _("%(h)d h %(min)d min") % {"h": minutes // 60, "min": minutes % 60}
 
 
-def price(money: Decimal | None, unpriced: int = 0) -> str:
-    """Return an amount in dollars. `unpriced` calls have an unknown price."""
-    return spending.format_money(money, unpriced)
-
-
 def cost(run: Run) -> str:
     """Return the cost of a run's model calls, as far as prices are known."""
-    return price(run.money, run.unpriced_calls)
+    return spending.format_money(run.money, run.unpriced_calls)
 
 
 # --- steps ---
@@ -157,7 +151,7 @@ def _step_row(run: Run, step: Step, names: dict[str, str], calls: Sequence[Any])
 def _step_price(step: Step) -> str:
     if step.unpriced_calls and not step.money:
         return _("price unknown")
-    return price(step.money, step.unpriced_calls) if step.money else ""
+    return spending.format_money(step.money, step.unpriced_calls) if step.money else ""
 
 
 def _look(run: Run, step: Step) -> tuple[str, str]:
@@ -364,11 +358,6 @@ def begun(words: str) -> str:
     """Return a warning with a capital first letter. A name such as “arXiv” is left alone."""
     first = words.split(" ", 1)[0]
     return words[:1].upper() + words[1:] if first == first.lower() else words
-
-
-def bare(summary: str) -> str:
-    """Return the beginning of a report as plain text, without citations."""
-    return without_citations(plain(summary))
 
 
 # --- The settings that a run used and its changes to memory, as rows for its page ---

@@ -591,7 +591,7 @@ def trashed_labels(ids: Sequence[Any]) -> Along:
 ENDED = (Run.Status.FAILED, Run.Status.CANCELLED)
 
 
-def remove(run: Run, *, by: Actor, why: str = "") -> RemovedRun:
+def remove(run: Run, *, by: Actor) -> RemovedRun:
     """Move a run without a report to the trash. Raises InvalidValue if it was retried."""
     with transaction.atomic():
         topic = Topic.objects.select_related("owner").get(pk=run.topic_id)
@@ -609,8 +609,8 @@ def remove(run: Run, *, by: Actor, why: str = "") -> RemovedRun:
         if created:
             Revision.record_first([removed], by=by, source=run.source)
         if removed.trashed_at is None:
-            removed.trash(by=by, why=why, source=run.source)
-            Activity.log(topic.owner, by, "run-trashed", subject=run, label=removed.title, why=why)
+            removed.trash(by=by, source=run.source)
+            Activity.log(topic.owner, by, "run-trashed", subject=run, label=removed.title)
     return removed
 
 

@@ -224,34 +224,9 @@ _DOMAINS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The figures of one page or domain."""
-
-    place: str
-    domain: str
-    title: str
-    link: str
-    why: str  # the reason of its last failed read
-    pages: int
-    returned: int
-    read: int
-    cited: int
-    facts: int
-    confirmed: int
-    contradicted: int
-    unsupported: int
-    failed: int
-    quotes: int
-    quarantined: int
-    known: int
-    last_at: datetime | None
-    total: int
-
-
 def page_of(
     topic: Topic, filters: SourcesFilter, rules: Rules, *, offset: int = 0, size: int = PAGE_SIZE
-) -> list[Figures]:
+) -> list[ListedSource]:
     """Return `size` rows starting at `offset`, in one query."""
     limit = "LIMIT %(size)s OFFSET %(offset)s"
     return list(_rows(topic, filters, rules, limit, size=size, offset=offset))
@@ -259,7 +234,7 @@ def page_of(
 
 def _rows(
     topic: Topic, filters: SourcesFilter, rules: Rules, limit: str, **more: Any
-) -> Iterator[Figures]:
+) -> Iterator[ListedSource]:
     where, values = _where(filters, rules)
     shown = _DOMAINS if filters.by == "domain" else _PAGES
     # The SQL contains only our own names. User input is passed as parameters.
@@ -269,7 +244,12 @@ def _rows(
         names = [column.name for column in cursor.description or ()]
         for row in cursor.fetchall():
             found = dict(zip(names, row, strict=True))
-            yield Figures(**found | {"why": from_column(found["why"])})
+            place, domain = found["place"], found["domain"]
+            url = place if place != domain else f"https://{domain}/"
+            effect, by_place = rules.effect_on(url, place)
+            found |= {"why": from_column(found["why"]), "effect": effect, "by_place": by_place}
+            here, in_all = act_here(rules.own, place), rules.all.get(place, NONE)
+            yield ListedSource(**found, here=here, in_all=in_all)
 
 
 def _order(filters: SourcesFilter) -> str:
@@ -398,40 +378,53 @@ class SourcesFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class DeskRow:
+class ListedSource:
     """One domain or page with its figures and its rules."""
 
-    figures: Figures
+    place: str  # the domain, or the page's canonical URL
+    domain: str
+    title: str
+    link: str
+    why: str  # the reason of its last failed read
+    pages: int
+    returned: int
+    read: int
+    cited: int
+    facts: int
+    confirmed: int
+    contradicted: int
+    unsupported: int
+    failed: int
+    quotes: int
+    quarantined: int
+    known: int
+    last_at: datetime | None
+    total: int
     here: str  # the topic's own rule for exactly this place, or none
     in_all: str  # the rule for all topics for exactly this place, or none
     effect: str  # the effective rule in the next run
     by_place: str  # the place of that rule, if it is another
 
     @property
-    def place(self) -> str:
-        """Return the domain, or the page's canonical URL."""
-        return self.figures.place
-
-    @property
     def is_page(self) -> bool:
-        return self.figures.place != self.figures.domain
+        return self.place != self.domain
 
     @property
     def may_be_ruled(self) -> bool:
         """Return True if it is on the web at all. The library's name isn't a domain."""
-        return self.is_page or "." in self.figures.domain
+        return self.is_page or "." in self.domain
 
     @property
-    def link(self) -> Link:
-        return link_of(self.figures.link) if self.is_page else Link()
+    def target(self) -> Link:
+        return link_of(self.link) if self.is_page else Link()
 
     @property
-    def title(self) -> str:
-        return (self.figures.title or self.place) if self.is_page else self.host
+    def name(self) -> str:
+        return (self.title or self.place) if self.is_page else self.host
 
     @property
     def host(self) -> str:
-        return editing.shown(self.figures.domain)
+        return editing.shown(self.domain)
 
     @property
     def path(self) -> str:
@@ -454,15 +447,15 @@ class DeskRow:
 
     @property
     def trust(self) -> str:
-        if self.figures.quarantined:
+        if self.quarantined:
             return _("quarantined")
-        return _("owner") if self.figures.domain == "library" else _("external")
+        return _("owner") if self.domain == "library" else _("external")
 
     @property
     def trust_about(self) -> str:
         """Return the reason for its trust level."""
-        quotes, bad = self.figures.quotes, self.figures.unsupported
-        if self.figures.quarantined:
+        quotes, bad = self.quotes, self.unsupported
+        if self.quarantined:
             return _("A page from this source was quarantined as possible prompt injection.")
         if not quotes:
             return _("No quotes from this source yet.")
@@ -498,10 +491,9 @@ class Rules:
 def page(topic: Any, filters: SourcesFilter, *, cursor: str = "") -> tuple[Page, int, Rules]:
     """Return the rows after the cursor, the total number, and the rules."""
     rules, offset = Rules.of(topic), offset_of(cursor)
-    figures = page_of(topic, filters, rules, offset=offset, size=PAGE_SIZE + 1)
-    more = str(offset + PAGE_SIZE) if len(figures) > PAGE_SIZE else None
-    rows = [row_of(one, rules) for one in figures[:PAGE_SIZE]]
-    return Page(rows, more), figures[0].total if figures else 0, rules
+    rows = page_of(topic, filters, rules, offset=offset, size=PAGE_SIZE + 1)
+    more = str(offset + PAGE_SIZE) if len(rows) > PAGE_SIZE else None
+    return Page(rows[:PAGE_SIZE], more), rows[0].total if rows else 0, rules
 
 
 class Column(TypedDict):
@@ -514,7 +506,7 @@ class Column(TypedDict):
     order: str
 
 
-def columns(filters: SourcesFilter, rows: Sequence[DeskRow]) -> list[Column]:
+def columns(filters: SourcesFilter, rows: Sequence[ListedSource]) -> list[Column]:
     """Return the columns that have a value in a row, and the one that rows are sorted by."""
     way = "descending" if filters.falling else "ascending"
     return [
@@ -528,11 +520,11 @@ def columns(filters: SourcesFilter, rows: Sequence[DeskRow]) -> list[Column]:
         for name, (label, about) in COLUMNS.items()
         if name == "last_at"
         or name == filters.sort != "cited"
-        or any(getattr(row.figures, name) for row in rows)
+        or any(getattr(row, name) for row in rows)
     ]
 
 
-def not_met(rules: Rules, rows: Sequence[DeskRow]) -> list[tuple[str, str]]:
+def not_met(rules: Rules, rows: Sequence[ListedSource]) -> list[tuple[str, str]]:
     """Return the topic's own rules that no row shows, so they can be removed as well."""
     shown = {row.place for row in rows}
     return [(place, act) for place, act in places_by_act(rules.own) if place not in shown]
@@ -540,13 +532,6 @@ def not_met(rules: Rules, rows: Sequence[DeskRow]) -> list[tuple[str, str]]:
 
 def offset_of(cursor: str) -> int:
     return min(number_of(cursor) or 0, MAX_OFFSET)
-
-
-def row_of(figures: Figures, rules: Rules) -> DeskRow:
-    place = figures.place
-    url = place if place != figures.domain else f"https://{figures.domain}/"
-    effect, by = rules.effect_on(url, place)
-    return DeskRow(figures, act_here(rules.own, place), rules.all.get(place, NONE), effect, by)
 
 
 # --- CSV ---
@@ -561,12 +546,11 @@ def as_csv(topic: Topic, filters: SourcesFilter) -> Iterator[str]:
     """Yield the whole list as CSV that is safe to open in a spreadsheet."""
     rules = Rules.of(topic)
     yield csv_line(FIELDS)
-    for figures in _rows(topic, filters, rules, "LIMIT %(size)s", size=MAX_IN_FILE):
-        row = row_of(figures, rules)
-        values = {name: getattr(figures, name, "") for name in FIELDS}
+    for row in _rows(topic, filters, rules, "LIMIT %(size)s", size=MAX_IN_FILE):
+        values = {name: getattr(row, name, "") for name in FIELDS}
         values |= {
-            "not_read_reason": figures.why,
-            "last_seen": figures.last_at.isoformat() if figures.last_at else "",
+            "not_read_reason": row.why,
+            "last_seen": row.last_at.isoformat() if row.last_at else "",
             "trust": row.trust,
             "treated": row.effect_words,
         }

@@ -90,12 +90,6 @@ class FactRow:
         heading = headings.get(self.fact.retired_as, _("Replaced in Run #%(number)d"))
         return heading % {"number": self.fact.retired_run}
 
-    @property
-    def is_contradicted(self) -> bool:
-        """Return True if a run contradicted it after it was last confirmed."""
-        at, confirmed = self.fact.contradicted_at, self.fact.confirmed_at
-        return at is not None and (confirmed is None or at >= confirmed)
-
 
 def facts_of(topic: Topic) -> tuple[list[FactRow], list[FactRow]]:
     """Return the topic's current facts in order, and those marked as wrong.

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from beacon_site.text.cleaning import clean, one_line
 from beacon_site.web.responses import CleanTextField
 from memory.models.errors import InvalidValue
+from research.models.topics import is_page
 from research.services.topics.settings import standing_rules
 from research.services.topics.settings.editing import NotADomain, domain_from, shown
 
@@ -130,7 +131,7 @@ class PagesField(LinesField):
 
     def entry(self, line: str) -> str:
         """Return the page's canonical URL. Raises ValidationError."""
-        if not standing_rules.is_address(line):
+        if not is_page(line):
             raise ValidationError(
                 _(
                     "“%(line)s” isn’t a valid page URL. Enter a URL that starts with http:// or https://."

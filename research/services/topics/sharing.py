@@ -11,8 +11,8 @@ no agent of the owner gets (sensitive and quarantined ones) aren't shown either.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -36,7 +36,7 @@ from research.models.reports import ReportQuerySet, link_of
 from research.services.facts.history import SavedRun
 from research.services.reports import page as report_page
 from research.services.reports import since_read
-from research.services.reports.delta_rows import DeltaRow, delta_row
+from research.services.reports.delta_rows import delta_row
 from research.services.runs.execution import starting
 from research.services.runs.execution.starting import LibraryNotReadable, RunNotAllowed
 from research.services.runs.reporting.merged_deltas import merge
@@ -181,7 +181,6 @@ MAX_LISTED = 200  # shared topics on the list of topics
 
 
 def memberships_of(user: User) -> QuerySet[Any]:
-    """Return the topics that are shared with `user`, as memberships."""
     topics = Topic.objects.shared_with(user).values("pk")
     rows: QuerySet[Any] = Membership.objects.filter(user=user, topic__in=topics)
     return rows.select_related("topic__owner", "user")
@@ -225,52 +224,37 @@ def report_for(user: User, topic: Topic, **which: Any) -> Report | None:
     return rows.select_related("run").filter(**which).first()
 
 
-@dataclass(slots=True)
-class News:
-    """What changed in a topic since the member last read it."""
-
-    last_read: SavedRun | None = None
-    first: int = 0  # the numbers of the first and last unread run
-    last: int = 0
-    rows: list[DeltaRow] = field(default_factory=list)
-
-    @property
-    def is_several(self) -> bool:
-        """Return True if it is more than the newest report's own changes."""
-        return self.last_read is not None and self.last > self.first
-
-    @property
-    def words(self) -> str:
-        """Return the counts as a sentence: `3 new facts, 2 changed`."""
-        counts: dict[str, int] = {}
-        for row in self.rows:
-            counts[row.item.status] = counts.get(row.item.status, 0) + 1
-        return since_read.describe_counts(counts, was_read=False) or _("Nothing new.")
-
-
 def unread_of(member: Membership) -> list[Report]:
     """Return the reports after the member's read mark in order, at most the last 60."""
     rows = reports_of(member.topic).filter(run__number__gt=member.read_run)
     return list(rows.order_by("-run__number")[: since_read.MAX_RUNS])[::-1]
 
 
-def news_of(member: Membership) -> News:
-    """Return the merged changes of the reports after the member's read mark, in three queries."""
+def news_of(member: Membership) -> dict[str, Any]:
+    """Return the merged changes of the reports after the member's read mark, in three queries.
+
+    `last` is the number of the last unread run. The other values are there if what is unread is
+    more than the newest report's own changes.
+    """
     topic = member.topic
     unread = unread_of(member)
     if not unread:
-        return News()
-    news = News(first=unread[0].run.number or 0, last=unread[-1].run.number or 0)
-    if member.read_run == 0 or not news.last > news.first:
-        return news
+        return {}
+    last = unread[-1].run.number or 0
+    if member.read_run == 0 or not last > (unread[0].run.number or 0):
+        return {"last": last}
     read = reports_of(topic).filter(run__number__lte=member.read_run).order_by("-run__number")
-    last = read.values_list("run_id", "run__number", "created").first()
-    news.last_read = SavedRun(*last) if last else None
+    last_read = read.values_list("run_id", "run__number", "created").first()
+    if last_read is None:
+        return {"last": last}
+    rows = []
     for item, report in changes_of(unread):
         sources = {source.n: source for source in report_page.sources_of(report)}
         url = reverse("research:shared-topic-report", args=[topic.pk, item.run_id])
-        news.rows.append(report_page.row_for_others(delta_row(item, sources, url)))
-    return news
+        rows.append(report_page.row_for_others(delta_row(item, sources, url)))
+    counts = Counter(str(row.item.status) for row in rows)
+    words = since_read.describe_counts(counts, was_read=False) or _("Nothing new.")
+    return {"last": last, "last_read": SavedRun(*last_read), "rows": rows, "words": words}
 
 
 def changes_of(reports: Sequence[Report]) -> list[tuple[DeltaItem, Report]]:

@@ -19,10 +19,10 @@ from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import joined, ngettext
 from memory.services.review import proposals as review_services
 from research.models import Hit, Run, TopicSettings
+from research.models.topics import is_page
 from research.services.runs.context.run_context import RunContext
 from research.services.topics.settings.standing_rules import (
     address_of,
-    is_address,
     place_of,
     places_of,
     reason_against,
@@ -49,7 +49,7 @@ def with_always_included(planned: Sequence[str], settings: TopicSettings) -> lis
 
     They come first because a slow service gets only the first few.
     """
-    query_rules = [rule for rule in settings.always_check if not is_address(rule)]
+    query_rules = [rule for rule in settings.always_check if not is_page(rule)]
     known = {query.casefold() for query in query_rules}
     return [*query_rules, *(query for query in planned if query.casefold() not in known)]
 
@@ -57,7 +57,7 @@ def with_always_included(planned: Sequence[str], settings: TopicSettings) -> lis
 def checked_in(queries: Sequence[str], settings: TopicSettings) -> list[str]:
     """Return the “always include” rules that these queries and the run's hits cover."""
     folded_queries = {query.casefold() for query in queries}
-    return [r for r in settings.always_check if is_address(r) or r.casefold() in folded_queries]
+    return [r for r in settings.always_check if is_page(r) or r.casefold() in folded_queries]
 
 
 def describe_plan(output: Mapping[str, Any]) -> str:
@@ -108,7 +108,7 @@ def add_pages(context: RunContext) -> None:
 
 def _pages_to_read(settings: TopicSettings) -> list[str]:
     """Return the URLs that the run reads by rule: always included, or given to this run."""
-    pages = map(address_of, filter(is_address, settings.always_check))
+    pages = map(address_of, filter(is_page, settings.always_check))
     return [*pages, *settings.read_next]
 
 
@@ -213,7 +213,7 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> dict
 
 
 def _rule_outcome(run: Run, rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
-    if not is_address(rule):
+    if not is_page(rule):
         requested = rule.casefold() in {query.casefold() for query in queries or ()}
         return _("searched") if requested else _("manually removed from this run’s plan")
     if hit is None or hit.reading == Hit.Reading.NOT_READ:

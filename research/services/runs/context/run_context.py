@@ -33,7 +33,7 @@ from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import joined
 from memory.services.llm.asking import BudgetReached, ask_model
 from research.models import Run, Step
-from research.services.budgets.budget import RunMeter, budget_of
+from research.services.budgets.budget import RunMeter, budget_for
 from research.services.runs.context import outputs
 from research.services.runs.context.cited_pages import PagePreparer
 
@@ -141,7 +141,7 @@ class RunContext:
         self.run = run
         self.topic = run.topic
         self.settings = run.asked_for
-        self.budget = budget_of(run, self.settings)
+        self.budget = budget_for(self.settings, run.depth)
         self.meter = RunMeter(run, self.budget)
         self.step = Step()
         self.stop_reason = run.stop_reason

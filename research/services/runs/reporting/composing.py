@@ -240,7 +240,7 @@ def what_was_checked(
             len(missing),
         )
         parts.append(words % {"n": len(missing), "sites": _sites(missing)})
-    looked_at |= again.not_found
+    looked_at |= again.not_found | again.confirmed
     if unchecked := [fact for fact in standing if fact.url and fact.id not in looked_at]:
         parts.append(
             ngettext(
@@ -470,6 +470,7 @@ def compose(
     missing = [*again.deleted, *_unstated(facts, no_longer, pages, changes)]
     changes += _moved_from(facts, no_longer | gone, pages, changes)
     changes = delta.in_order([*changes, *map(as_gone, missing)])
+    again.confirmed = {c.previous_id for c in changes if c.status == Status.CONFIRMED}
     facts = _followed(facts, pages, changes)
     is_quiet = memory is not None and not any(change.is_listed for change in changes)
     standing = _standing(changes, facts) if memory else []
@@ -578,7 +579,7 @@ def _moved_from(
     for fact in from_urls:
         change = spoken_of.get(fact.id)
         if change is not None and change.status == Status.CONFIRMED:
-            change.follows = change.sentence == fact.text
+            change.sentence, change.follows = fact.text, True
     left = [fact for fact in from_urls if fact.id not in spoken_of]
     return [found for fact in left if (found := moved(fact, pages))]
 

@@ -65,6 +65,7 @@ class Outcome:
     columns that each page gained and lost. `deleted` are the facts that are gone with their document,
     and `emptied` the titles of the documents that no longer have any text. `not_found` are the ids of
     facts that a page no longer has in their words, though nothing shows that they were removed.
+    `confirmed` are the ids of the facts that any page of the run confirms.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -77,6 +78,7 @@ class Outcome:
     deleted: list[KnownFact] = field(default_factory=list)
     emptied: list[str] = field(default_factory=list)
     not_found: set[str] = field(default_factory=set)
+    confirmed: set[str] = field(default_factory=set)
 
 
 def compare_with_last(page: PageText) -> Reread:
@@ -445,9 +447,12 @@ def _confirm_or_mark_gone(
         if fact.id in result.spoken_of:
             continue
         result.spoken_of.add(fact.id)
-        quote = next((words for words in (fact.quote, fact.text) if _is_there(words, text)), "")
+        quote = next((words for words in _evidence(fact) if _is_there(words, text)), "")
         if quote:
             change = Change(Status.CONFIRMED, fact.text, [one.page.number], quote)
+        elif fact.is_corrected:
+            change = Change(Status.GONE_QUIET, fact.text)
+            result.not_found.add(fact.id)
         elif followed := _reworded(fact, one) or moved(fact, others):
             change = followed
         elif one.diff.is_replaced or not fact.quote or _may_be_cut_off(fact, one):
@@ -482,7 +487,7 @@ def _reworded(fact: KnownFact, one: Reread) -> Change | None:
 
 def moved(fact: KnownFact, others: Iterable[PageText]) -> Change | None:
     """Return the change of a fact whose statement is now on another page, word for word."""
-    if width(fact.quote) < MIN_ROW or word_count(fact.quote) < FEW_WORDS:
+    if fact.is_corrected or width(fact.quote) < MIN_ROW or word_count(fact.quote) < FEW_WORDS:
         return None
     for page in others:
         if _is_there(fact.quote, NormalizedText(page.text)):
@@ -506,7 +511,12 @@ def as_gone(fact: KnownFact) -> Change:
 def states(page: PageText, fact: KnownFact) -> bool:
     """Return True if a page has the words of a fact, or its quote."""
     text = NormalizedText(page.text)
-    return _is_there(fact.quote, text) or _is_there(fact.text, text)
+    return any(_is_there(words, text) for words in _evidence(fact))
+
+
+def _evidence(fact: KnownFact) -> tuple[str, ...]:
+    """Return the words with which a page states a fact. The quote of a corrected one is what's wrong."""
+    return (fact.text,) if fact.is_corrected else (fact.quote, fact.text)
 
 
 def _is_there(words: str, text: NormalizedText) -> bool:

@@ -23,7 +23,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.text.cleaning import is_visible, one_line, plain, without_citations
+from beacon_site.text.cleaning import is_visible, one_line, without_citations
 from beacon_site.text.markdown import render
 from beacon_site.text.sentences import language_of, split
 from research.models import DeltaItem, Report
@@ -353,8 +353,3 @@ def _body_sentences(body: str) -> Iterator[str]:
 def sentence_of(report: Report, key: str) -> ReportSentence | None:
     """Return the report's sentence with this key, or None."""
     return next((one for one in sentences_of(report) if one.key == key), None)
-
-
-def plain_text(markdown: str) -> str:
-    """Return a typed sentence in the form that is compared: without markup and citations."""
-    return without_citations(plain(markdown))

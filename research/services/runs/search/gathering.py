@@ -24,6 +24,7 @@ from memory.services.library import folder as library_folder
 from memory.services.llm import connections
 from memory.services.review import proposals as review_services
 from research.models import Hit, TopicSettings
+from research.models.topics import is_page
 from research.services.runs.context import applied_rules, inputs
 from research.services.runs.context.outputs import AskedQuery, FilterOutput, SearchOutput
 from research.services.runs.context.run_context import RunContext, StepResult
@@ -491,7 +492,7 @@ def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
 
     The topic's own rules can't contradict each other, and override those for all topics.
     """
-    checks = filter(standing_rules.is_address, settings.always_check)
+    checks = filter(is_page, settings.always_check)
     return any(canonical_url(standing_rules.address_of(check)) == hit.url for check in checks)
 
 

@@ -36,7 +36,7 @@ from memory.services.library import documents as library_services
 from research.claims import duplicates
 from research.claims.selection import PageText
 from research.models import Hit, TopicSettings
-from research.models.topics import everywhere, in_effect
+from research.models.topics import everywhere, in_effect, is_page
 from research.services.budgets.budget import depth_of
 from research.services.runs.context import applied_rules, inputs
 from research.services.runs.context.outputs import ReadOutput, Versions
@@ -44,7 +44,7 @@ from research.services.runs.context.run_context import RunContext, StepResult
 from research.services.runs.search import known_pages
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings import standing_rules
-from research.services.topics.settings.standing_rules import is_address, page_from
+from research.services.topics.settings.standing_rules import page_from
 
 logger = structlog.get_logger(__name__)
 
@@ -490,7 +490,7 @@ def _checked(address: str) -> str:
 
     The host is resolved only when the page is fetched, by the same guard.
     """
-    if not is_address(address.strip()):
+    if not is_page(address.strip()):
         raise InvalidValue(
             _("“%(text)s” isn’t a URL. Enter one that starts with http:// or https://.")
             % {"text": address[:200]}

@@ -35,7 +35,7 @@ from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import joined
 from memory.models import User
 from memory.services.library import documents as library_services
-from memory.services.library.documents import library_search
+from memory.services.library.documents import LibrarySearch
 from memory.services.llm import connections
 from research.models import Run, Step
 from research.services.runs.context.outputs import AskedQuery
@@ -245,7 +245,7 @@ def search_provider(name: str, *, owner: User) -> SearchProvider | None:
     One that isn't set up is returned too. When asked, it says what is missing.
     """
     if name == "library":
-        return library_search(owner)
+        return LibrarySearch(owner)
     return get_search(connections.search_profile(name)) if name in SERVICES else None
 
 

@@ -24,6 +24,7 @@ from beacon_site.text.cleaning import (
     match_key,
     plain,
     shorten,
+    uncited,
     without_citations,
 )
 from beacon_site.text.injection import injection_reason
@@ -486,9 +487,9 @@ def _actions(run: Run) -> str:
 def _found_out(context: RunContext) -> str:
     """Return the report's first paragraph and its news, word for word."""
     report = context.run.report
-    first = _plain(report_text.first_paragraph(report.body))
+    first = uncited(report_text.first_paragraph(report.body))
     news = [
-        f"- {item.get_status_display()}: {_plain(item.sentence)}"
+        f"- {item.get_status_display()}: {uncited(item.sentence)}"
         for item in _items(context.run, DeltaItem.LISTED)[:MAX_NEWS]
     ]
     found = [shorten(first, _MAX_RESULT) if not injection_reason(first) else "", *news]
@@ -500,7 +501,7 @@ def _next_steps(context: RunContext, topic: Topic) -> list[str]:
     contradicted = _items(context.run, (DeltaItem.Status.CONTRADICTED,))
     quiet = _items(context.run, (DeltaItem.Status.GONE_QUIET,))
     steps = [
-        _("Resolve the contradiction: %(fact)s") % {"fact": shorten(_plain(i.previous_text), 160)}
+        _("Resolve the contradiction: %(fact)s") % {"fact": shorten(uncited(i.previous_text), 160)}
         for i in contradicted[:2]
     ]
     if quiet:
@@ -523,10 +524,6 @@ def _next_steps(context: RunContext, topic: Topic) -> list[str]:
 def _items(run: Run, statuses: Iterable[str]) -> list[DeltaItem]:
     found = DeltaItem.objects.filter(run=run, status__in=list(statuses)).supported()
     return [i for i in found.order_by("position") if not injection_reason(i.sentence)]
-
-
-def _plain(text: str) -> str:
-    return without_citations(plain(text))
 
 
 # --- the model ---

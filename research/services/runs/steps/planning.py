@@ -33,6 +33,7 @@ from memory.services.llm.asking import BudgetReached
 from memory.services.topic_memory import TopicMemory
 from research.models import Run, Step, TopicSettings
 from research.models.runs import reopen_plan
+from research.models.topics import is_page
 from research.services.facts import correcting
 from research.services.runs.context import applied_rules, inputs
 from research.services.runs.context.outputs import LoadedMemory, PlanOutput, PlanReviewed
@@ -44,7 +45,6 @@ from research.services.runs.context.run_context import (
 )
 from research.services.runs.search import searching
 from research.services.topics.settings import standing_rules
-from research.services.topics.settings.standing_rules import is_address
 
 MIN_QUERIES, MAX_QUERIES = 3, 6
 
@@ -367,7 +367,7 @@ def _store(step: Step, output: PlanOutput) -> None:
     always = [
         rule
         for rule in output.get("always", [])
-        if is_address(rule) or rule.casefold() in planned_queries
+        if is_page(rule) or rule.casefold() in planned_queries
     ]
     if "always" in output:
         output["always"] = always

@@ -6,7 +6,7 @@ If two facts conflict, both stay until a person decides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -30,8 +30,6 @@ from research.services.runs.context import inputs
 from research.services.runs.context.outputs import (
     CitedSource,
     SaveOutput,
-    VerifyOutput,
-    WriteOutput,
 )
 from research.services.runs.context.run_context import Cancelled, RunContext, StepKind, StepResult
 from research.services.runs.reporting import delta as delta_items
@@ -80,22 +78,12 @@ def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[Topi
 # --- save ---
 
 
-@dataclass(frozen=True, slots=True)
-class _StepOutputs:
-    """The output of the earlier steps, read once."""
-
-    write: WriteOutput
-    verify: VerifyOutput
-    changes: list[Change]
-
-
 def save(context: RunContext, follow_ups: list[StepKind]) -> StepResult:
     """Save the run as Run #N, which ends it as succeeded or partial.
 
     Raises JobLost if another worker has the run, and Cancelled if its topic was moved to the trash.
     """
-    verify = context.output("verify")
-    written = _StepOutputs(context.output("write"), verify, judging.changes_of(context))
+    changes = judging.changes_of(context)
     at = timezone.now()
     with transaction.atomic():
         # The topic is locked first. A person's edit of a fact takes the same lock.
@@ -106,15 +94,15 @@ def save(context: RunContext, follow_ups: list[StepKind]) -> StepResult:
         if topic.trashed_at is not None:
             raise Cancelled(_("the topic was moved to Trash"))
         number = topic.run_count + 1
-        report = _report(context, written, number, at)
-        facts, problem = _remember(context, topic, written, number, at)
+        report = _report(context, changes, number, at)
+        facts, problem = _remember(context, topic, changes, number, at)
         if inputs.known(context) is not None:
-            delta_items.store(context.run, written.changes)
+            delta_items.store(context.run, changes)
             _note_affected(context.run, topic)
         Topic.objects.filter(pk=topic.pk).update(run_count=number, last_run_at=at)
         reading.remove_read_pages(topic, context.settings.read_next)
-        result = _result(context, written, number, facts, problem)
-        _finish(context, number, result, written, problem, at)
+        result = _result(context, changes, number, facts, problem)
+        _finish(context, number, result, problem, at)
         _create_follow_ups(context, follow_ups)
         Delivery.objects.create_for_report(context.topic, context.run, is_quiet=report.is_quiet)
         transaction.on_commit(lambda: topic_memory.publish(topic.pk))
@@ -127,31 +115,32 @@ def _note_affected(run: Run, topic: Topic) -> None:
         affected.note(run, topic)
 
 
-def _report(context: RunContext, written: _StepOutputs, number: int, at: datetime) -> Report:
-    write = written.write
+def _report(context: RunContext, changes: list[Change], number: int, at: datetime) -> Report:
+    write, verify = context.output("write"), context.output("verify")
     memory = inputs.known(context)
-    body = written.verify["body"]
+    body, sources = verify["body"], verify["sources"]
+    delta = delta_text.as_markdown(changes, quiet=write["quiet"], sources=sources) if memory else ""
     report = Report(
         owner=context.topic.owner,
         run=context.run,
         title=context.topic.title,
-        body=_by_template(context, written, number, at) or body,
+        body=_by_template(context, changes, number, at) or body,
         summary=report_text.first_paragraph(body),
-        delta=_delta(written) if memory else "",
+        delta=delta,
         delta_heading=write["heading"],
         delta_since=write["since"],
-        sources=written.verify["sources"],
-        checks=written.verify.get("checks", []),
+        sources=sources,
+        checks=verify.get("checks", []),
         written_by=write["written_by"],
         is_extractive=write["is_extractive"],
-        is_quiet=memory is not None and not any(change.is_listed for change in written.changes),
+        is_quiet=memory is not None and not any(change.is_listed for change in changes),
         source=context.run.source,
         trust=Trust.EXTERNAL,
         created=at,
         updated=at,
     )
-    if memory and report.is_quiet and judging.withholds(written.changes):
-        report.delta = delta_text.nothing_asked_for(written.changes)
+    if memory and report.is_quiet and judging.withholds(changes):
+        report.delta = delta_text.nothing_asked_for(changes)
     elif memory and report.is_quiet and not report.delta:
         report.delta = _("Nothing new. The findings aren’t supported by their sources.")
     report.save(force_insert=True)
@@ -159,32 +148,28 @@ def _report(context: RunContext, written: _StepOutputs, number: int, at: datetim
     return report
 
 
-def _by_template(context: RunContext, written: _StepOutputs, number: int, at: datetime) -> str:
+def _by_template(context: RunContext, changes: list[Change], number: int, at: datetime) -> str:
     """Return the body by the topic's template, or an empty text without one."""
     if not context.settings.report_template.strip():
         return ""
-    body = written.verify["body"]
+    write, verify = context.output("write"), context.output("verify")
+    body = verify["body"]
     contents = template.Contents(
         run=context.run,
         number=number,
         at=at,
         text=body,
         summary=report_text.first_paragraph(body),
-        changes=written.changes,
-        sources=written.verify["sources"],
-        checked=written.write["checked"],
-        since=written.write["since"],
+        changes=changes,
+        sources=verify["sources"],
+        checked=write["checked"],
+        since=write["since"],
     )
     return template.laid_out(context.settings, contents)
 
 
-def _delta(written: _StepOutputs) -> str:
-    sources = written.verify["sources"]
-    return delta_text.as_markdown(written.changes, quiet=written.write["quiet"], sources=sources)
-
-
 def _remember(
-    context: RunContext, topic: Topic, written: _StepOutputs, number: int, at: datetime
+    context: RunContext, topic: Topic, changes: list[Change], number: int, at: datetime
 ) -> tuple[FactChanges, str]:
     """Save the topic's memory in a savepoint. Return what changed, and why it failed if it did.
 
@@ -200,15 +185,15 @@ def _remember(
             topic,
             number=number,
             source=context.run.source,
-            facts=_with_support(_facts(context, written), written),
-            summary=report_text.first_paragraph(written.verify["body"]),
+            facts=_with_support(context, _facts(context, changes), changes),
+            summary=report_text.first_paragraph(context.output("verify")["body"]),
             returned=_returned(context),
             at=at,
             expires_at=_expiry(context, topic, at),
         )
         _keep_versions(context, topic)
-        _mark_facts(written.changes, number, at)
-        note(context.run, topic, written.changes, facts.new)
+        _mark_facts(changes, number, at)
+        note(context.run, topic, changes, facts.new)
         return facts, ""
     return FactChanges(), _("Memory not saved: %(why)s") % {"why": shorten(str(part.error), 200)}
 
@@ -238,21 +223,22 @@ def _text(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
 
 
-def _facts(context: RunContext, written: _StepOutputs) -> list[FoundFact] | None:
+def _facts(context: RunContext, changes: list[Change]) -> list[FoundFact] | None:
     """Return the topic's facts after the run.
 
     Changed facts and those they dispute come first, then new ones, then the rest. None for a run
     that found nothing new: facts and summary stay as they are.
     """
     memory = inputs.known(context)
+    write, verify = context.output("write"), context.output("verify")
     # A change that the topic's intent filters out is known after the run as well.
-    listed = [change for change in written.changes if change.is_remembered]
-    gone = any(change.status == Status.GONE for change in written.changes)
-    if memory is not None and not listed and not gone and not _confirmed(written.changes):
+    listed = [change for change in changes if change.is_remembered]
+    gone = any(change.status == Status.GONE for change in changes)
+    if memory is not None and not listed and not gone and not _confirmed(changes):
         return None
-    sources = {source["n"]: source for source in written.verify["sources"]}
+    sources = {source["n"]: source for source in verify["sources"]}
     if memory is None:
-        found = [f for f in written.verify["findings"][: written.write["main"]] if f["supported"]]
+        found = [f for f in verify["findings"][: write["main"]] if f["supported"]]
         if not found:
             return None
         return [_found(f["sentence"], f["citations"], f["quote"], sources) for f in found]
@@ -264,10 +250,10 @@ def _facts(context: RunContext, written: _StepOutputs) -> list[FoundFact] | None
         )
         for c in listed
     ]
-    confirmed = {change.previous_id for change in _confirmed(written.changes)}
+    confirmed = {change.previous_id for change in _confirmed(changes)}
     # An unsupported change replaces nothing.
-    withheld = {change.previous_id for change in written.changes if change.is_unsupported}
-    standing = set(written.write["standing"]) | withheld
+    withheld = {change.previous_id for change in changes if change.is_unsupported}
+    standing = set(write["standing"]) | withheld
     # If a person has to decide between two facts, both stay, and merely new ones make room for
     # them.
     disputed = {c.previous_id for c in listed if c.previous_id and not c.replaces}
@@ -278,7 +264,7 @@ def _facts(context: RunContext, written: _StepOutputs) -> list[FoundFact] | None
     new = [fact for fact, change in zip(fresh, listed, strict=True) if not change.previous_id]
     follows = {
         c.previous_id: _found(c.sentence, c.citations, c.quote, sources)
-        for c in _confirmed(written.changes)
+        for c in _confirmed(changes)
         if c.follows
     }
     kept, staying = (
@@ -291,13 +277,16 @@ def _facts(context: RunContext, written: _StepOutputs) -> list[FoundFact] | None
     return [*changed, *kept, *new, *staying]
 
 
-def _with_support(facts: list[FoundFact] | None, written: _StepOutputs) -> list[FoundFact] | None:
+def _with_support(
+    context: RunContext, facts: list[FoundFact] | None, changes: list[Change]
+) -> list[FoundFact] | None:
     """Return the facts with the results of `verify` for their sentences."""
     if facts is None:
         return None
-    findings = {match_key(f["sentence"]): f for f in written.verify["findings"]}
-    checks = {match_key(c["sentence"]): c for c in written.verify.get("checks", [])}
-    values = {c.previous_id: match_key(c.sentence) for c in _confirmed(written.changes)}
+    verify = context.output("verify")
+    findings = {match_key(f["sentence"]): f for f in verify["findings"]}
+    checks = {match_key(c["sentence"]): c for c in verify.get("checks", [])}
+    values = {c.previous_id: match_key(c.sentence) for c in _confirmed(changes)}
     found_facts = []
     for fact in facts:
         key = values.get(fact.known_id, match_key(fact.text))
@@ -374,7 +363,7 @@ def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
 
 
 def _result(
-    context: RunContext, written: _StepOutputs, number: int, facts: FactChanges, problem: str
+    context: RunContext, changes: list[Change], number: int, facts: FactChanges, problem: str
 ) -> StepResult:
     """Count the changes to memory as the run's page does (`presenters.of_run`)."""
     # Facts that 10 others outrank are learned as well.
@@ -382,7 +371,7 @@ def _result(
     counts = {
         "number": number,
         "facts_learned": learned.filter(first_run=number).count(),
-        "facts_confirmed": sum(bool(one.previous_id) for one in _confirmed(written.changes)),
+        "facts_confirmed": sum(bool(one.previous_id) for one in _confirmed(changes)),
         "facts_retired": len(facts.retired),
     }
     detail = _(
@@ -397,7 +386,6 @@ def _finish(
     context: RunContext,
     number: int,
     result: StepResult,
-    written: _StepOutputs,
     problem: str,
     at: datetime,
 ) -> None:
@@ -405,7 +393,7 @@ def _finish(
     run = context.run
     if problem and problem not in run.warnings:
         run.warnings = [*run.warnings, problem]
-    is_partial = bool(problem or context.stop_reason or written.write["fell_back"])
+    is_partial = bool(problem or context.stop_reason or context.output("write")["fell_back"])
     status = Run.Status.PARTIAL if is_partial else Run.Status.SUCCEEDED
     Step.objects.filter(pk=context.step.pk).update(
         state=Step.State.DONE,
@@ -422,7 +410,7 @@ def _finish(
         lease_until=None,
         error="",
         warnings=run.warnings,
-        manifest=_manifest(context, written),
+        manifest=_manifest(context),
         progress=F("progress") + 1,
     )
     if not ended:
@@ -437,7 +425,7 @@ def _finish(
         warning=is_partial,
         **result.counts,
     )
-    sources = [one for one in written.verify["sources"] if not one.get("is_earlier")]
+    sources = [one for one in context.output("verify")["sources"] if not one.get("is_earlier")]
     numbers = {cited["link"]: cited["n"] for cited in sources}
     cited = list(run.hits.filter(link__in=numbers))
     for hit in cited:
@@ -445,7 +433,7 @@ def _finish(
     gathering.store_again(cited, ["cited_as"])
 
 
-def _manifest(context: RunContext, written: _StepOutputs) -> dict[str, Any]:
+def _manifest(context: RunContext) -> dict[str, Any]:
     """Return the run's settings and models, for display and for repeating it."""
     settings, plan = context.settings, context.output("plan")
     calls = ModelCall.objects.filter(source=context.run.source).order_by("model")
@@ -468,7 +456,7 @@ def _manifest(context: RunContext, written: _StepOutputs) -> dict[str, Any]:
         "planned_by": plan["by"],
         "proposed": plan.get("proposed", []),
         "rerun_of": str(context.run.rerun_of) if context.run.rerun_of else "",
-        "written_by": written.write["written_by"],
+        "written_by": context.output("write")["written_by"],
         "models": list(calls.values_list("model", flat=True).distinct()),
         "settings": context.run.settings,
         "budget": {

@@ -25,6 +25,7 @@ from memory.models import Topic
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached
 from research.models import TopicSettings
+from research.models.topics import is_page
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings.editing import NotADomain, domain_from
 from research.services.topics.settings.editing import shown as shown_domain
@@ -36,13 +37,7 @@ MAX_CHECKS = 5
 MAX_PLACES = 200  # per list, as in the settings form
 MAX_CHECK_LENGTH = 400  # characters of a query; Tavily's limit is the lowest (providers.md 4)
 MAX_ADDRESS_LENGTH = 2000
-_PAGES = ("http://", "https://", "library:")
 _PART = re.compile(r"\s+\|\s*|\s*\|\s+")  # not a “|” inside a URL
-
-
-def is_address(text: str) -> bool:
-    """Return True if a rule is the URL of a page, not words or a domain."""
-    return text.lower().startswith(_PAGES)
 
 
 def check_from(text: str) -> str:
@@ -51,7 +46,7 @@ def check_from(text: str) -> str:
     Raises InvalidValue.
     """
     text = one_line(clean(text)[0])
-    if is_address(text):
+    if is_page(text):
         page, part = _page_and_part(text)
         page = page_from(page)
         return page if part is None else _with_part(page, part)
@@ -85,18 +80,18 @@ def _with_part(page: str, part: str) -> str:
 
 def address_of(rule: str) -> str:
     """Return a stored rule's URL without the page's part; words and domains are unchanged."""
-    return _page_and_part(rule)[0] if is_address(rule) else rule
+    return _page_and_part(rule)[0] if is_page(rule) else rule
 
 
 def part_of(rule: str) -> PagePart | None:
     """Return the part of the page that a stored rule names, if any."""
-    _page, part = _page_and_part(rule) if is_address(rule) else (rule, None)
+    _page, part = _page_and_part(rule) if is_page(rule) else (rule, None)
     return part_from(part) if part else None
 
 
 def part_at(settings: TopicSettings, url: str) -> PagePart | None:
     """Return the part that is read of the page with this canonical URL, or None for all of it."""
-    rules = filter(is_address, settings.always_check)
+    rules = filter(is_page, settings.always_check)
     found = (part_of(rule) for rule in rules if canonical_url(address_of(rule)) == url)
     return next(filter(None, found), None)
 
@@ -107,7 +102,7 @@ def place_from(text: str) -> str:
     Raises InvalidValue.
     """
     text = one_line(clean(text)[0])
-    if is_address(text):
+    if is_page(text):
         return canonical_url(page_from(text))
     try:
         return domain_from(text)
@@ -136,7 +131,7 @@ def page_from(text: str) -> str:
 
 
 def shown(rule: str) -> str:
-    return rule if is_address(rule) else shown_domain(rule)
+    return rule if is_page(rule) else shown_domain(rule)
 
 
 def places_of(settings: TopicSettings) -> list[str]:
@@ -155,7 +150,7 @@ def place_of(url: str, places: Sequence[str]) -> str:
 
 
 def _is_at_place(url: str, place: str) -> bool:
-    return url == place if is_address(place) else is_in_domain(url, place)
+    return url == place if is_page(place) else is_in_domain(url, place)
 
 
 # --- changes by people ---
@@ -195,7 +190,7 @@ def field_of(kind: Kind, rule: str) -> str:
     """Return the settings field that stores the rule."""
     if kind == CHECK:
         return "always_check"
-    return "block_pages" if is_address(rule) else "block_domains"
+    return "block_pages" if is_page(rule) else "block_domains"
 
 
 def _without(settings: TopicSettings, kind: Kind, rule: str) -> list[str]:
@@ -229,8 +224,8 @@ def contradiction(
     A page with a part can't be listed twice. A page can't be both always included and never read,
     and a domain can't be both allowed and blocked.
     """
-    pages = Counter(canonical_url(address_of(check)) for check in filter(is_address, checks))
-    for check in filter(is_address, checks):
+    pages = Counter(canonical_url(address_of(check)) for check in filter(is_page, checks))
+    for check in filter(is_page, checks):
         page = canonical_url(address_of(check))
         if pages[page] > 1 and part_of(check):
             return _(
