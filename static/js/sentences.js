@@ -35,7 +35,7 @@
   // The form is below the paragraph, or within the list item or cell. A change is said again in the full
   // report, so it's opened where the person is.
   const open = (key, event) => {
-    const whole = offered.closest(".delta, .body");
+    const whole = offered.closest(".delta, .lead, .body") ?? offered.closest(".report");
     const parts = [...partsOf(key)].filter((one) => whole.contains(one));
     const part = parts.at(-1);
     const within = part.closest("li, td, th, dd");

@@ -157,7 +157,7 @@ def test_facts_are_added_edited_struck_and_undone(visitor: Visitor) -> None:
     )
     visitor.press("Add")
     expect(page.locator("ol.facts .fact-text")).to_have_text(["The barrage makes 240 MW."])
-    visitor.follow("Edit: The barrage")
+    visitor.follow("Correct: The barrage")
     page.locator(".fact-form [name=text]").fill("The barrage makes 254 MW.")
     page.keyboard.press("Control+Enter")
     expect(page.locator("ol.facts .fact-text")).to_have_text(["The barrage makes 254 MW."])

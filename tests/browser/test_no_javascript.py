@@ -78,7 +78,7 @@ def test_a_topic_is_created_scheduled_given_a_fact_and_trashed_again(visitor: Vi
     visitor.follow("Facts")
     page.locator("#add-fact [name=text]").fill("A well in Utrecht is 3,000 metres deep.")
     visitor.press("Add")
-    visitor.follow("Edit: A well")
+    visitor.follow("Correct: A well")
     page.locator(".fact-form [name=text]").fill("A well in Utrecht is 3,100 metres deep.")
     visitor.press("Save")
     expect(page.locator("ol.facts .fact-text")).to_have_text(

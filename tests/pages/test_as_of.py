@@ -67,7 +67,7 @@ def test_search_answers_as_of_a_day(browser: Client, note: Note) -> None:
     then = browser.get("/memory/", {"q": "harbour", "as_of": TEN_DAYS_AGO}).content.decode()
     assert "nine" in now and "seven" not in now
     assert "seven" in then and "nine" not in then
-    assert "Back to current view" in then and "This is a read-only view" in then
+    assert "Back to current view" in then and "Read-only, without permanently deleted text" in then
     assert "Back to current view" not in now
     for change in ('class="btn primary" href="/remember/', 'name="record"', 'id="bulk"'):
         assert change in now and change not in then

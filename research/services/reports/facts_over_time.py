@@ -205,6 +205,9 @@ def _tell_apart(questions: Sequence[Question]) -> None:
     for one in questions:
         if shared[one.name.casefold()] > 1 and not one.is_named:
             one.name = _fitting(one.newest.text)
+            for block in one.blocks:
+                if block.text == one.newest.text:
+                    block.label = one.name  # it isn't said again
 
 
 def _question(lives: Sequence[FactHistory], runs: Sequence[SavedRun], slot: int) -> Question:
