@@ -266,10 +266,8 @@ def _facets(user: User, query: Query) -> list[Facet]:
     """Return the scopes that have entries, and the chosen start of keys as a removable chip."""
     everywhere = _("owner: everywhere")
     names = [one for one in scopes(user, _scope_of(query)) if one != OWNER_SCOPE]
-    origin_of = origins.of(user, names)
-    found = [
-        Choice(one, capfirst(origin_of[one].words if one in origin_of else one)) for one in names
-    ]
+    known = origins.of(user, names)
+    found = [Choice(one, capfirst(known[one].words if one in known else one)) for one in names]
     listed = [Facet("scope", _("Scope"), found, any_label=everywhere)]
     if prefix := _prefix_of(query):
         begins = [Choice(prefix, prefix)]

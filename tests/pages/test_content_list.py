@@ -45,7 +45,7 @@ def listed(browser: Client, **asked: str) -> list[str]:
 
 
 @pytest.mark.requirement("R111")
-def test_an_item_is_listed_with_type_source_size_tags_and_time(
+def test_an_item_is_listed_with_type_source_tags_and_time(
     browser: Client, alice: User, page: ContentItem
 ):
     kept(alice, "day,price", title="Fares", type="database_result", source="user")
@@ -53,7 +53,6 @@ def test_an_item_is_listed_with_type_source_size_tags_and_time(
     assert "Cell prices" in html
     assert "database result" in html
     assert "run 12 (deleted)" in html and "user" in html
-    assert f'<td class="num muted wide-only">{page.size}</td>' in html
     assert f"{CONTENT}?tag=cells" in html
     assert "&lt;b&gt;Prices" in html
     assert "<b>Prices" not in html
