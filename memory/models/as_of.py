@@ -323,7 +323,7 @@ class Past:
                     f"SELECT {columns('n')} {there} AND NOT EXISTS "  # nosec B608
                     f"(SELECT 1 FROM {_LATER} l WHERE l.record_id = n.id)"
                 ),
-                f"SELECT {columns('p')} {changed} AND n.id IN (SELECT record_id FROM {_LATER})",
+                f"SELECT {columns('p')} {changed} AND n.id IN (SELECT record_id FROM {_LATER})",  # nosec B608
             )
         others, changed = self._parts[table]
         return changed if table == self._only_changed else f"{others} UNION ALL {changed}"
