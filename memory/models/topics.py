@@ -127,11 +127,16 @@ class TopicQuerySet(RememberedQuerySet):
         return self.for_user(user).live().filter(slug=slug_of(title)).first()
 
     def renamed_from(self, user: Any, slug: str) -> Topic | None:
-        """Return the user's topic that had this slug before it was renamed, or None."""
+        """Return the user's topic that had this slug before it was renamed.
+
+        None if there is none, or if another topic has this slug now.
+        """
+        mine = self.for_user(user).live()
+        if mine.filter(slug=slug).exists():
+            return None
         renames = Revision.objects.filter(
             owner=user, record_type=Topic.record_type(), before__slug=slug
         )
-        mine = self.for_user(user).live().exclude(slug=slug)
         return mine.filter(pk__in=renames.values("record_id")).order_by("-updated").first()
 
     def create_topic(

@@ -100,6 +100,17 @@ def test_links_with_a_topics_earlier_name_lead_to_it(
     assert client_of(bob).get(HOME).status_code == 404
 
 
+def test_topics_that_have_swapped_names_do_not_redirect_to_each_other(
+    browser: Client, topic: Topic
+):
+    title = topic.title
+    topic.rename("Boats", by=topic.owner.actor)
+    Topic.objects.create_topic(owner=topic.owner, title=title, by=topic.owner.actor)
+
+    assert browser.get(f"{HOME}runs/4711/").status_code == 404
+    assert browser.get("/topics/boats/runs/4711/").status_code == 404
+
+
 @pytest.mark.requirement("R227")
 @pytest.mark.parametrize(("tab", "root"), [("sources/", "sources"), ("runs/", "runs")])
 def test_over_htmx_a_list_comes_alone(browser: Client, topic: Topic, tab: str, root: str):
