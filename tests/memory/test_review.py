@@ -124,8 +124,6 @@ def test_what_is_said_of_the_owner_must_quote_their_own_words(alice: Any):
     seen = {"messages": ["What is new?"]}  # of the conversation in which it is written
     assert "without quoting your words" in held(alice, "file", path=USER, after=invented, **seen)
     assert "without quoting your words" in held(alice, "file", path=USER, after=bare)
-    given = {"quoted": "my name is Alice"}
-    assert not held(alice, "file", path=USER, after=bare, **given)
 
 
 def test_the_reason_names_the_line_and_not_the_summary_of_it(alice: Any):

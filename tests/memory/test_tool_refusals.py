@@ -17,7 +17,7 @@ from memory.models.errors import (
     StaleWrite,
 )
 from memory.services.files.texts import NoSuchFile, OverBudget
-from memory.services.observations.saving import Remembered
+from memory.services.observations.saving import SavedLines
 from tests.memory.tool_cast import call
 
 
@@ -50,7 +50,7 @@ def test_what_isnt_a_refusal_has_no_answer():
 
 
 def test_a_transcript_that_could_not_be_kept_says_why(alice: Any, monkeypatch: pytest.MonkeyPatch):
-    failed = Remembered(problem="The session couldn’t be consolidated: the disk is full")
+    failed = SavedLines(problem="The session couldn’t be consolidated: the disk is full")
     monkeypatch.setattr(tool_notes, "keep_lines", lambda *_args, **_more: failed)
     said = "We decided to use OAuth2, because both sides know it well enough by now."
 
