@@ -16,9 +16,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import connection
+from django.utils import timezone
 
 from beacon_site.db.statistics import analyze_changed
-from memory.models import Note, Observation, SearchTerm
+from memory.models import Note, Observation, Revision, SearchTerm, as_of
 from memory.services.search import vectors
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.filters import holding, narrowed
@@ -225,6 +226,29 @@ def list_page(owner: Any, rows: Any, asked: Any) -> None:
     found = holding(rows, asked, language_of(owner), owner)
     list(found.order_by("-created", "-pk")[:50])
     found.order_by()[:1001].count()
+
+
+# --- as of a date ---
+
+
+def test_a_search_as_of_a_date_does_not_read_all_records(alice: Any) -> None:
+    texts = [f"note {number} about the harbour" for number in range(1_500)]
+    texts[::300] = ["the lantern of the lighthouse"] * 5
+    notes = [Note(owner=alice, kind="log", content=text) for text in texts]
+    Note.objects.bulk_create(notes)
+    Revision.record_first(notes, by=alice.actor)
+    Note.follow(notes)
+    then = timezone.now()
+    for note in notes[:50]:
+        note.change(by=alice.actor, content="changed since")
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+    with as_of.at(alice, then):
+        assert len(recall_page(alice, "lantern", "lexical").hits) == 5
+        looked_at = worst_of(lambda: recall_page(alice, "lantern", "lexical"))
+
+    assert looked_at <= len(notes)
 
 
 # --- deleting ---
