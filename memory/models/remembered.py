@@ -187,7 +187,7 @@ class Remembered(models.Model):
 
     @property
     def is_outside(self) -> bool:
-        """Return True if its text came from outside, so that it is data and not instructions."""
+        """Return True if its text came from outside. An agent then gets it as data, not as instructions."""
         return self.trust not in (Trust.OWNER, Trust.AGENT)
 
     @property

@@ -52,7 +52,7 @@ WRITABLE_KINDS = [Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE]
 
 
 def capitalised(choices: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Return the choices as options of a form begin: with a capital letter."""
+    """Return the choices with capitalized labels, as other form options have."""
     return [(value, capfirst(label)) for value, label in choices]
 
 

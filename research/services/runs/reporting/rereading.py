@@ -515,7 +515,7 @@ def states(page: PageText, fact: KnownFact) -> bool:
 
 
 def _evidence(fact: KnownFact) -> tuple[str, ...]:
-    """Return the words with which a page states a fact. The quote of a corrected one is what's wrong."""
+    """Return the texts that show that a page states a fact. A corrected fact's quote is the wrong text."""
     return (fact.text,) if fact.is_corrected else (fact.quote, fact.text)
 
 
