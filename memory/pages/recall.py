@@ -666,7 +666,7 @@ def related_rows(record: Any, limit: int = related.USUAL) -> list[MemoryRow]:
     """Return the records related to this one as rows with the reasons, each text only once."""
     known, found = {one_line(related.text_of(record)).casefold()}, []
     for one in related.related_to(record, limit=2 * limit):
-        text = one_line(KINDS[one.type].content(one.record)).casefold()
+        text = one_line(one.content).casefold()
         if text not in known:
             known.add(text)
             found.append(one)
@@ -674,8 +674,8 @@ def related_rows(record: Any, limit: int = related.USUAL) -> list[MemoryRow]:
     language = language_of(record.owner)
     for row, one in zip(rows, found, strict=False):
         row.note = one.why
-        if one.told and one.type != "file":  # the passage that shares them
-            row.said = _row(one.type, one.record, " ".join(one.told), language, "").said
+        if one.named_words:  # the passage that shares them
+            row.said = _row(one.type, one.record, " ".join(one.named_words), language, "").said
     return rows
 
 
