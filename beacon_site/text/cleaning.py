@@ -8,7 +8,7 @@ import io
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 from uuid import UUID, uuid4
@@ -45,13 +45,20 @@ def _piled() -> re.Pattern[str]:
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
-def cell(value: Any) -> str:
+def csv_lines(fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the header and the rows of a CSV file that is safe to open in a spreadsheet."""
+    yield _csv_line(fields)
+    for row in rows:
+        yield _csv_line(_cell(row[name]) for name in fields)
+
+
+def _cell(value: Any) -> str:
     """Return a value as text, with a quote before anything that a spreadsheet would run as a formula."""
     text = "" if value is None else str(value)
     return "'" + text if text.lstrip(" ").startswith(FORMULA) else text
 
 
-def csv_line(cells: Iterable[str]) -> str:
+def _csv_line(cells: Iterable[str]) -> str:
     out = io.StringIO()
     csv.writer(out).writerow(cells)
     return out.getvalue()

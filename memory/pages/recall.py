@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +26,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import cursor_of, keyset
-from beacon_site.text.cleaning import cell, choice_param, flat, number_of, one_line, text_param
+from beacon_site.text.cleaning import choice_param, csv_lines, flat, number_of, one_line, text_param
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
@@ -459,14 +457,7 @@ FIELDS = ("type", "category", "score", "title", "content", "source", "created_at
 
 
 def as_csv(hits: Iterable[RecallHit]) -> str:
-    """Return results as CSV that is safe to open in a spreadsheet."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(FIELDS)
-    for hit in hits:
-        row = _plain(hit)
-        writer.writerow([cell(row[name]) for name in FIELDS])
-    return out.getvalue()
+    return "".join(csv_lines(FIELDS, map(_plain, hits)))
 
 
 def as_json(hits: Iterable[RecallHit]) -> str:

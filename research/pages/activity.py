@@ -26,7 +26,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import decoded, encoded
-from beacon_site.text.cleaning import cell, csv_line, in_brief, plain, text_param, uuids_of
+from beacon_site.text.cleaning import csv_lines, in_brief, plain, text_param, uuids_of
 from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import folded, plain_diff
 from beacon_site.text.markdown import by_direction
@@ -176,11 +176,7 @@ def _row(line: Line) -> dict[str, Any]:
 
 
 def as_csv(lines: Iterable[Line]) -> Iterator[str]:
-    """Yield the lines as CSV. Cells that a spreadsheet could treat as formulas are escaped."""
-    yield csv_line(FIELDS)
-    for line in lines:
-        row = _row(line)
-        yield csv_line([cell(row[name]) for name in FIELDS])
+    return csv_lines(FIELDS, map(_row, lines))
 
 
 def as_json_lines(lines: Iterable[Line]) -> Iterator[str]:
@@ -486,7 +482,7 @@ _READ = (100, 300)
 
 
 def activity_page(
-    user: User, query: Query, *, zone: tzinfo, cursor: str = ""
+    user: User, query: Query, *, zone: tzinfo, cursor: str
 ) -> tuple[list[Entry], str | None]:
     """Return a page of lines, some in groups, and the cursor of the next page (None on the last).
 

@@ -277,10 +277,7 @@ def failed_of(user: User) -> dict[str, Any]:
     `failed` has at most MAX_FAILED runs, and `failed_count` counts all. `failed_why` is the reason
     if all shown share it, otherwise empty.
     """
-    runs = Run.objects.for_user(user).kept().filter(status=Run.Status.FAILED)
-    runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
-    later = Run.objects.kept().filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
-    last: Any = runs.filter(~Exists(later)).annotate(all=Window(Count("pk")))
+    last: Any = Run.objects.for_user(user).failed_last().annotate(all=Window(Count("pk")))
     found = list(last.select_related("topic").defer("manifest").order_by("-pk")[:MAX_FAILED])
     reasons = {run.error for run in found}
     return {

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, CharField, Count, F, Q, QuerySet, Value, When
 from django.db.models import IntegerField as Number
 from django.db.models.functions import Cast, Coalesce
 from django.http import HttpResponse, QueryDict
@@ -231,14 +231,6 @@ def _named(rows: QuerySet[Any], show: str, place: Any, at: Any) -> QuerySet[Any]
     return named
 
 
-def failed_runs(user: User) -> QuerySet[Any]:
-    """Return the last runs of active topics that failed."""
-    runs = Run.objects.for_user(user).kept().filter(status=Run.Status.FAILED)
-    runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
-    later = Run.objects.kept().filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
-    return runs.filter(~Exists(later))
-
-
 def _proposals(user: User, filters: Wanted) -> list[QuerySet[Any]]:
     state = Proposal.State.WAITING.value if filters.is_waiting else filters.state
     rows: Any = Proposal.objects.for_user(user)
@@ -290,7 +282,7 @@ def _runs(user: User, filters: Wanted) -> list[QuerySet[Any]]:
     plans = Run.objects.for_user(user).waiting_for_a_person().filter(topic__trashed_at=None)
     return [
         _named(filters.having(rows, "topic__title", "error"), "run", place, "created")
-        for rows, place in ((plans, _PLANS), (failed_runs(user), _FAILED))
+        for rows, place in ((plans, _PLANS), (Run.objects.for_user(user).failed_last(), _FAILED))
     ]
 
 

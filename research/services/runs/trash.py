@@ -546,11 +546,7 @@ def forget_run(report: Report, by: Actor) -> None:
     _check_now(run)
     for record in _trashed_with(report):
         record.purge(by=by)
-    ModelCall.objects.filter(source=run.source).update(prompt=[], answer="", error="")
-    for item in read_for(run):
-        item.purge(by=by)
-    lines = Activity.objects.filter(subject_type="run", subject_id=str(run.pk))
-    lines.update(label="", detail={})
+    _forget_texts(run, by)
     TrashedRows.objects.filter(record_id=report.pk).delete()
 
 
@@ -636,10 +632,12 @@ def restore(removed: RemovedRun, *, by: Actor) -> None:
 
 def forget_removed_run(removed: RemovedRun, by: Actor) -> None:
     """Delete the conversations and pages of a run that is about to be permanently deleted."""
-    run = removed.run
+    _forget_texts(removed.run, by)
+
+
+def _forget_texts(run: Run, by: Actor) -> None:
     ModelCall.objects.filter(source=run.source).update(prompt=[], answer="", error="")
-    items: list[ContentItem] = list(read_for(run))
-    for item in items:
+    for item in list(read_for(run)):
         item.purge(by=by)
     lines = Activity.objects.filter(subject_type="run", subject_id=str(run.pk))
     lines.update(label="", detail={})
