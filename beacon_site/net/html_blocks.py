@@ -61,7 +61,7 @@ class Block:
     is_links: bool = False
 
 
-def remove_unseen(body: Any, shown: Sequence[str] = ()) -> None:
+def remove_unseen(body: Any, shown: Sequence[str]) -> None:
     """Remove menus, forms, hidden and crossed-out parts, and what is beside the text. `shown` are tags that stay."""
     holding = _holding(body)
     waiting = [body]

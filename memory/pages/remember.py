@@ -252,7 +252,7 @@ def _known_rows(user: User, found: Sequence[Known], data: Any) -> dict[str, Any]
     return {"known": rows[:FEW_KNOWN], "known_more": rows[FEW_KNOWN:]}
 
 
-def warn_of(request: BeaconRequest, text: str, *, but: Any = None) -> None:
+def warn_of(request: BeaconRequest, text: str, *, but: Any) -> None:
     """Name what a memory file's new lines contradict, after they are saved."""
     found = contradictions.also_known(request.user, text, but=but)
     if not found:

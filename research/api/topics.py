@@ -426,7 +426,7 @@ def treat_source(
 
 
 def create_checked(
-    owner: User, values: Mapping[str, Any], *, by: Actor, trust: str = ""
+    owner: User, values: Mapping[str, Any], *, by: Actor, trust: str
 ) -> tuple[Topic, bool]:
     """Return the owner's topic with this title, and whether it is new.
 
@@ -470,8 +470,8 @@ def change_checked(
     *,
     by: Actor,
     expected_version: int,
-    trust: str = "",
-    may_add_library: bool = True,
+    trust: str,
+    may_add_library: bool,
 ) -> Topic:
     """Change the given fields and return the topic, unless someone changed it since that version.
 

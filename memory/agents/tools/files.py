@@ -218,7 +218,7 @@ def write_reviewed(
     edit: Edit,
     *,
     may_read: Callable[[MemoryFile], bool],
-    summary: str | None = None,
+    summary: str | None,
     why: str = "",
 ) -> SaveResult | Proposal:
     """Store what an edit makes of a file if the review allows it; otherwise keep a proposal.

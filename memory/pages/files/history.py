@@ -139,7 +139,7 @@ def _maker(file: MemoryFile, version: int) -> Change | None:
 BLAME_LINES = 1_000  # lines per page
 
 
-def blame_of(file: MemoryFile, *, version: int = 0, line: int = 1) -> dict[str, Any]:
+def blame_of(file: MemoryFile, *, version: int, line: int) -> dict[str, Any]:
     """Return the page of lines in groups that contains `line`, in `version` (default: the newest).
 
     `earlier` and `later` are lines of the previous and the next page, 0 if there is none.

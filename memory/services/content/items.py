@@ -256,7 +256,7 @@ def _links_from(items: Iterable[ContentItem], until: uuid.UUID) -> dict[uuid.UUI
     return links
 
 
-def check_no_circle(links: Links, names: Mapping[Any, str] | None = None) -> None:
+def check_no_circle(links: Links, names: Mapping[Any, str] | None) -> None:
     """Raise InvalidValue with the path if these relations form a circle."""
     path = circle_in(links)
     if path:

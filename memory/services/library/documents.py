@@ -250,7 +250,7 @@ def _rank_passages(
     query: str,
     about: str,
     limit: int,
-    languages: Collection[str] = (ENGLISH,),
+    languages: Collection[str],
 ) -> list[Match]:
     """Return the best with their passages, ranking those with more of `about` in one passage
     higher.

@@ -191,7 +191,7 @@ def _counted(status: str) -> Any:
     return Count("delta_items", filter=shown)
 
 
-def strip_of(topic: Topic, first: int | None = None, last: int | None = None) -> Strip | None:
+def strip_of(topic: Topic, first: int | None, last: int | None) -> Strip | None:
     """Return the strip with its selection, or None if no run was saved. One query.
 
     The selection is what the person hasn't read, otherwise everything since the last changes.
