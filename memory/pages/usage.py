@@ -101,9 +101,7 @@ STEP, WIDE, FOOT, HIGH = (
 Amount = Callable[[UsageTotals], "Decimal | int"]
 
 
-def of_months(
-    by_first: Mapping[date, UsageTotals], limits: User | None = None
-) -> list[dict[str, Any]]:
+def of_months(by_first: Mapping[date, UsageTotals], limits: User | None) -> list[dict[str, Any]]:
     """Return charts of the months (newest first, from `spending.months`) in money and in tokens.
 
     The last 12 months, including those without calls in between; nothing if there were no calls.

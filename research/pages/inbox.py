@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
@@ -131,10 +131,8 @@ class Wanted:
 
     def address(self, at: str = "") -> str:
         """Return the URL of this list with its filters, with an item selected."""
-        values = {
-            "q": self.q, "show": self.show, "state": self.state, "type": self.type, "by": self.by,
-            "kind": self.kind, "topic": self.topic, "cursor": self.page or "", "at": at,
-        }  # fmt: skip
+        values = asdict(self) | {"at": at}
+        values["cursor"] = values.pop("page")
         query = urlencode({name: value for name, value in values.items() if value})
         return f"{reverse('research:inbox')}{'?' if query else ''}{query}"
 

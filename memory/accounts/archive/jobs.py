@@ -379,7 +379,7 @@ def stop_pages(row: Archive) -> bool:
     )
 
 
-def retry_pages(row: Archive, only: str = "") -> bool:
+def retry_pages(row: Archive, only: str) -> bool:
     """Fetch the pages that failed, or `only` one of them, and those left; False if there are none."""
     with transaction.atomic():
         mine = Archive.objects.select_for_update().filter(pk=row.pk, kind=Archive.Kind.PAGES)

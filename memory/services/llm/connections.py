@@ -274,13 +274,12 @@ MAX_OTHERS = 5
 MODEL_OF_TOPIC: list[Callable[[Topic], str]] = [lambda _topic: ""]
 
 
-def other_models(row: Connection | None = None) -> list[dict[str, Any]]:
+def other_models(row: Connection) -> list[dict[str, Any]]:
     """Return the endpoint's other models, as an admin entered them; [] without a default model.
 
     People can choose each `model` for a topic, and admins for `tasks`. `prices` are as in
     `Connection.prices`.
     """
-    row = row or stored(MODEL)
     return (row.profile.get("others") or []) if effective(row, "model") else []
 
 

@@ -379,7 +379,7 @@ def _is_said(write: Write, line: str) -> bool:
     )
 
 
-def is_owners_word(owner: User, quote: str, messages: Iterable[str] = ()) -> bool:
+def is_owners_word(owner: User, quote: str, messages: Iterable[str]) -> bool:
     """Return True if the words occur, as words, in one of the owner's own messages.
 
     Those are messages that they typed in their own sessions: not an agent's, not one from another

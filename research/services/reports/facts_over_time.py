@@ -128,7 +128,7 @@ def date_of_slot(runs: Sequence[SavedRun], slot: int) -> str:
 
 
 def over_time(
-    topic: Topic, runs: Sequence[SavedRun], until: datetime | None = None, *, page: int = 1
+    topic: Topic, runs: Sequence[SavedRun], until: datetime | None, *, page: int
 ) -> dict[str, Any]:
     """Return the context of a page of questions, those with current answers first. Four queries.
 
