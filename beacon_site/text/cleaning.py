@@ -168,7 +168,7 @@ def cut(text: str, most: int) -> str:
     It ends between visible characters, so accents stay with their letter, and joined emoji and
     flags stay whole.
     """
-    end = _fitting(text, most)
+    end = _fitting_length(text, most)
     if end == len(text):
         return text
     while end > 0 and _belongs(text, end):
@@ -176,7 +176,7 @@ def cut(text: str, most: int) -> str:
     return text[:end]
 
 
-def _fitting(text: str, most: int) -> int:
+def _fitting_length(text: str, most: int) -> int:
     """Return how many characters fit into `most`, with wide ones counted as two."""
     if len(text) * 2 <= most:
         return len(text)

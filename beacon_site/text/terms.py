@@ -218,7 +218,7 @@ def vector_of(text: str, labels: str, language: str) -> tuple[str, int]:
     words = [
         f"{quoted(term)}:{at[0]}"
         if len(at) == 1 and at[0] <= LAST_POSITION
-        else f"{quoted(term)}:{','.join(map(str, _held(at)))}"
+        else f"{quoted(term)}:{','.join(map(str, _limited_positions(at)))}"
         for term, at in places.items()
     ]
     words += [
@@ -243,7 +243,7 @@ def label_terms(text: str, language: str) -> tuple[str, ...]:
     return tuple(LABEL + term for term in terms)
 
 
-def _held(places: list[int]) -> list[int]:
+def _limited_positions(places: list[int]) -> list[int]:
     """Return the positions, with those past the last possible one moved to free ones below it."""
     if places[-1] <= LAST_POSITION:
         return places

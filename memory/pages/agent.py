@@ -108,7 +108,7 @@ def _usual_of(rules: list[dict[str, Any]]) -> str:
     return usual.pop() if len(usual) == 1 and not any(rule["level"] for rule in rules) else ""
 
 
-def _shown(user: User, agent: Agent) -> dict[str, Any]:
+def _agent_context(user: User, agent: Agent) -> dict[str, Any]:
     writer = str(agent.writer)
     waiting = Proposal.objects.for_user(user).waiting().filter(actor=writer)[: MAX_LATELY + 1]
     pending = [(one, review_services.title_of(one), reasons_of(one)[:1]) for one in waiting]
@@ -166,4 +166,6 @@ def agent_page(request: BeaconRequest, pk: int) -> HttpResponse:
     context = {"agent": agent, "form": form, "tab": "agents"}
     if request.htmx:
         return render(request, "memory/_agent.html", context)
-    return render(request, "memory/settings_agent.html", context | _shown(request.user, agent))
+    return render(
+        request, "memory/settings_agent.html", context | _agent_context(request.user, agent)
+    )

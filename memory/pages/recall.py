@@ -95,7 +95,7 @@ SHOWS: dict[str, tuple[str | Promise, RecallOptions]] = {
 }
 
 
-def _words(query: Query) -> str:
+def _search_words(query: Query) -> str:
     # One more than recall accepts, so that recall itself reports the cut.
     return query.get("q", "").strip()[: MAX_TEXT + 1]
 
@@ -107,7 +107,7 @@ def _mode(query: Query) -> str:
 def is_asked(query: Query) -> bool:
     """Return True if the page's URL has words or a filter."""
     days = first_day(query), first_day(query, "to")
-    return bool(_words(query) or text_param(query, "topic") or any(days)) or (
+    return bool(_search_words(query) or text_param(query, "topic") or any(days)) or (
         query.get("show") in SHOWS
     )
 
@@ -228,7 +228,7 @@ def found(user: User, query: Query) -> SearchResults:
     """Return the results as rows; a rejected query becomes a notice, never an error."""
     mode, limit = _mode(query), _limit(query.get("limit", ""))
     try:
-        page = recall_page(user, _words(query), mode, **_how(query, min(limit + 1, MAX)))
+        page = recall_page(user, _search_words(query), mode, **_how(query, min(limit + 1, MAX)))
     except InvalidValue as exc:
         return SearchResults([], [str(exc)], 0, ())
     hits = page.hits[:limit]
@@ -500,7 +500,7 @@ FILES = {
 
 def hits_of(user: User, query: Query) -> list[RecallHit]:
     """Return all results that a file contains.  Raises InvalidValue if recall rejects the query."""
-    return recall_page(user, _words(query), _mode(query), **_how(query, MAX)).hits
+    return recall_page(user, _search_words(query), _mode(query), **_how(query, MAX)).hits
 
 
 # --- pages ---

@@ -343,12 +343,12 @@ def extract_page(request: BeaconRequest) -> HttpResponse:
                 str(exc)
             ]
     elif request.method == "POST":
-        context |= _found(request.user, text, topic)
+        context |= _search_context(request.user, text, topic)
     template = "memory/_extract.html" if request.htmx else "memory/extract.html"
     return render(request, template, context)
 
 
-def _found(user: User, text: str, topic: Topic | None) -> dict[str, Any]:
+def _search_context(user: User, text: str, topic: Topic | None) -> dict[str, Any]:
     if len(text.strip()) < MIN:
         least = _("Enter at least %(least)d characters.")
         return {"errors": [least % {"least": MIN}]}

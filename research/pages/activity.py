@@ -78,7 +78,7 @@ def first_values(revision: Revision) -> list[tuple[str, str, bool]]:
     """
     fields = _fields(revision)
     results = []
-    for name in _told(revision):
+    for name in _changed_fields(revision):
         value, field = revision.after[name], fields.get(name)
         default = field.get_default() if field is not None else None
         if value in ("", None, [], {}, False) or value == default:
@@ -100,11 +100,11 @@ def changes_of(revision: Revision) -> list[dict[str, Any]]:
             _text(fields.get(name), revision.before.get(name)),
             _text(fields.get(name), revision.after[name]),
         )
-        for name in _told(revision)
+        for name in _changed_fields(revision)
     ]
 
 
-def _told(revision: Revision) -> list[str]:
+def _changed_fields(revision: Revision) -> list[str]:
     return sorted(name for name in revision.after if name not in QUIET)
 
 
@@ -343,7 +343,7 @@ class Gathering:
             return [self._as_work(lines, mine, goes_on)]
         if self.alike is None or len(mine) < (2 if self.alike[2] == CALL else MIN):
             return list(mine)
-        goes_on = bool(following) and self.takes(following[0], _alike(following[0]))
+        goes_on = bool(following) and self.takes(following[0], _group_key(following[0]))
         return [Group(mine, self.alike[2], self.alike[1], goes_on)]
 
     def _as_work(
@@ -351,8 +351,8 @@ class Gathering:
     ) -> Entry:
         first: dict[Any, int] = {}  # where the newest of similar rows is
         for n, one in enumerate(self.rows):
-            first.setdefault(_alike(one) or one.place, n)
-        together = sorted(self.rows, key=lambda one: first[_alike(one) or one.place])
+            first.setdefault(_group_key(one) or one.place, n)
+        together = sorted(self.rows, key=lambda one: first[_group_key(one) or one.place])
         inner: list[Any] = []
         for part in gathered(together, fold_work=False):
             inner += part.entries(lines, [])
@@ -372,7 +372,7 @@ def gathered(found: Sequence[StreamRow], *, fold_work: bool = True) -> list[Gath
         if work := works.get(one.place):
             gatherings += [work] if work.rows[0] is one else []
             continue
-        alike = _alike(one)
+        alike = _group_key(one)
         if not (gatherings and gatherings[-1].takes(one, alike)):
             gatherings.append(Gathering(None, alike, [], set()))
         gatherings[-1].rows.append(one)
@@ -464,7 +464,7 @@ def _subject_of(one: StreamRow) -> Any:
     return one.row.pk if one.name == CALL else one.row.record_id
 
 
-def _alike(one: StreamRow) -> _Alike | None:
+def _group_key(one: StreamRow) -> _Alike | None:
     """Return the key by which changes and an actor's model calls are grouped; None for other lines."""
     row = one.row
     if one.name == CALL and not row.failure:
@@ -861,14 +861,14 @@ def activity_change_page(request: BeaconRequest, pk: int) -> HttpResponse:
         "noun": activity_words.subject(revision.record_type),
         "record": record,
         "title": in_brief(revision.after.get("content") or revision.label, 90) or _("Untitled"),
-        "around": _around(revision),
+        "around": _neighboring_changes(revision),
         "is_latest": record is not None and record.version == revision.version,
     }
     template = "research/_activity_change.html" if request.htmx else "research/activity_change.html"
     return render(request, template, context)
 
 
-def _around(revision: Revision) -> dict[str, int]:
+def _neighboring_changes(revision: Revision) -> dict[str, int]:
     """Return the changes before and after this one, by the versions they made."""
     same = Revision.objects.filter(
         owner=revision.owner_id, record_type=revision.record_type, record_id=revision.record_id

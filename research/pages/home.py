@@ -159,7 +159,7 @@ def unread_of(user: User) -> tuple[list[dict[str, Any]], datetime | None]:
                     "report": report,
                     "news": news,
                     "affects": affects,
-                    "said": _said(report, news),
+                    "said": _first_changes(report, news),
                     "is_quiet": news.is_quiet and is_whole and not affects,
                 }
             )
@@ -179,7 +179,7 @@ def _urgency(row: dict[str, Any]) -> tuple[bool, ...]:
     return (not news.contradicted, not news.changed, not news.new, news.is_quiet)
 
 
-def _said(report: Report, news: TopicSummary) -> list[tuple[str, str, str, bool]]:
+def _first_changes(report: Report, news: TopicSummary) -> list[tuple[str, str, str, bool]]:
     """Return the first changes, each with its site and URL and whether it is gone, or the latest
     report's summary.
     """
@@ -224,10 +224,10 @@ def unfinished_runs(user: User) -> list[dict[str, Any]]:
     runs = runs.select_related("topic").defer("manifest").annotate(step_now=Subquery(_STEP_NOW))
     # Runs that wait for the person come first, because only a review lets them continue.
     first = runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MAX_RUNNING]
-    return [_going(run) for run in first]
+    return [_progress_of(run) for run in first]
 
 
-def _going(run: Any) -> dict[str, Any]:
+def _progress_of(run: Any) -> dict[str, Any]:
     """Return what a run is doing, and its progress in pages if they are counted, else in steps."""
     step, place = None, 0
     if told := run.step_now:

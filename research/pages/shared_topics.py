@@ -328,13 +328,13 @@ def comment_edit(
                     "text": before,
                     "expected": form.cleaned_data["text"],
                 }
-                undo = offer(request, "comment-edited", **_place(comment.report), **kept)
+                undo = offer(request, "comment-edited", **_comment_place(comment.report), **kept)
             messages.success(request, _("Comment saved."), extra_tags=undo)
             return redirect(_discussion(request, comment.report, comment.pk))
     return _ask_again(request, comment.report, form, comment)
 
 
-def _place(report: Report) -> dict[str, Any]:
+def _comment_place(report: Report) -> dict[str, Any]:
     """Return where a comment is, for its undo. `sharing.forget_former_texts` finds it by these."""
     return {"topic": str(report.run.topic_id), "run": report.run_id, "report": str(report.pk)}
 
@@ -364,7 +364,7 @@ def comment_delete(
     if request.user.pk not in (comment.author_id, report.owner_id):
         raise Http404
     fields = sharing.delete_comment(comment, by=request.actor)
-    undo = offer(request, "comment-deleted", **_place(report), fields=fields)
+    undo = offer(request, "comment-deleted", **_comment_place(report), fields=fields)
     messages.success(request, _("Comment deleted."), extra_tags=undo)
     return redirect(_discussion(request, report))
 

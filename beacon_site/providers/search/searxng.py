@@ -74,7 +74,7 @@ class SearxngSearch(answers.HttpSearch):
         """Add a warning that names the engines that didn't answer, without duplicates."""
         if not isinstance(engines, list) or not engines:
             return
-        named = "; ".join(_named(engine) for engine in engines[:MAX_ENGINES])
+        named = "; ".join(_describe_engine(engine) for engine in engines[:MAX_ENGINES])
         warning = _("SearXNG found nothing, and some of its engines didn’t respond: %(engines)s.")
         text = warning % {"engines": named}
         if text not in self.warnings:
@@ -116,7 +116,7 @@ def _reaching(since: date) -> str:
     return next((name for reach, name in RANGES if days <= reach), "")
 
 
-def _named(engine: object) -> str:
+def _describe_engine(engine: object) -> str:
     """Return "name (reason)" of an engine that SearXNG lists as a pair or just a name."""
     parts = engine if isinstance(engine, list) else [engine]
     name, *reasons = [one_line(part, MAX_TITLE_LENGTH) for part in parts[:2]] or [""]

@@ -28,7 +28,7 @@ class TavilySearch(answers.HttpSearch):
         """
         self._check_key()
         url = answers.endpoint("Tavily", self._base, "/search")
-        reply = self._http.post(url, _asked(query, options))
+        reply = self._http.post(url, _request_body(query, options))
         if reply.status in (KEY_LIMIT, PLAN_LIMIT):
             raise answers.used_up(self._http, answers.said(self._http, answers.parsed(reply)))
         found = answers.json_object(self._http, reply)
@@ -46,7 +46,7 @@ class TavilySearch(answers.HttpSearch):
         )
 
 
-def _asked(query: str, options: SearchOptions) -> dict[str, object]:
+def _request_body(query: str, options: SearchOptions) -> dict[str, object]:
     """Return the body of a search.  Tavily doesn't support languages, so they are left out."""
     values: dict[str, object] = {
         "query": answers.shortened(query, characters=MAX_QUERY_LENGTH),

@@ -213,7 +213,7 @@ def _retrieve(context: ToolContext, args: RetrieveArguments) -> ToolResult:
 
 
 def _retrieved(context: ToolContext, args: RetrieveArguments) -> ToolResult:
-    record = _found(context, args.id)
+    record = _record_by_id(context, args.id)
     if record is None:
         text = _("There is no record “%(id)s”. Use recall or list_memory to get IDs.")
         return refused("not_found", text % {"id": shorten(args.id, 60)})
@@ -272,7 +272,7 @@ def _related_data(one: Related) -> dict[str, Any]:
     }
 
 
-def _found(context: ToolContext, text: str) -> Any:
+def _record_by_id(context: ToolContext, text: str) -> Any:
     """Return the owner's record with this ID, whatever its type; None if there is none.
 
     The ID can be in the form of a citation, such as note:0190….

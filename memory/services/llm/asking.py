@@ -85,7 +85,7 @@ def ask_model(
     most = Usage(estimate(safe, "").prompt_tokens, max_tokens)
     with paid(call, model.profile, most, meter) as counted:
         answer = wait_for(ask) if wait_for else ask()
-        counted(answer.usage, _said(answer))
+        counted(answer.usage, _answer_text(answer))
     return answer
 
 
@@ -191,7 +191,7 @@ def _as_stored(message: Message) -> dict[str, Any]:
     return stored
 
 
-def _said(answer: Answer) -> str:
+def _answer_text(answer: Answer) -> str:
     """Return the model's text, followed by each tool call that it requests."""
     parts = [
         f"→ {call.name} {json.dumps(call.arguments, ensure_ascii=False)}"

@@ -241,13 +241,13 @@ def detail(calls: Calls, *, whose: User | None) -> dict[str, list[dict[str, Any]
         ).annotate(**_SUMS)
     )
     found = {
-        "by_model": _lines(rows, lambda row: (row["model"], "")),
-        "by_purpose": _lines(rows, lambda row: (ModelCall.aim_of(row["purpose"]), "")),
+        "by_model": _totals_by_label(rows, lambda row: (row["model"], "")),
+        "by_purpose": _totals_by_label(rows, lambda row: (ModelCall.aim_of(row["purpose"]), "")),
     }
     if whose is None:
-        found["by_person"] = _lines(rows, _person)
+        found["by_person"] = _totals_by_label(rows, _person)
     else:
-        found |= {"by_topic": _lines(rows, _topic), "runs": list(_runs(calls))}
+        found |= {"by_topic": _totals_by_label(rows, _topic), "runs": list(_runs(calls))}
     total = sum((UsageTotals.of(row) for row in rows), UsageTotals())
     for line in (line for lines in found.values() for line in lines):
         spent: UsageTotals = line["spent"]
@@ -258,7 +258,7 @@ def detail(calls: Calls, *, whose: User | None) -> dict[str, list[dict[str, Any]
     return found
 
 
-def _lines(
+def _totals_by_label(
     rows: Iterable[dict[str, Any]], name_of: Callable[[dict[str, Any]], tuple[str, str]]
 ) -> list[dict[str, Any]]:
     """Return one line for each label and slug that `name_of` returns, most expensive first."""

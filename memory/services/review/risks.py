@@ -191,11 +191,14 @@ class Write:
     @property
     def new_texts(self) -> list[str]:
         if self.file_path:
-            return [*added_lines(_content(self.target), self.after), *_but(self.texts, self.after)]
+            return [
+                *added_lines(_content(self.target), self.after),
+                *_without_whole(self.texts, self.after),
+            ]
         return [text for text in (*self.texts, self.after) if text]
 
 
-def _but(texts: Iterable[str], whole: str) -> list[str]:
+def _without_whole(texts: Iterable[str], whole: str) -> list[str]:
     return [text for text in texts if text and text != whole]
 
 

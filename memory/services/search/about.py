@@ -84,7 +84,7 @@ def about(
     listed = {kind.type for kind in narrowing_of(owner, question, {"types": types}).kinds}
     if agent_scopes is not None:
         found.names = _readable(found.names, names.checked(name), agent_scopes, scope)
-    parts = _parts(agent_scopes, scope, names.queries_of(owner, found.names))
+    parts = _entries_with_name(agent_scopes, scope, names.queries_of(owner, found.names))
     if not parts:
         return found
     _count(found, parts, str(scope.zone))
@@ -109,7 +109,7 @@ def _readable(
 
 
 def _is_readable(name: str, agent_scopes: Sequence[str], scope: SearchScope) -> bool:
-    parts = _parts(agent_scopes, scope, names.queries_of(scope.owner, [name]))
+    parts = _entries_with_name(agent_scopes, scope, names.queries_of(scope.owner, [name]))
     if not parts:
         return False
     sql, params = _union(parts, "1 AS one")
@@ -118,7 +118,7 @@ def _is_readable(name: str, agent_scopes: Sequence[str], scope: SearchScope) -> 
         return bool(cursor.fetchone()[0])
 
 
-def _parts(
+def _entries_with_name(
     agent_scopes: Sequence[str] | None, scope: SearchScope, queries: dict[str, str]
 ) -> list[_Part]:
     with connection.cursor() as cursor:

@@ -433,7 +433,9 @@ def _rank_replacements(
 def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
     """Find the nearest vectors; None and a notice if there is no vector search."""
     scope = answers[0].asked
-    looks = (_look(answer.asked) for answer in answers)  # built only if vectors are compared
+    looks = (
+        _vector_query(answer.asked) for answer in answers
+    )  # built only if vectors are compared
     depth = max(limit, DEPTH)
     try:
         found = vectors.nearest_each(scope.owner, scope.question.words, looks, depth)
@@ -445,7 +447,7 @@ def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
         one.near = near
 
 
-def _look(scope: SearchScope) -> vectors.VectorQuery:
+def _vector_query(scope: SearchScope) -> vectors.VectorQuery:
     """Return the records that are compared with the question."""
     allowed = {kind.type: rows_of(kind, scope) for kind in scope.kinds}
     if scope.question.phrases or scope.question.without:

@@ -112,8 +112,8 @@ def related_to(
     how = {"now": as_of.now(), "types": types}
     scope = narrowing_of(record.owner, Question("", "", filters=filters), how)
     found = _Found()
-    _near(record, scope, limit, found)
-    shown = _alike(text, scope, limit, found)
+    _add_nearest(record, scope, limit, found)
+    shown = _add_sharing_rare_words(text, scope, limit, found)
     scores = found.scores()
     best = sorted(scores, key=lambda key: (-scores[key], key))
     records = _loaded(scope, best, limit)
@@ -141,7 +141,7 @@ def _file_of(record: Any) -> Any:
     return record.file_id if isinstance(record, Section) else None
 
 
-def _near(record: Any, scope: SearchScope, limit: int, found: _Found) -> None:
+def _add_nearest(record: Any, scope: SearchScope, limit: int, found: _Found) -> None:
     """Add the records with the nearest vectors."""
     # Only a file's sections have vectors, and they're of today's texts.
     if isinstance(record, MemoryFile) or as_of.current() is not None:
@@ -157,7 +157,9 @@ def _near(record: Any, scope: SearchScope, limit: int, found: _Found) -> None:
             found.distances[one.type, one.id] = one.distance
 
 
-def _alike(text: str, scope: SearchScope, limit: int, found: _Found) -> dict[str, str]:
+def _add_sharing_rare_words(
+    text: str, scope: SearchScope, limit: int, found: _Found
+) -> dict[str, str]:
     """Add the records that share rare words; return the words by their terms."""
     owner_language = bm25_sql.language_of(scope.owner)
     types = [kind.type for kind in scope.kinds]

@@ -140,7 +140,7 @@ def forecasts_of(user: User, topics: Sequence[Any], depth: str = "") -> dict[Any
     found = {}
     for topic in topics:
         profile = named.get(topic.settings.model, usual)
-        found[topic.pk] = _made(
+        found[topic.pk] = _forecast(
             topic.settings, depth or topic.settings.depth, past, profile, topic.pk
         )
     return found
@@ -150,13 +150,13 @@ def forecast_of_new(user: User, depth: str) -> Forecast:
     """Return the forecast of a topic that doesn't exist yet, with default settings."""
     settings = TopicSettings(depth=depth)
     profile, _named = connections.forecast_profiles()
-    return _made(settings, depth, _recent_usage(user, []), profile, None)
+    return _forecast(settings, depth, _recent_usage(user, []), profile, None)
 
 
 Past = dict[tuple[Any, str], list[RunUsage]]
 
 
-def _made(
+def _forecast(
     settings: TopicSettings, depth: str, past: Past, profile: LlmProfile | None, key: Any
 ) -> Forecast:
     has_model = profile is not None

@@ -67,7 +67,9 @@ def set_rule(
         settings = topic_editing.settings_of(held)
         before = act_here(settings, place)
         if before != act:
-            topic_editing.edit_topic(held, by=by, wanted=_wanted(settings, place, before, act))
+            topic_editing.edit_topic(
+                held, by=by, wanted=_changed_lists(settings, place, before, act)
+            )
     return place, before
 
 
@@ -76,7 +78,9 @@ def act_here(settings: TopicSettings, place: str) -> str:
     return next((act for act in Act.values if place in lists_of(settings, act)), NONE)
 
 
-def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[str, list[str]]:
+def _changed_lists(
+    settings: TopicSettings, place: str, before: str, act: str
+) -> dict[str, list[str]]:
     """Return the changed lists. Raises InvalidValue and LimitReached."""
     groups: dict[str, list[str]] = {}
     if before != NONE:
