@@ -51,7 +51,7 @@ ANY_NUMBER = 2**31
 READ: dict[str, tuple[str, str]] = {}
 
 
-def _given(name: str, takes: str, default: str = "") -> str:
+def _read_variable(name: str, takes: str, default: str = "") -> str:
     """Return the variable's value, and record how it was first read."""
     READ.setdefault(name, (takes, default))
     return os.environ.get(name, "").strip()
@@ -59,13 +59,13 @@ def _given(name: str, takes: str, default: str = "") -> str:
 
 def text(name: str, default: str = "") -> str:
     """Return the variable without surrounding space, or `default` if unset or empty."""
-    return _given(name, "text", default) or default
+    return _read_variable(name, "text", default) or default
 
 
 def number(name: str, default: int, *, least: int = 0, most: int = ANY_NUMBER) -> int:
     """Return the variable as a whole number within `least` and `most`."""
     bounds = f"at least {least:,}" if most == ANY_NUMBER else f"{least:,} to {most:,}"
-    raw = _given(name, f"number, {bounds}", str(default))
+    raw = _read_variable(name, f"number, {bounds}", str(default))
     if not raw:
         return default
     try:
@@ -79,7 +79,7 @@ def number(name: str, default: int, *, least: int = 0, most: int = ANY_NUMBER) -
 
 def flag(name: str, default: bool = False) -> bool:
     """Return the variable as a yes (1) or no (0)."""
-    raw = _given(name, "0 or 1", str(int(default)))
+    raw = _read_variable(name, "0 or 1", str(int(default)))
     if raw not in {"", "0", "1"}:
         raise ImproperlyConfigured(f"{name} must be 0 or 1, not {raw!r}.")
     return default if not raw else raw == "1"
@@ -87,12 +87,12 @@ def flag(name: str, default: bool = False) -> bool:
 
 def words(name: str) -> list[str]:
     """Return the variable's parts, separated by commas or spaces."""
-    return _given(name, "list").replace(",", " ").split()
+    return _read_variable(name, "list").replace(",", " ").split()
 
 
 def listed(name: str) -> frozenset[str]:
     """Return the variable's parts, separated by commas, which can contain spaces."""
-    parts = (part.strip() for part in _given(name, "list").split(","))
+    parts = (part.strip() for part in _read_variable(name, "list").split(","))
     return frozenset(part for part in parts if part)
 
 
@@ -107,7 +107,7 @@ def networks(name: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, 
 
 def one_of(name: str, choices: tuple[str, ...], default: str) -> str:
     """Return the variable, which must be one of `choices`."""
-    value = _given(name, " or ".join(choices), default) or default
+    value = _read_variable(name, " or ".join(choices), default) or default
     if value not in choices:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
     return value
@@ -119,7 +119,7 @@ def named_folders(name: str) -> dict[str, str]:
     They can be missing.  Raises ImproperlyConfigured for a name that isn't one.
     """
     found: dict[str, str] = {}
-    for part in filter(str.strip, _given(name, "folders").split(";")):
+    for part in filter(str.strip, _read_variable(name, "folders").split(";")):
         label, _equals, place = (piece.strip() for piece in part.partition("="))
         if not place or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", label) or label in found:
             raise ImproperlyConfigured(
@@ -132,7 +132,7 @@ def named_folders(name: str) -> dict[str, str]:
 
 def folder(name: str, *, made: bool = False) -> str:
     """Return the variable as an existing folder, or one that is created when needed (`made`)."""
-    value = _given(name, "folder")
+    value = _read_variable(name, "folder")
     if value and not Path(value).is_dir() and not (made and not Path(value).exists()):
         raise ImproperlyConfigured(f"{name} isn't a folder: {value}")
     return str(Path(value).absolute()) if value else ""
@@ -140,7 +140,7 @@ def folder(name: str, *, made: bool = False) -> str:
 
 def url(name: str, default: str = "") -> str:
     """Return the variable as an http(s) URL without a trailing slash."""
-    value = (_given(name, "URL", default) or default).rstrip("/")
+    value = (_read_variable(name, "URL", default) or default).rstrip("/")
     if value and urlsplit(value).scheme not in {"http", "https"}:
         raise ImproperlyConfigured(f"{name} must begin with http:// or https://, not {value!r}.")
     return value

@@ -207,7 +207,7 @@ def stop_if_unused(folder: Path) -> bool:
     return True
 
 
-def stop_servers(folder: Path | None = None) -> bool:
+def stop_servers(folder: Path | None) -> bool:
     """Stop servers that were left running; False if a process still uses them."""
     folder = (folder or data_dir()).absolute()
     with places.held(_servers_lock(folder)):

@@ -276,12 +276,12 @@ class Runner:
 
     def say(self, text: str) -> None:
         """Print a line from Beacon itself.  Can be called from any thread."""
-        self._said.put(_line(text + "\n", "beacon"))
+        self._said.put(_message(text + "\n", "beacon"))
         with contextlib.suppress(BlockingIOError):  # it's awake
             self._waking.send(b".")
 
     def _system_print(self, text: str) -> None:
-        self._printer.write(_line(text, "system"))
+        self._printer.write(_message(text, "system"))
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
         # The loop acts on it at once, since the signal wakes it.  Printing here could break into a
@@ -349,7 +349,7 @@ class Runner:
         if not data and part.rest:
             lines, part.rest = [part.rest], b""
         for line in lines:
-            self._printer.write(_line(line + b"\n", name, part.colour))
+            self._printer.write(_message(line + b"\n", name, part.colour))
         if not data:
             self._selector.unregister(part.process.stdout)
             part.process.stdout.close()
@@ -480,7 +480,7 @@ class Runner:
         note(self._folder, processes={"groups": [mark for mark in groups if mark]})
 
 
-def _line(data: str | bytes, name: str, colour: str | None = None) -> Message:
+def _message(data: str | bytes, name: str, colour: str | None = None) -> Message:
     return Message("line", data, datetime.datetime.now(), name, colour)
 
 

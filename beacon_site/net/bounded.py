@@ -342,7 +342,7 @@ def trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-def _left() -> float:
+def _seconds_left() -> float:
     return CLOCK.ends_at - time.monotonic()
 
 
@@ -358,5 +358,5 @@ class TimedTransport(httpx.HTTPTransport):
             max_connections=100,
             max_keepalive_connections=20,
             keepalive_expiry=5.0,
-            network_backend=timed(httpcore.SyncBackend(), _left, httpcore.ReadTimeout),
+            network_backend=timed(httpcore.SyncBackend(), _seconds_left, httpcore.ReadTimeout),
         )

@@ -217,7 +217,7 @@ def _with_outline(lines: Sequence[str], tree: Any) -> str:
             good_enough = good_enough or text
     if good_enough or body is None:
         return good_enough
-    main = _around(body, known)
+    main = _smallest_around(body, known)
     if main is not body or not known:
         return "\n\n".join(block.text for block in _without_menus(html_blocks.blocks_of(main)))
     blocks = html_blocks.blocks_of(body)
@@ -234,7 +234,7 @@ def _with_outline(lines: Sequence[str], tree: Any) -> str:
     return "\n\n".join(block.text for block in _without_menus(blocks[first:last]))
 
 
-def _around(body: Any, known: Sequence[str]) -> Any:
+def _smallest_around(body: Any, known: Sequence[str]) -> Any:
     """Return the smallest element that has nearly all of these paragraphs."""
     main = body
     for _level in range(MAX_DEPTH if known else 0):

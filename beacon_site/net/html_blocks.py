@@ -61,7 +61,7 @@ class Block:
     is_links: bool = False
 
 
-def remove_unseen(body: Any, shown: Sequence[str] = ()) -> None:
+def remove_unseen(body: Any, shown: Sequence[str]) -> None:
     """Remove menus, forms, hidden and crossed-out parts, and what is beside the text. `shown` are tags that stay."""
     holding = _holding(body)
     waiting = [body]
@@ -346,15 +346,15 @@ def _add_table(table: Any, found: list[Block]) -> None:
         if not lines and _is_head(row):
             head.append(cells)
         else:
-            lines.append(_line(cells))
+            lines.append(_row_text(cells))
     if head:
         names = column_names(head)
-        lines = [_line(names), f"|{'---|' * len(names)}", *lines]
+        lines = [_row_text(names), f"|{'---|' * len(names)}", *lines]
     if lines:
         found.append(Block("\n".join(lines)))
 
 
-def _line(cells: Sequence[str]) -> str:
+def _row_text(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 

@@ -64,11 +64,11 @@ def last_mails() -> list[dict[str, Any]]:
         except FileNotFoundError:
             continue
         parsed = email.message_from_bytes(raw, policy=email.policy.default)
-        mails.append(_kept(parsed, datetime.fromtimestamp(at, UTC)))
+        mails.append(_as_saved(parsed, datetime.fromtimestamp(at, UTC)))
     return mails
 
 
-def _kept(parsed: ParsedMail, at: datetime) -> dict[str, Any]:
+def _as_saved(parsed: ParsedMail, at: datetime) -> dict[str, Any]:
     body = parsed.get_body(("plain",))
     text = str(body.get_content()) if body is not None else ""
     return {"at": at, "to": str(parsed["To"]), "subject": str(parsed["Subject"]), "text": text}
@@ -153,7 +153,7 @@ def _server() -> str:
     return _("The email folder on this machine") if settings.BEACON_MAIL == "folder" else "log"
 
 
-def _said(code: int, text: bytes | str) -> str:
+def _server_response(code: int, text: bytes | str) -> str:
     words = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     message = scrub(" ".join(f"{code} {words}".split())[:300], settings.EMAIL_HOST_PASSWORD)
     return message.rstrip(".")
@@ -169,7 +169,7 @@ def _failure(exc: Exception) -> ProviderError:
     """Return why the server didn't accept the email, and whether a retry can help."""
     names: dict[str, object] = {"server": _server()}
     if isinstance(exc, smtplib.SMTPAuthenticationError):
-        names["said"] = _said(exc.smtp_code, exc.smtp_error)
+        names["said"] = _server_response(exc.smtp_code, exc.smtp_error)
         return ProviderUnavailable(
             _(
                 "The mail server %(server)s rejected the username and password: “%(said)s”. Ask your admin to correct EMAIL_URL."
@@ -178,11 +178,11 @@ def _failure(exc: Exception) -> ProviderError:
         )
     if isinstance(exc, smtplib.SMTPRecipientsRefused):
         code, text = next(iter(exc.recipients.values()))
-        names["said"] = _said(code, text)
+        names["said"] = _server_response(code, text)
         words = _("The mail server %(server)s doesn’t accept email for this address: “%(said)s”.")
         return _by_code(code, words % names)
     if isinstance(exc, smtplib.SMTPResponseException):
-        names["said"] = _said(exc.smtp_code, exc.smtp_error)
+        names["said"] = _server_response(exc.smtp_code, exc.smtp_error)
         words = _("The mail server %(server)s rejected the email: “%(said)s”.")
         return _by_code(exc.smtp_code, words % names)
     if isinstance(exc, smtplib.SMTPNotSupportedError):

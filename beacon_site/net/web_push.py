@@ -68,7 +68,7 @@ def _bytes(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def subscription_of(text: str, *, allow_hosts: frozenset[str] = frozenset()) -> dict[str, str]:
+def subscription_of(text: str, *, allow_hosts: frozenset[str]) -> dict[str, str]:
     """Return the URL and the keys in a browser's subscription (JSON of `PushSubscription`).
 
     `allow_hosts` ("host:port") are accepted besides the known push services.

@@ -8,7 +8,7 @@ import io
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 from uuid import UUID, uuid4
@@ -45,13 +45,20 @@ def _piled() -> re.Pattern[str]:
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
-def cell(value: Any) -> str:
+def csv_lines(fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the header and the rows of a CSV file that is safe to open in a spreadsheet."""
+    yield _csv_line(fields)
+    for row in rows:
+        yield _csv_line(_cell(row[name]) for name in fields)
+
+
+def _cell(value: Any) -> str:
     """Return a value as text, with a quote before anything that a spreadsheet would run as a formula."""
     text = "" if value is None else str(value)
     return "'" + text if text.lstrip(" ").startswith(FORMULA) else text
 
 
-def csv_line(cells: Iterable[str]) -> str:
+def _csv_line(cells: Iterable[str]) -> str:
     out = io.StringIO()
     csv.writer(out).writerow(cells)
     return out.getvalue()
@@ -161,7 +168,7 @@ def cut(text: str, most: int) -> str:
     It ends between visible characters, so accents stay with their letter, and joined emoji and
     flags stay whole.
     """
-    end = _fitting(text, most)
+    end = _fitting_length(text, most)
     if end == len(text):
         return text
     while end > 0 and _belongs(text, end):
@@ -169,7 +176,7 @@ def cut(text: str, most: int) -> str:
     return text[:end]
 
 
-def _fitting(text: str, most: int) -> int:
+def _fitting_length(text: str, most: int) -> int:
     """Return how many characters fit into `most`, with wide ones counted as two."""
     if len(text) * 2 <= most:
         return len(text)

@@ -340,7 +340,7 @@ def _between(
         left = [_WORD.findall(line) for line in old[a:b]]
         right = [_WORD.findall(line) for line in new[c:d]]
     i = j = 0
-    for k, m in [*_alike(left, right, work), (b - a, d - c)]:
+    for k, m in [*_similar_lines(left, right, work), (b - a, d - c)]:
         for n in range(i, k):
             yield Row("removed", (Piece("old", old[a + n]),), old=a + n + 1)
         for n in range(j, m):
@@ -350,7 +350,7 @@ def _between(
         i, j = k + 1, m + 1
 
 
-def _alike(
+def _similar_lines(
     left: Sequence[Sequence[str]], right: Sequence[Sequence[str]], work: _DiffBudget
 ) -> list[tuple[int, int]]:
     """Return the index pairs of similar lines, both ascending, with the highest total similarity."""

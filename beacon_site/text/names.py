@@ -141,7 +141,7 @@ def names_in(text: str, language: str = ENGLISH) -> list[Name]:
     return list(found.values())
 
 
-def name_terms(text: str, language: str = ENGLISH) -> list[str]:
+def name_terms(text: str, language: str) -> list[str]:
     """Return the names of a text as terms of the search index."""
     return [term_of(name) for name in names_in(text, language)]
 

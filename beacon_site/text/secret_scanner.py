@@ -127,7 +127,7 @@ def mask(text: str, replacement: str = "[removed: {kind}]") -> tuple[str, list[s
     return "".join([*parts, text[place:]]), list(dict.fromkeys(one.kind for one in secrets))
 
 
-def mask_all(value: Any, *, keep: frozenset[str] = frozenset()) -> tuple[Any, list[str]]:
+def mask_all(value: Any, *, keep: frozenset[str]) -> tuple[Any, list[str]]:
     """Return a JSON value with its texts masked, also in names of fields, and the kinds.
 
     Fields of the value itself that are named in `keep` stay, and `old_…` in the items of its lists

@@ -163,7 +163,7 @@ def tsquery_of(terms: Iterable[str]) -> str:
     return " | ".join(map(quoted, terms))
 
 
-def phrase_query(text: str, language: str = ENGLISH) -> str:
+def phrase_query(text: str, language: str) -> str:
     """Return the tsquery literal that matches these words as a phrase; "" for no words.
 
     Words are stemmed, so "solid cells" finds "solid cell" too.  In scripts without spaces, the
@@ -175,7 +175,7 @@ def phrase_query(text: str, language: str = ENGLISH) -> str:
     return " <-> ".join(map(quoted, at.values()))
 
 
-def query_spans(text: str, language: str = ENGLISH) -> Iterator[Term]:
+def query_spans(text: str, language: str) -> Iterator[Term]:
     """Yield the terms of a query, or the terms of a text that a query can find, with their places."""
     for match in _TERM.finditer(text):
         if match.lastgroup == "unspaced":
@@ -189,7 +189,7 @@ def is_unspaced(char: str) -> bool:
     return _UNSPACED_CHAR.fullmatch(char) is not None
 
 
-def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str, int]:
+def vector_of(text: str, labels: str, language: str) -> tuple[str, int]:
     """Return the text as a tsvector literal, and its number of positions.
 
     Terms of the labels (who said it, tags) begin with `LABEL` and have no position, so a search can
@@ -218,7 +218,7 @@ def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str
     words = [
         f"{quoted(term)}:{at[0]}"
         if len(at) == 1 and at[0] <= LAST_POSITION
-        else f"{quoted(term)}:{','.join(map(str, _held(at)))}"
+        else f"{quoted(term)}:{','.join(map(str, _limited_positions(at)))}"
         for term, at in places.items()
     ]
     words += [
@@ -237,13 +237,13 @@ def level_of(term: str, times: int) -> str:
 
 
 @lru_cache(maxsize=1_000)
-def label_terms(text: str, language: str = ENGLISH) -> tuple[str, ...]:
+def label_terms(text: str, language: str) -> tuple[str, ...]:
     """Return the label terms of a record, without duplicates.  Cached, since many have the same."""
     terms = dict.fromkeys(query_terms(text, language)) if text else {}
     return tuple(LABEL + term for term in terms)
 
 
-def _held(places: list[int]) -> list[int]:
+def _limited_positions(places: list[int]) -> list[int]:
     """Return the positions, with those past the last possible one moved to free ones below it."""
     if places[-1] <= LAST_POSITION:
         return places

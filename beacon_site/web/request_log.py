@@ -95,14 +95,14 @@ class RequestLogMiddleware(Middleware):
             response = self.get_response(request)
             seconds = time.perf_counter() - began
             count(request, response.status_code, seconds)
-            _tell(request, response, seconds)
+            _log(request, response, seconds)
         finally:
             structlog.contextvars.clear_contextvars()
         response[HEADER] = number
         return response
 
 
-def _tell(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+def _log(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
     """Log the request, unless it's for a file of `static/`."""
     address = address_of(request)
     if address.startswith("/static/") and response.status_code < 400:

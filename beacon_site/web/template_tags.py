@@ -91,7 +91,7 @@ def date(value: Any, form: str | None = None) -> str:
     if form == "c":
         return value.isoformat()
     language = get_language()
-    parts = _parts(get_format(form, language))
+    parts = _day_and_time_formats(get_format(form, language))
     if parts is None:
         return str(defaultfilters.date(value, form))
     day, clock = parts
@@ -100,7 +100,7 @@ def date(value: Any, form: str | None = None) -> str:
 
 
 @lru_cache(_MAX_KEPT)
-def _parts(form: str) -> tuple[str, str] | None:
+def _day_and_time_formats(form: str) -> tuple[str, str] | None:
     """Return the format of the day, and of the time that may follow; None for other formats."""
     match = _OF_A_DAY.fullmatch(form)
     return (match[1], match[2]) if match else None

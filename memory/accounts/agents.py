@@ -253,12 +253,12 @@ def _by_compose(token: str) -> Setup:
     )
 
 
-def rest_example(token: str = "") -> str:  # none: the form has a gap there  # nosec B107
+def rest_example(token: str) -> str:  # none: the form has a gap there  # nosec B107
     bearer = f"Authorization: Bearer {token or PLACE}"
     return f"curl -H '{bearer}' '{settings.BEACON_URL}/api/v1/recall?q=batteries'"
 
 
-def chat_example(token: str = "") -> str:  # none, as above  # nosec B107
+def chat_example(token: str) -> str:  # none, as above  # nosec B107
     """Return the settings of a program that uses OpenAI's API."""
     return (
         f"OPENAI_BASE_URL={settings.BEACON_URL}/v1\nOPENAI_API_KEY={token or PLACE}\nmodel: beacon"

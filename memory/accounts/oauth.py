@@ -235,7 +235,7 @@ def client_of(client_id: str) -> OAuthClient:
 
     Raises OAuthError for an unknown app, and for a document that is missing or invalid.
     """
-    known = _known(client_id)
+    known = _registered_client(client_id)
     if not client_id.startswith("https://"):
         if known is None:
             words = _("This app isn’t registered. Remove Beacon from the app and connect it again.")
@@ -263,7 +263,7 @@ def client_of(client_id: str) -> OAuthClient:
     return OAuthClient.objects.update_or_create(client_id=client_id, defaults=values)[0]
 
 
-def _known(client_id: str) -> OAuthClient | None:
+def _registered_client(client_id: str) -> OAuthClient | None:
     if not _PRINTABLE.fullmatch(client_id) or len(client_id) > MAX_URI_LENGTH:
         return None
     return OAuthClient.objects.filter(client_id=client_id).first()
@@ -502,14 +502,14 @@ def exchange(form: Mapping[str, str]) -> dict[str, Any]:
     if not form.get("client_id") or not text:
         raise OAuthError("invalid_request", _("A parameter is missing."))
     with transaction.atomic():
-        grant = _held(text, CODE if is_code else REFRESH)
+        grant = _locked_grant(text, CODE if is_code else REFRESH)
         if grant is not None:
             if not _is_unused(grant, text, form, is_code=is_code):
                 _revoke(grant)
             elif _is_alive(grant):
                 _check_wanted(grant, form)
                 return _issue(grant, text)
-    if _known(form["client_id"]) is None:
+    if _registered_client(form["client_id"]) is None:
         # With this code, an app registers again instead of trying forever.
         raise OAuthError("invalid_client", _("This app is unknown. Register it again."))
     what = _("code") if is_code else _("refresh token")
@@ -517,7 +517,7 @@ def exchange(form: Mapping[str, str]) -> dict[str, Any]:
     raise OAuthError("invalid_grant", words % {"what": what})
 
 
-def _held(text: str, prefix: str) -> OAuthGrant | None:
+def _locked_grant(text: str, prefix: str) -> OAuthGrant | None:
     """Return the grant of a code or refresh token, even a used one, and lock it."""
     family, dot, _rest = text.removeprefix(prefix).partition(".")
     if not (text.startswith(prefix) and dot and len(text) <= tokens.MAX_TEXT_LENGTH):
@@ -601,7 +601,7 @@ def give_up(form: Mapping[str, str]) -> None:
     text = form.get("token", "")
     if text.startswith(REFRESH):
         with transaction.atomic():
-            grant = _held(text, REFRESH)
+            grant = _locked_grant(text, REFRESH)
     else:
         # An access token that has expired still names its grant. A person's own token has none.
         grants = OAuthGrant.objects.filter(token__hash=Invitation.hash_of(text))

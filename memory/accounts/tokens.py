@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,7 +30,7 @@ from redis.exceptions import RedisError
 from beacon_site.text.cleaning import clean, is_visible, one_line
 from beacon_site.text.messages import grouped
 from memory.models import Activity, Agent, ApiToken, Invitation, Topic, User
-from memory.models.accounts import MAX_NAME_LENGTH
+from memory.models.accounts import MAX_NAME_LENGTH, TokenQuerySet
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 
@@ -43,6 +43,19 @@ NOTED_EACH = timedelta(minutes=1)  # between two updates of a token's last use
 MAX_TEXT_LENGTH = 200  # characters; a longer text can't be a token and isn't hashed
 # Beacon's own agents; an app with such a name could pose as one of them.
 BUILT_IN = frozenset({"research", "reflector", "maintenance", "system", "beacon"})
+
+
+def listed(
+    mine: TokenQuerySet, topics: Iterable[Topic], *, most_ended: int
+) -> tuple[list[ApiToken], list[ApiToken]]:
+    """Return the usable tokens by agent, with the titles of their `topics`, and the newest ended ones."""
+    rows = mine.connected().select_related("agent", "grant__client").order_by("-created", "-pk")
+    usable = list(rows.usable().order_by("agent__name", "-created", "-pk"))
+    titles = {topic.pk: topic.title for topic in topics}
+    for row in usable:
+        row.topics = [titles.get(pk, _("a topic you don’t have access to")) for pk in row.topic_ids]  # type: ignore[attr-defined]
+    ended = rows.exclude(pk__in=[row.pk for row in usable])
+    return usable, list(ended[:most_ended])
 
 
 def issue(

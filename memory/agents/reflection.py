@@ -90,7 +90,7 @@ def entry_of(entry: EntryContent) -> str:
     Sentences with prompt injection are left out. Without a summary, the first finding is the summary,
     in a few words. A finding that the summary says in full isn't repeated, unless it's the only one.
     """
-    found = [_line(one, MAX_FINDING_LENGTH) for one in entry.findings]
+    found = [_shortened_line(one, MAX_FINDING_LENGTH) for one in entry.findings]
     kept = [one for one in dict.fromkeys(found) if one and not injection_reason(one)]
     if not kept:
         return ""
@@ -98,10 +98,10 @@ def entry_of(entry: EntryContent) -> str:
     found = [one for one in kept[:MAX_FINDINGS] if match_key(one) != match_key(summary)]
     return "\n".join(
         [
-            f"## {_line(entry.title, MAX_TITLE_LENGTH).lstrip('# ') or '-'}",
+            f"## {_shortened_line(entry.title, MAX_TITLE_LENGTH).lstrip('# ') or '-'}",
             f"- Summary: {summary}",
             f"- Date: {timezone.localdate().isoformat()}",
-            f"- Task: {_line(entry.task, MAX_TASK_LENGTH) or '-'}",
+            f"- Task: {_shortened_line(entry.task, MAX_TASK_LENGTH) or '-'}",
             f"- Findings: {' '.join(map(ended, found or kept[:1]))}",
         ]
     )
@@ -109,7 +109,7 @@ def entry_of(entry: EntryContent) -> str:
 
 def in_few_words(text: str) -> str:
     """Return the first words of a text, fewer than ten (R148)."""
-    text = _line(text, 120)
+    text = _shortened_line(text, 120)
     if word_count(text) <= MAX_WORDS:
         return text
     words = text.split()
@@ -120,7 +120,7 @@ def in_few_words(text: str) -> str:
     return f"{short.rstrip(' ,;:.')}…"
 
 
-def _line(text: str, most: int) -> str:
+def _shortened_line(text: str, most: int) -> str:
     return shorten(one_line(clean(text)[0]), most)
 
 
@@ -261,7 +261,7 @@ def persona_of(owner: User) -> dict[str, str]:
 
     A sensitive note is never sent to a provider; the default persona replaces it.
     """
-    agent, soul = (_shown(owner, kind) for kind in (Note.Kind.AGENT, Note.Kind.SOUL))
+    agent, soul = (_identity_text(owner, kind) for kind in (Note.Kind.AGENT, Note.Kind.SOUL))
     persona = identity.Persona.of_text(agent) if agent else identity.first_persona()
     return {
         "name": one_line(persona.name) or identity.first_persona().name,
@@ -271,7 +271,7 @@ def persona_of(owner: User) -> dict[str, str]:
     }
 
 
-def _shown(owner: User, kind: str) -> str:
+def _identity_text(owner: User, kind: str) -> str:
     note = identity.active(owner, kind)
     if note is None or note.sensitivity == Sensitivity.SENSITIVE or note.trust == Trust.QUARANTINED:
         return ""
@@ -370,7 +370,7 @@ def reflect(
         return _failed(reflection, exc)
     if looped is None:
         return _by_rules(reflection, context, told)
-    reflection.rounds, reflection.assessment = looped.rounds, _kept(looped.text)
+    reflection.rounds, reflection.assessment = looped.rounds, _assessment(looped.text)
     has_failed = looped.failure is not None and not changes_of(owner, source)
     state = Reflection.State.FAILED if has_failed else Reflection.State.DONE
     return _end(reflection, state, looped.notice)
@@ -440,7 +440,7 @@ def _by_model(
     )
 
 
-def _kept(text: str) -> str:
+def _assessment(text: str) -> str:
     cleaned = clean(text)[0].strip()
     return cleaned if len(cleaned) <= MAX_ASSESSMENT else f"{cleaned[:MAX_ASSESSMENT]}…"
 
@@ -598,7 +598,7 @@ def _changes(owner: User, changes: Sequence[dict[str, Any]]) -> list[dict[str, A
     """Return each change's file, its outcome, and where to see it (`url` can be empty)."""
     states = _proposal_states(owner, changes)
     return [
-        _held(change, states.get(change["proposal"], ""))
+        _proposed_change(change, states.get(change["proposal"], ""))
         if change["act"] == "held"
         else _written(change, is_there=change["path"] in states)
         for change in changes
@@ -622,7 +622,7 @@ def _change(path: str, words: str, url: str = "", *, waits: bool = False) -> dic
     return {"path": path, "words": words, "url": url, "waits": waits}
 
 
-def _held(change: dict[str, Any], state: str) -> dict[str, Any]:
+def _proposed_change(change: dict[str, Any], state: str) -> dict[str, Any]:
     if not state:
         return _change(change["path"], _("proposed, then deleted"))
     url = reverse("memory:proposal", args=[change["proposal"]])

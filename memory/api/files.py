@@ -166,12 +166,12 @@ def problem_of(result: ToolResult) -> Problem:
     """Return the problem for a tool's error, with what the caller should do next."""
     data = result.data
     status = _STATUS.get(str(data.get("error", "")), 409)
-    errors = {name: _lines(value) for name, value in dict(data.get("errors") or {}).items()}
+    errors = {name: _as_list(value) for name, value in dict(data.get("errors") or {}).items()}
     more = {name: data[name] for name in _TOLD if data.get(name) is not None}
     return Problem(status, str(data.get("message") or result.text), errors=errors, **more)
 
 
-def _lines(value: object) -> list[str]:
+def _as_list(value: object) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
 
 

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from ninja import Query, Status
 from pydantic import Field
 
+from memory.agents.tools.notes import replace_note, save_note
 from memory.agents.tools.types import named_source, reviewed
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
@@ -38,7 +39,7 @@ from memory.models.remembered import names_excluded
 from memory.services.notes import merging
 from memory.services.notes import saving as notes
 from memory.services.notes.maintenance import prune_expired
-from memory.services.notes.saving import MAX_SCOPE_LENGTH, MAX_TTL_DAYS, usual_stability
+from memory.services.notes.saving import MAX_SCOPE_LENGTH, MAX_TTL_DAYS
 from memory.services.records import acts as record_acts
 from memory.services.review import proposals as review_services
 from memory.services.review.apply import MERGE, TRASH
@@ -246,29 +247,11 @@ def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any
     If the agent already saved exactly this note, returns 200 with the existing one.
     """
     caller = request.auth
-    topic = topic_of(caller, note.topic)
-    fields = note.model_dump(exclude={"content", "kind", "topic", "source"})
+    fields = note.model_dump()
+    fields["topic"] = topic_of(caller, note.topic)
     fields["scope"] = auth.claimed(caller, note.scope)
-    fields["stability"] = note.stability or usual_stability(note.kind)
-    source = named_source(caller.context(), note.source)
-    held = reviewed(
-        caller.context(),
-        "rule" if note.kind == "rule" else "note",
-        after={
-            "kind": note.kind,
-            "content": note.content,
-            **fields,
-            **({"topic_id": str(topic.pk)} if topic else {}),
-        },
-        texts=[note.content, *note.evidence, *note.tags, source],
-    )
-    if held is not None:
-        return waiting(held)
-    written = notes.write_note(
-        caller.owner, note.kind, note.content, by=caller.by, source=source, topic=topic,
-        trust=caller.write_trust, **fields,
-    )  # fmt: skip
-    return _made(response, written)
+    fields["source"] = named_source(caller.context(), note.source)
+    return _written(response, save_note(caller.context(), **fields))
 
 
 @api.get(_ONE, auth=READ, response=NoteOut)
@@ -443,33 +426,12 @@ def supersede_note(
             "Only a person can change the soul, persona or profile. They do this under Agents or Settings."
         )
         raise Problem(403, words)
-    note.check_may_change(caller.by)
     fields = successor.fields()
     if "sensitivity" in fields and fields["sensitivity"] != "sensitive":
         only_people(caller, _("Only a person can mark a note as not sensitive."))
-    before = {name: getattr(note, name) for name in fields}
-    held = reviewed(
-        caller.context(),
-        review_services.kind_of_note(note.kind, fields.get("kind", note.kind)),
-        before={"kind": note.kind, "content": note.content, **before},
-        after={"kind": note.kind, "content": successor.content, **fields},
-        texts=[successor.content, *fields.get("evidence", ()), *fields.get("tags", ())],
-        target=note,
-        why=successor.reason,
-    )
-    if held is not None:
-        return waiting(held)
-    made = notes.supersede(
-        note,
-        successor.content,
-        by=caller.by,
-        expected_version=note.version,
-        why=successor.reason,
-        source=caller.source,
-        trust=caller.context().successor_trust(note),
-        **fields,
-    )
-    return _made(response, made)
+    context = caller.context()
+    made = replace_note(context, note, successor.content, why=successor.reason, **fields)
+    return _written(response, made)
 
 
 @api.post("/prune", auth=WRITE, response=PrunedOut)
@@ -484,7 +446,9 @@ def _note(caller: Caller, key: UUID) -> Note:
     return note
 
 
-def _made(response: HttpResponse, note: Note) -> Status[NoteOut]:
+def _written(response: HttpResponse, note: Note | Proposal) -> Any:
+    if isinstance(note, Proposal):
+        return waiting(note)
     located(response, f"/notes/{note.pk}")
     tagged(response, note)
     return Status(200 if note.is_repeat else 201, NoteOut.of(note))

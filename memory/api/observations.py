@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 from ninja import Query, Status
 from pydantic import Field, model_validator
 
-from memory.agents.tools.types import named_source, reviewed_lines
+from memory.agents.tools.notes import save_lines
+from memory.agents.tools.types import named_source
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, PendingOut, router
 from memory.api.notes import Content, Lock, Sensitivity, Tags
@@ -32,18 +33,18 @@ from memory.api.shown import (
     visible,
 )
 from memory.api.versions import IF_MATCH, expected_version, tagged
-from memory.models import Observation, Topic
+from memory.models import Observation, Proposal, Topic
 from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.services.llm.asking import MonthMeter
 from memory.services.observations.extraction import Extracted, extract
 from memory.services.observations.saving import (
     MAX_LINES,
     Line,
+    SavedLines,
     batch,
     checked,
     checked_size,
     edit_observation,
-    remember_lines,
     single,
 )
 from memory.services.records import acts as record_acts
@@ -113,6 +114,10 @@ class IdsOut(NoStoredText):
 
     ids: list[UUID]
     new: list[UUID]
+
+    @classmethod
+    def of(cls, saved: SavedLines) -> Self:
+        return cls(ids=[one.pk for one in saved.observations], new=[one.pk for one in saved.new])
 
 
 class ObservationOut(RowOut):
@@ -250,24 +255,10 @@ def remember_observations(request: ApiRequest, observations: ObservationsIn) -> 
 def _remembered(
     caller: Caller, lines: Sequence[Line], *, source: str, topic: Topic | None, sensitivity: str
 ) -> Status[Any]:
-    held = reviewed_lines(caller.context(), lines, source, topic=topic, sensitivity=sensitivity)
-    if held is not None:
-        return waiting(held)
-    stored = remember_lines(
-        caller.owner,
-        lines,
-        by=caller.by,
-        source=source,
-        change_source=caller.source,
-        topic=topic,
-        sensitivity=sensitivity,
-        trust=caller.write_trust,
+    stored = save_lines(
+        caller.context(), lines, source=source, topic=topic, sensitivity=sensitivity
     )
-    ids, new = (
-        [observation.pk for observation in stored.observations],
-        [one.pk for one in stored.new],
-    )
-    return Status(201, IdsOut(ids=ids, new=new))
+    return waiting(stored) if isinstance(stored, Proposal) else Status(201, IdsOut.of(stored))
 
 
 @api.get(_ONE, auth=READ, response=ObservationOut)

@@ -107,7 +107,7 @@ def not_found(what: str = "") -> Problem:
     return Problem(404, what or _("This item doesn’t exist, or it isn’t yours."))
 
 
-def of_refusal(exc: Exception, *, is_conditional: bool = False) -> Problem | None:
+def of_refusal(exc: Exception, *, is_conditional: bool) -> Problem | None:
     """Return the problem for an error of memory; None for other exceptions.
 
     `is_conditional` means that the caller sent the version it saw, which is then outdated (412).

@@ -26,8 +26,8 @@ from memory.models.errors import InvalidValue
 from memory.models.ratings import MAX_REASON_LENGTH
 from memory.services.notes.saving import lowest_trust
 from memory.services.search import names, ratings
-from memory.services.search.about import MAX, PAGE, About, Mention, about
-from memory.services.search.kinds import KINDS
+from memory.services.search.about import MAX, PAGE, About, about
+from memory.services.search.kinds import KINDS, FoundRecord
 from memory.services.search.query import FOR_AGENTS, parse
 from memory.services.search.recall import (
     MAX_HITS,
@@ -39,7 +39,7 @@ from memory.services.search.recall import (
     recall_page,
 )
 from memory.services.search.related import MAX as MAX_RELATED
-from memory.services.search.related import Related, related_to
+from memory.services.search.related import related_to
 
 api = router("recall")
 
@@ -110,7 +110,7 @@ class HitOut(RowOut):
     def of(cls, hit: RecallHit) -> Self:
         shows(hit.record, trust=Trust.EXTERNAL if hit.later_finding else "")
         checked_at = getattr(hit.record, "confirmed_at", None)
-        return cls.from_row(hit, trust=hit.record.trust, checked_at=checked_at)
+        return cls.from_row(hit, checked_at=checked_at)
 
 
 class RecalledOut(BaseModel):
@@ -295,7 +295,9 @@ class RelatedQuery(BaseModel):
     limit: int = Field(6, ge=1, le=MAX_RELATED, description="Maximum number of records.")
 
 
-class _RecordOut(RowOut):
+class FoundOut(RowOut):
+    """A record that contains the name."""
+
     id: UUID
     type: Type
     title: str
@@ -306,19 +308,12 @@ class _RecordOut(RowOut):
     trust: str
 
     @classmethod
-    def of(cls, one: Related | Mention) -> Self:
-        record = one.record
-        shows(record)
-        return cls.from_row(
-            one,
-            content=KINDS[one.type].content(record),
-            created_at=one.created if isinstance(one, Mention) else record.created,
-            source=record.source,
-            trust=record.trust,
-        )
+    def of(cls, one: FoundRecord) -> Self:
+        shows(one.record)
+        return cls.from_row(one)
 
 
-class RelatedOut(_RecordOut):
+class RelatedOut(FoundOut):
     """A record that is related to another one."""
 
     score: float = Field(description="From 0 to 1. Only comparable within a response.")
@@ -380,10 +375,6 @@ class AboutQuery(PageParams):
     limit: int = Field(PAGE, ge=1, le=MAX, description="Maximum number of items.")
 
 
-class MentionOut(_RecordOut):
-    """A record that contains the name."""
-
-
 class MonthOut(BaseModel):
     """The number of records created in a month."""
 
@@ -408,7 +399,7 @@ class AboutOut(BaseModel):
     months: list[MonthOut]
     related_names: list[RelatedNameOut]
     read: int
-    items: list[MentionOut]
+    items: list[FoundOut]
     next: str | None = None
 
     @classmethod
@@ -422,7 +413,7 @@ class AboutOut(BaseModel):
             "related_names": [
                 RelatedNameOut(name=name, records=n) for name, _key, n in found.related_names
             ],
-            "items": [MentionOut.of(mention) for mention in found.mentions],
+            "items": [FoundOut.of(one) for one in found.records],
             "next": closed(found.next, _ABOUT_LIST),
         }
         return cls(total=found.total, counts=found.counts, read=found.read, **told)
@@ -446,7 +437,7 @@ def show_about(request: ApiRequest, query: Query[AboutQuery]) -> AboutOut:
         limit=query.limit,
     )
     if is_agent:
-        Use.note_records(caller.owner, [mention.record for mention in found.mentions], caller.place)
+        Use.note_records(caller.owner, [one.record for one in found.records], caller.place)
     return AboutOut.of(found)
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from beacon_site.text.cleaning import uuid_of
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
-from memory.agents.tools.types import reviewed_lines
+from memory.agents.tools.notes import save_transcript_lines
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, PendingOut, located, router
@@ -26,12 +26,11 @@ from memory.api.problems import Problem, not_found
 from memory.api.review import waiting
 from memory.api.shown import RowOut, shows, topic_of
 from memory.api.versions import tagged
-from memory.models import Message, Session, Trust
+from memory.models import Message, Proposal, Session, Trust
 from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.services.context.layers import EXTERNAL_WORDS, build_context, context_data
 from memory.services.notes.saving import lowest_trust
 from memory.services.observations.consolidation import (
-    keep_lines,
     lines_in,
     source_of,
     trust_in_answers,
@@ -217,14 +216,12 @@ def consolidate_session(
         checked_size(lines)
     if not lines:
         return Status(200, IdsOut(ids=[], new=[]))
-    held = reviewed_lines(caller.context(), lines, source_of(key))
-    if held is not None:
-        return waiting(held)
-    left = keep_lines(caller.owner, key, lines, by=caller.by)
-    if left.problem:
-        raise Problem(409, left.problem)
-    ids, new = [observation.pk for observation in left.observations], [one.pk for one in left.new]
-    return Status(200, IdsOut(ids=ids, new=new))
+    saved = save_transcript_lines(caller.context(), key, lines)
+    if isinstance(saved, Proposal):
+        return waiting(saved)
+    if saved.problem:
+        raise Problem(409, saved.problem)
+    return Status(200, IdsOut.of(saved))
 
 
 def _session(caller: Caller, key: UUID) -> Session:

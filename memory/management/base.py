@@ -80,7 +80,7 @@ def _those_there_are(people: QuerySet[User]) -> str:
 # --- commands for memory files ---
 
 
-def _place(text: str) -> Path:
+def _checked_path(text: str) -> Path:
     """Return the path; an empty one, as from an unset variable, is refused."""
     if not text.strip():
         raise ArgumentTypeError(_("enter a folder or zip file"))
@@ -94,7 +94,9 @@ class FilesCommand(MigratedCommand):
         parser.add_argument(
             "username", nargs="?", help="the account (optional if there’s only one)"
         )
-        parser.add_argument("place", type=_place, metavar="DIR|FILE.zip", help="a folder, or a zip")
+        parser.add_argument(
+            "place", type=_checked_path, metavar="DIR|FILE.zip", help="a folder, or a zip"
+        )
 
     def owner_named(self, username: str | None) -> User:
         """Return the account.  Raises CommandError."""

@@ -208,8 +208,8 @@ class ApiAnswer(models.Model):
         headers: dict[str, str],
         body: str,
         *,
-        bare: str = "",
-        ids: Iterable[uuid.UUID] = (),
+        bare: str,
+        ids: Iterable[uuid.UUID],
     ) -> None:
         """Store the answer with the records it contains and those in `ids`."""
         self.status, self.headers, self.body, self.bare = status, headers, body, bare

@@ -153,7 +153,7 @@ MAX_VALUE = 65_536  # bytes of UTF-8
 
 
 class ScratchpadQuerySet(RememberedQuerySet):
-    def in_scope(self, scope: str = OWNER_SCOPE) -> Self:
+    def in_scope(self, scope: str) -> Self:
         """Keep the entries of one scope (`owner`, `session:<id>`, `run:<id>`, `agent:<name>`)."""
         return self.filter(scope=scope)
 

@@ -176,6 +176,15 @@ class Revision(models.Model):
         return made
 
     @classmethod
+    def named(cls, owner: Any, results: Iterable[tuple[str, Any, int]]) -> list[Revision]:
+        """Return the revisions with these record types, record IDs and versions, in order."""
+        found: list[Revision] = []
+        for record_type, key, version in results:
+            mine = cls.objects.for_user(owner).filter(record_type=record_type, record_id=key)
+            found += mine.filter(version=version).order_by("id")[:1]
+        return found
+
+    @classmethod
     def record_first(cls, records: Iterable[Versioned], *, by: Actor, source: str = "") -> None:
         """Store the first revision of new records, in one statement."""
         first = [(record, dict[str, Any](), record.snapshot(), 1) for record in records]

@@ -78,7 +78,7 @@ def describe_label(label: str) -> str:
     return _("“%(key)s”") % {"key": shorten(key, 60)} if kind == "agent" and colon else label
 
 
-def writer_label(kind: str, key: str = "") -> str:
+def writer_label(kind: str, key: str) -> str:
     """Return the name of an agent or of one of Beacon's own parts; empty if there is none."""
     if kind == "disk" and key:
         return _("an edit in the folder “%(key)s”") % {"key": shorten(key, 60)}

@@ -108,27 +108,12 @@ def _usual_of(rules: list[dict[str, Any]]) -> str:
     return usual.pop() if len(usual) == 1 and not any(rule["level"] for rule in rules) else ""
 
 
-def _tokens(user: User, agent: Agent) -> tuple[list[ApiToken], list[ApiToken]]:
-    """Return the agent's active tokens, and the newest ended ones."""
-    mine = (
-        ApiToken.objects.for_user(user)
-        .filter(agent=agent)
-        .connected()
-        .select_related("grant__client")
-    )
-    rows = list(mine.usable().order_by("-created", "-pk"))
-    titles = {topic.pk: topic.title for topic in tokens.topics_for(user)}
-    for row in rows:
-        row.topics = [titles.get(pk, _("a topic you don’t have access to")) for pk in row.topic_ids]  # type: ignore[attr-defined]
-    ended = mine.exclude(pk__in=[row.pk for row in rows]).order_by("-created", "-pk")
-    return rows, list(ended[:MAX_ENDED])
-
-
-def _shown(user: User, agent: Agent) -> dict[str, Any]:
+def _agent_context(user: User, agent: Agent) -> dict[str, Any]:
     writer = str(agent.writer)
     waiting = Proposal.objects.for_user(user).waiting().filter(actor=writer)[: MAX_LATELY + 1]
     pending = [(one, review_services.title_of(one), reasons_of(one)[:1]) for one in waiting]
-    active, ended = _tokens(user, agent)
+    of_agent = ApiToken.objects.for_user(user).filter(agent=agent)
+    active, ended = tokens.listed(of_agent, tokens.topics_for(user), most_ended=MAX_ENDED)
     rules = _rules(user, agent)
     place = "research:activity" if agent.is_built_in else "research:agents-activity"
     return {
@@ -181,4 +166,6 @@ def agent_page(request: BeaconRequest, pk: int) -> HttpResponse:
     context = {"agent": agent, "form": form, "tab": "agents"}
     if request.htmx:
         return render(request, "memory/_agent.html", context)
-    return render(request, "memory/settings_agent.html", context | _shown(request.user, agent))
+    return render(
+        request, "memory/settings_agent.html", context | _agent_context(request.user, agent)
+    )

@@ -220,7 +220,7 @@ def preview(user: User, options: Options) -> dict[str, Any]:
         groups.append(_topic_group(topic, block, loaded.memory, observations))
         text += [block] if block else []
     left_out = [line for layer in whole.layers for line in _left_out(layer.left_out, query)]
-    left_out += [] if options.as_of else _held(user)
+    left_out += [] if options.as_of else _pending_lines(user)
     left_out += [
         Line(file.path, _("sensitive, so even its name is left out"), file.get_absolute_url())
         for file in built.files
@@ -373,7 +373,7 @@ def _left_out(gone: Iterable[ContextLine], query: ContextQuery) -> list[Line]:
     return lines
 
 
-def _held(user: User) -> list[Line]:
+def _pending_lines(user: User) -> list[Line]:
     """Return the rules and summaries that wait in the Inbox."""
     rows = Proposal.objects.for_user(user).waiting().filter(record_type="note")
     rows = rows.filter(after__kind__in=[Note.Kind.RULE.value, Note.Kind.SUMMARY.value])

@@ -150,7 +150,7 @@ def soul(request: BeaconRequest) -> HttpResponse:
         except MemoryRefused as exc:
             form.take(exc)
         else:
-            _say(request, new, note)
+            _report_saved(request, new, note)
             if not request.htmx:
                 return redirect("memory:soul")
             response = _soul_page(request, SoulForm(initial=SoulForm.initial_of(new)), new, {})
@@ -170,7 +170,7 @@ def soul_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     except MemoryRefused as exc:
         messages.error(request, str(exc))
     else:
-        _say(request, new, note)
+        _report_saved(request, new, note)
         note = new
     if not request.htmx:
         return redirect("memory:soul")
@@ -191,7 +191,7 @@ def _undo_soul(request: BeaconRequest, soul: str) -> HttpResponse:
                 "The soul has changed since then, so your change couldn’t be undone. You can find all versions under Agents → Identity."
             )
         )
-    _say(request, identity.restore_soul(request.user, before, by=request.actor), new)
+    _report_saved(request, identity.restore_soul(request.user, before, by=request.actor), new)
     return redirect("memory:soul")
 
 
@@ -214,7 +214,7 @@ def _soul_page(
     return render(request, template, context)
 
 
-def _say(request: BeaconRequest, new: Note, before: Note | None) -> None:
+def _report_saved(request: BeaconRequest, new: Note, before: Note | None) -> None:
     if before is not None and new.pk == before.pk:
         messages.success(request, _("Nothing changed. The soul already has this text."))
         return

@@ -86,7 +86,7 @@ def about_page(request: BeaconRequest) -> HttpResponse:
         for day, number in found.months[::-1][:MAX_MONTHS]
     ]
     above = {fact.id for fact in found.facts}
-    shown = [*found.facts, *(mention for mention in found.mentions if mention.id not in above)]
+    shown = [*found.facts, *(one for one in found.records if one.id not in above)]
     rows = rows_of(request.user, [(one.type, one.record) for one in shown], " ".join(found.names))
     facts, others = rows[: len(found.facts)], rows[len(found.facts) :]
     context = {
@@ -159,7 +159,7 @@ def split(request: BeaconRequest) -> HttpResponse:
 
 
 @undoes("names-merged")
-def _put_back(request: BeaconRequest, was: Any, now: Any, name: str) -> str:
+def _undo_merge(request: BeaconRequest, was: Any, now: Any, name: str) -> str:
     names.put_back(request.user, was, now, by=request.actor)
     undo = offer(request, "names-merged", was=now, now=was, name=name)
     messages.success(request, _("Undone. The names were restored."), extra_tags=undo)

@@ -134,13 +134,13 @@ def rate(request: BeaconRequest) -> HttpResponse:
         _apply(request, question, record, value, reason)
     except MemoryRefused as exc:
         typed = replace(control, value=value, reason=reason, problem=str(exc), is_new=True)
-        return _shown(request, typed)
+        return _render_control(request, typed)
     if not _is_in_place(request):
         return redirect_back(request, reverse("memory:recall"))
     rating = ratings.rating_of(request.user, question, record)
     if rating is not None:
         control = replace(control.rated(rating), is_new=not reason)
-    return _shown(request, control)
+    return _render_control(request, control)
 
 
 def _is_in_place(request: BeaconRequest) -> bool:
@@ -148,7 +148,7 @@ def _is_in_place(request: BeaconRequest) -> bool:
     return bool(request.htmx) and str(request.htmx.target or "").startswith("rate-")
 
 
-def _shown(request: BeaconRequest, control: RatingControl) -> HttpResponse:
+def _render_control(request: BeaconRequest, control: RatingControl) -> HttpResponse:
     is_in_place = _is_in_place(request)
     back = next_of(request).partition("#")[0]
     context = {"rating": control, "back": back, "is_in_place": is_in_place}
@@ -198,10 +198,10 @@ def _apply(
         else:
             return
         key = _offer(request, question, record, before, value) if undo else ""
-    messages.success(request, _said(value), extra_tags=key)
+    messages.success(request, _rated_message(value), extra_tags=key)
 
 
-def _said(value: str) -> str:
+def _rated_message(value: str) -> str:
     if value == Value.USEFUL:
         return _("Rated useful. It now ranks higher for this question.")
     if value == Value.NOT_USEFUL:
@@ -354,5 +354,5 @@ def rating_clear(request: BeaconRequest, pk: UUID) -> str:
     with transaction.atomic():
         ratings.clear(rating, by=request.actor)
         undo = _offer(request, rating.question, record, rating, NONE) if record else ""
-    messages.success(request, _said(NONE), extra_tags=undo)
+    messages.success(request, _rated_message(NONE), extra_tags=undo)
     return reverse("memory:ratings")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +26,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import cursor_of, keyset
-from beacon_site.text.cleaning import cell, choice_param, flat, number_of, one_line, text_param
+from beacon_site.text.cleaning import choice_param, csv_lines, flat, number_of, one_line, text_param
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
@@ -97,7 +95,7 @@ SHOWS: dict[str, tuple[str | Promise, RecallOptions]] = {
 }
 
 
-def _words(query: Query) -> str:
+def _search_words(query: Query) -> str:
     # One more than recall accepts, so that recall itself reports the cut.
     return query.get("q", "").strip()[: MAX_TEXT + 1]
 
@@ -109,7 +107,7 @@ def _mode(query: Query) -> str:
 def is_asked(query: Query) -> bool:
     """Return True if the page's URL has words or a filter."""
     days = first_day(query), first_day(query, "to")
-    return bool(_words(query) or text_param(query, "topic") or any(days)) or (
+    return bool(_search_words(query) or text_param(query, "topic") or any(days)) or (
         query.get("show") in SHOWS
     )
 
@@ -230,7 +228,7 @@ def found(user: User, query: Query) -> SearchResults:
     """Return the results as rows; a rejected query becomes a notice, never an error."""
     mode, limit = _mode(query), _limit(query.get("limit", ""))
     try:
-        page = recall_page(user, _words(query), mode, **_how(query, min(limit + 1, MAX)))
+        page = recall_page(user, _search_words(query), mode, **_how(query, min(limit + 1, MAX)))
     except InvalidValue as exc:
         return SearchResults([], [str(exc)], 0, ())
     hits = page.hits[:limit]
@@ -459,14 +457,7 @@ FIELDS = ("type", "category", "score", "title", "content", "source", "created_at
 
 
 def as_csv(hits: Iterable[RecallHit]) -> str:
-    """Return results as CSV that is safe to open in a spreadsheet."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(FIELDS)
-    for hit in hits:
-        row = _plain(hit)
-        writer.writerow([cell(row[name]) for name in FIELDS])
-    return out.getvalue()
+    return "".join(csv_lines(FIELDS, map(_plain, hits)))
 
 
 def as_json(hits: Iterable[RecallHit]) -> str:
@@ -509,7 +500,7 @@ FILES = {
 
 def hits_of(user: User, query: Query) -> list[RecallHit]:
     """Return all results that a file contains.  Raises InvalidValue if recall rejects the query."""
-    return recall_page(user, _words(query), _mode(query), **_how(query, MAX)).hits
+    return recall_page(user, _search_words(query), _mode(query), **_how(query, MAX)).hits
 
 
 # --- pages ---
@@ -666,7 +657,7 @@ def related_rows(record: Any, limit: int = related.USUAL) -> list[MemoryRow]:
     """Return the records related to this one as rows with the reasons, each text only once."""
     known, found = {one_line(related.text_of(record)).casefold()}, []
     for one in related.related_to(record, limit=2 * limit):
-        text = one_line(KINDS[one.type].content(one.record)).casefold()
+        text = one_line(one.content).casefold()
         if text not in known:
             known.add(text)
             found.append(one)
@@ -674,8 +665,8 @@ def related_rows(record: Any, limit: int = related.USUAL) -> list[MemoryRow]:
     language = language_of(record.owner)
     for row, one in zip(rows, found, strict=False):
         row.note = one.why
-        if one.told and one.type != "file":  # the passage that shares them
-            row.said = _row(one.type, one.record, " ".join(one.told), language, "").said
+        if one.named_words:  # the passage that shares them
+            row.said = _row(one.type, one.record, " ".join(one.named_words), language, "").said
     return rows
 
 

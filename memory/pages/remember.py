@@ -252,7 +252,7 @@ def _known_rows(user: User, found: Sequence[Known], data: Any) -> dict[str, Any]
     return {"known": rows[:FEW_KNOWN], "known_more": rows[FEW_KNOWN:]}
 
 
-def warn_of(request: BeaconRequest, text: str, *, but: Any = None) -> None:
+def warn_of(request: BeaconRequest, text: str, *, but: Any) -> None:
     """Name what a memory file's new lines contradict, after they are saved."""
     found = contradictions.also_known(request.user, text, but=but)
     if not found:
@@ -343,12 +343,12 @@ def extract_page(request: BeaconRequest) -> HttpResponse:
                 str(exc)
             ]
     elif request.method == "POST":
-        context |= _found(request.user, text, topic)
+        context |= _search_context(request.user, text, topic)
     template = "memory/_extract.html" if request.htmx else "memory/extract.html"
     return render(request, template, context)
 
 
-def _found(user: User, text: str, topic: Topic | None) -> dict[str, Any]:
+def _search_context(user: User, text: str, topic: Topic | None) -> dict[str, Any]:
     if len(text.strip()) < MIN:
         least = _("Enter at least %(least)d characters.")
         return {"errors": [least % {"least": MIN}]}

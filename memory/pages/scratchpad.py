@@ -130,13 +130,13 @@ def _query_of(scope: str, prefix: str = "") -> str:
 def _trail(scope: str, prefix: str) -> list[tuple[str, str]]:
     """Return the prefix part by part, each with its query string."""
     found, at = [], ""
-    for part in _parts(prefix):
+    for part in _prefix_parts(prefix):
         at += part
         found.append((part, _query_of(scope, at)))
     return found
 
 
-def _parts(prefix: str) -> list[str]:
+def _prefix_parts(prefix: str) -> list[str]:
     parts, start = [], 0
     for place, char in enumerate(prefix, start=1):
         if char in SEPARATORS or place == len(prefix):

@@ -81,7 +81,7 @@ def forget(request: BeaconRequest) -> HttpResponse:
             messages.success(request, message, extra_tags=undo)
             return redirect_to(request, context["next"] or reverse("memory:notes"))
     if asked:
-        context |= _going(request, asked)
+        context |= _deletion_preview(request, asked)
     else:
         context["recent"] = recent_sources(request.user)
     context |= _act(request)
@@ -89,7 +89,7 @@ def forget(request: BeaconRequest) -> HttpResponse:
     return render(request, template, context)
 
 
-def _going(request: BeaconRequest, value: str) -> dict[str, Any]:
+def _deletion_preview(request: BeaconRequest, value: str) -> dict[str, Any]:
     """Return what would be deleted, or the error in the source."""
     try:
         source = checked_source(value)
@@ -244,7 +244,7 @@ def trash_empty(request: BeaconRequest) -> HttpResponse:
         except InvalidValue as exc:
             problem = str(exc)
         else:
-            _say(request, done)
+            _report_emptied(request, done)
             return redirect_to(request, reverse("memory:trash"))
     context = _emptying(request) | {"problem": problem, "older": older}
     template = "_trash_empty" if request.htmx else "trash_empty"
@@ -266,7 +266,7 @@ def _emptying(request: BeaconRequest) -> dict[str, Any]:
     }
 
 
-def _say(request: BeaconRequest, done: Counter[str]) -> None:
+def _report_emptied(request: BeaconRequest, done: Counter[str]) -> None:
     words = ngettext(
         "%(n)d record deleted permanently.", "%(n)d records deleted permanently.", done["gone"]
     ) % {"n": done["gone"]}
@@ -441,10 +441,10 @@ def _batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:
     """
     ids = list(rows.order_by("pk").values_list("pk", flat=True)[: MAX + 1])
     for at in range(0, len(ids), BATCH):
-        yield _held(rows.model, ids[at : at + BATCH], trashed_at=None)
+        yield _locked_rows(rows.model, ids[at : at + BATCH], trashed_at=None)
 
 
-def _held(model: type[Remembered], ids: Sequence[Any], **more: Any) -> list[Any]:
+def _locked_rows(model: type[Remembered], ids: Sequence[Any], **more: Any) -> list[Any]:
     """Return the rows, locked until the transaction ends; a content item without its 8 MiB."""
     rows = model._default_manager.filter(pk__in=ids, **more).order_by("pk")
     if model is ContentItem:
@@ -488,7 +488,9 @@ def undo_change(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[st
             of_type = told.filter(record_type=model.record_type())
             versions = dict(of_type.values_list("record_id", "version"))
             rows = model.objects.for_user(owner).in_trash().filter(pk__in=list(versions))
-            held = _held(model, list(rows.values_list("pk", flat=True)), trashed_at__isnull=False)
+            held = _locked_rows(
+                model, list(rows.values_list("pk", flat=True)), trashed_at__isnull=False
+            )
             untouched = [one for one in held if one.version == versions[one.pk]]
             back, problems = _restored(model, untouched, by=by)
             came += back
@@ -544,7 +546,7 @@ def forget_url(topic: Topic, url: str, *, by: Actor) -> Activity:
     url = canonical_url(clean(url)[0])
     with transaction.atomic():
         Topic.objects.select_for_update().get(pk=topic.pk)
-        kept = {model.__name__: _taken(model, topic, url) for model in (SeenUrl, Source)}
+        kept = {model.__name__: _delete_row(model, topic, url) for model in (SeenUrl, Source)}
         if not any(kept.values()):
             raise InvalidValue(_("This topic hasn’t seen this URL, or no longer lists it."))
         line = Activity.log(topic.owner, by, KIND, subject=topic, label=url, url=url, rows=kept)
@@ -577,7 +579,9 @@ def remember_url(topic: Topic, line_id: int, *, by: Actor) -> str:
     return url
 
 
-def _taken(model: type[SeenUrl] | type[Source], topic: Topic, url: str) -> dict[str, Any] | None:
+def _delete_row(
+    model: type[SeenUrl] | type[Source], topic: Topic, url: str
+) -> dict[str, Any] | None:
     row = model.objects.filter(topic=topic, url=url).first()
     if row is None:
         return None

@@ -101,9 +101,7 @@ STEP, WIDE, FOOT, HIGH = (
 Amount = Callable[[UsageTotals], "Decimal | int"]
 
 
-def of_months(
-    by_first: Mapping[date, UsageTotals], limits: User | None = None
-) -> list[dict[str, Any]]:
+def of_months(by_first: Mapping[date, UsageTotals], limits: User | None) -> list[dict[str, Any]]:
     """Return charts of the months (newest first, from `spending.months`) in money and in tokens.
 
     The last 12 months, including those without calls in between; nothing if there were no calls.
@@ -196,7 +194,7 @@ def _months(
             "label": date_format(first, "M"),
             "year": str(first.year) if place == 0 or first.month == 1 else "",
             "amount": short(spent),
-            "words": _words(first, spent, knows_unknown=knows_unknown),
+            "words": _bar_label(first, spent, knows_unknown=knows_unknown),
             "first": first,
             "key": f"{first:%Y-%m}" if first in by_first else "",
         }
@@ -219,7 +217,7 @@ def _limit_words(limit: Decimal | int, *, is_money: bool) -> str:
     return _("Your current limit: %(limit)s") % {"limit": text}
 
 
-def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:
+def _bar_label(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:
     if knows_unknown:
         text = spent.cost if spent.calls else spending.dollars(Decimal(0))
     else:

@@ -142,11 +142,11 @@ def make_correction(request: ApiRequest, body: CorrectionIn) -> Status[Correctio
     if len(seen) > len(chosen):
         problem = _("One of these facts isn’t from this sentence.")
         raise Problem(422, problem, errors={"facts": [problem]})
-    made = _made(report, sentence, body, chosen, caller)
+    made = _correct(report, sentence, body, chosen, caller)
     return Status(201, CorrectionOut.of(_mine(caller).get(pk=made.pk)))
 
 
-def _made(report: Report, sentence: Any, body: CorrectionIn, facts: Any, caller: Caller) -> Any:
+def _correct(report: Report, sentence: Any, body: CorrectionIn, facts: Any, caller: Caller) -> Any:
     try:
         return correcting.correct(
             report, sentence, wrong=body.wrong, right=body.right, facts=facts, by=caller.by

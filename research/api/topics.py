@@ -128,13 +128,13 @@ class TopicsQuery(PageParams):
 @api.get("", auth=READ, response=Listing[TopicOut])
 def list_topics(request: ApiRequest, query: TopicsQuery = PAGE) -> Listing[TopicOut]:
     """List topics, newest first, with their settings and schedules."""
-    rows = _topics(request.auth).filter(_shown(query.show)).matching(query.q)
+    rows = _topics(request.auth).filter(_archived_filter(query.show)).matching(query.q)
     if query.label:
         rows = rows.filter(labels__contains=[query.label])
     return listing(rows, query, name="topics", out=TopicOut.of)
 
 
-def _shown(show: str) -> Q:
+def _archived_filter(show: str) -> Q:
     put_away = Q(archived_at=None)
     return {"active": put_away, "archived": ~put_away}.get(show, Q())
 
@@ -426,7 +426,7 @@ def treat_source(
 
 
 def create_checked(
-    owner: User, values: Mapping[str, Any], *, by: Actor, trust: str = ""
+    owner: User, values: Mapping[str, Any], *, by: Actor, trust: str
 ) -> tuple[Topic, bool]:
     """Return the owner's topic with this title, and whether it is new.
 
@@ -470,8 +470,8 @@ def change_checked(
     *,
     by: Actor,
     expected_version: int,
-    trust: str = "",
-    may_add_library: bool = True,
+    trust: str,
+    may_add_library: bool,
 ) -> Topic:
     """Change the given fields and return the topic, unless someone changed it since that version.
 

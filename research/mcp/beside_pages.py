@@ -56,7 +56,7 @@ def open_port() -> socket.socket | None:
     """Open the port for MCP if it's free, for the processes that begin as forks of this one."""
     global _listener
     if settings.BEACON_MCP_PORT:
-        _listener = _opened()
+        _listener = _listening_socket()
     return _listener
 
 
@@ -80,7 +80,7 @@ def _serve(worker: Any) -> None:
 
     listener, is_told = _listener, False
     while listener is None and worker.alive:
-        listener = _opened()
+        listener = _listening_socket()
         if listener is None:
             if not is_told:
                 logger.warning("mcp is waiting for its port", port=settings.BEACON_MCP_PORT)
@@ -104,7 +104,7 @@ def _serve(worker: Any) -> None:
         worker.alive = False  # this process ends as after a signal, and another starts
 
 
-def _opened() -> socket.socket | None:
+def _listening_socket() -> socket.socket | None:
     from research.mcp import server
 
     try:

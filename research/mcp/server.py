@@ -606,14 +606,14 @@ def _rejected(text: str, sent: Headers) -> Response | None:
         "Bearer bcn_…”. You can create one in Agents → API tokens. Apps that support OAuth can "
         "sign in instead."
     )
-    where = _here(sent).removesuffix(MCP_PATH) + METADATA_PATH + MCP_PATH
+    where = _server_url(sent).removesuffix(MCP_PATH) + METADATA_PATH + MCP_PATH
     message = f'Bearer realm="Beacon", resource_metadata="{where}", scope="read write"'
     if text:
         message += ', error="invalid_token"'
     return problem(HTTPStatus.UNAUTHORIZED, words, {"WWW-Authenticate": message})
 
 
-def _here(headers: Headers) -> str:
+def _server_url(headers: Headers) -> str:
     """Return the URL of this server as the app knows it; without a proxy, by the host it used."""
     if settings.BEACON_HTTPS:
         return mcp_url()
@@ -622,7 +622,7 @@ def _here(headers: Headers) -> str:
 
 async def _metadata(request: Request) -> Response:
     """Tell apps where they get a token (RFC 9728)."""
-    return foreign(request.headers) or JSONResponse(resource_metadata(_here(request.headers)))
+    return foreign(request.headers) or JSONResponse(resource_metadata(_server_url(request.headers)))
 
 
 def problem(status: HTTPStatus, text: str, headers: dict[str, str] | None = None) -> Response:

@@ -41,7 +41,7 @@ class StepNotFinished(Exception):
         )
 
 
-def reopen_steps(run: Run, first: str = "") -> None:
+def reopen_steps(run: Run, first: str) -> None:
     """Reset the steps that a retry repeats: `first` and all later ones.
 
     Without `first`, the unfinished steps are repeated. If memory has changed since, all steps are,
@@ -174,6 +174,13 @@ class RunQuerySet(OwnedJobQuerySet):
     def in_topic(self, owner: Any, slug: str) -> Self:
         """Keep the runs of the owner's topic with this slug. Neither is in Trash."""
         return self.for_user(owner).kept().filter(topic__slug=slug, topic__trashed_at=None)
+
+    def failed_last(self) -> Self:
+        """Keep the last run of each active topic if it failed."""
+        failed = self.kept().filter(status=Run.Status.FAILED)
+        failed = failed.filter(topic__trashed_at=None, topic__archived_at=None)
+        later = Run.objects.kept().filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
+        return failed.filter(~Exists(later))
 
     def kept_of_each(self) -> Self:
         """As `kept`, for the last run of each of many topics.

@@ -26,7 +26,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import decoded, encoded
-from beacon_site.text.cleaning import cell, csv_line, in_brief, plain, text_param, uuids_of
+from beacon_site.text.cleaning import csv_lines, in_brief, plain, text_param, uuids_of
 from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import folded, plain_diff
 from beacon_site.text.markdown import by_direction
@@ -78,7 +78,7 @@ def first_values(revision: Revision) -> list[tuple[str, str, bool]]:
     """
     fields = _fields(revision)
     results = []
-    for name in _told(revision):
+    for name in _changed_fields(revision):
         value, field = revision.after[name], fields.get(name)
         default = field.get_default() if field is not None else None
         if value in ("", None, [], {}, False) or value == default:
@@ -100,11 +100,11 @@ def changes_of(revision: Revision) -> list[dict[str, Any]]:
             _text(fields.get(name), revision.before.get(name)),
             _text(fields.get(name), revision.after[name]),
         )
-        for name in _told(revision)
+        for name in _changed_fields(revision)
     ]
 
 
-def _told(revision: Revision) -> list[str]:
+def _changed_fields(revision: Revision) -> list[str]:
     return sorted(name for name in revision.after if name not in QUIET)
 
 
@@ -176,11 +176,7 @@ def _row(line: Line) -> dict[str, Any]:
 
 
 def as_csv(lines: Iterable[Line]) -> Iterator[str]:
-    """Yield the lines as CSV. Cells that a spreadsheet could treat as formulas are escaped."""
-    yield csv_line(FIELDS)
-    for line in lines:
-        row = _row(line)
-        yield csv_line([cell(row[name]) for name in FIELDS])
+    return csv_lines(FIELDS, map(_row, lines))
 
 
 def as_json_lines(lines: Iterable[Line]) -> Iterator[str]:
@@ -347,7 +343,7 @@ class Gathering:
             return [self._as_work(lines, mine, goes_on)]
         if self.alike is None or len(mine) < (2 if self.alike[2] == CALL else MIN):
             return list(mine)
-        goes_on = bool(following) and self.takes(following[0], _alike(following[0]))
+        goes_on = bool(following) and self.takes(following[0], _group_key(following[0]))
         return [Group(mine, self.alike[2], self.alike[1], goes_on)]
 
     def _as_work(
@@ -355,8 +351,8 @@ class Gathering:
     ) -> Entry:
         first: dict[Any, int] = {}  # where the newest of similar rows is
         for n, one in enumerate(self.rows):
-            first.setdefault(_alike(one) or one.place, n)
-        together = sorted(self.rows, key=lambda one: first[_alike(one) or one.place])
+            first.setdefault(_group_key(one) or one.place, n)
+        together = sorted(self.rows, key=lambda one: first[_group_key(one) or one.place])
         inner: list[Any] = []
         for part in gathered(together, fold_work=False):
             inner += part.entries(lines, [])
@@ -376,7 +372,7 @@ def gathered(found: Sequence[StreamRow], *, fold_work: bool = True) -> list[Gath
         if work := works.get(one.place):
             gatherings += [work] if work.rows[0] is one else []
             continue
-        alike = _alike(one)
+        alike = _group_key(one)
         if not (gatherings and gatherings[-1].takes(one, alike)):
             gatherings.append(Gathering(None, alike, [], set()))
         gatherings[-1].rows.append(one)
@@ -468,7 +464,7 @@ def _subject_of(one: StreamRow) -> Any:
     return one.row.pk if one.name == CALL else one.row.record_id
 
 
-def _alike(one: StreamRow) -> _Alike | None:
+def _group_key(one: StreamRow) -> _Alike | None:
     """Return the key by which changes and an actor's model calls are grouped; None for other lines."""
     row = one.row
     if one.name == CALL and not row.failure:
@@ -486,7 +482,7 @@ _READ = (100, 300)
 
 
 def activity_page(
-    user: User, query: Query, *, zone: tzinfo, cursor: str = ""
+    user: User, query: Query, *, zone: tzinfo, cursor: str
 ) -> tuple[list[Entry], str | None]:
     """Return a page of lines, some in groups, and the cursor of the next page (None on the last).
 
@@ -865,14 +861,14 @@ def activity_change_page(request: BeaconRequest, pk: int) -> HttpResponse:
         "noun": activity_words.subject(revision.record_type),
         "record": record,
         "title": in_brief(revision.after.get("content") or revision.label, 90) or _("Untitled"),
-        "around": _around(revision),
+        "around": _neighboring_changes(revision),
         "is_latest": record is not None and record.version == revision.version,
     }
     template = "research/_activity_change.html" if request.htmx else "research/activity_change.html"
     return render(request, template, context)
 
 
-def _around(revision: Revision) -> dict[str, int]:
+def _neighboring_changes(revision: Revision) -> dict[str, int]:
     """Return the changes before and after this one, by the versions they made."""
     same = Revision.objects.filter(
         owner=revision.owner_id, record_type=revision.record_type, record_id=revision.record_id

@@ -701,7 +701,7 @@ def sentence_of(line: Activity) -> tuple[str, str] | None:
         return None
     words = {name: str(values.get(name, "")) for name in ("member", "role")}
     words["role"] = str(dict(Membership.Role.choices).get(words["role"], words["role"]))
-    return _around(str(str_promise) % {**words, "it": _IT})
+    return _split_at_subject(str(str_promise) % {**words, "it": _IT})
 
 
 def sentence_of_change(revision: Revision) -> tuple[str, str] | None:
@@ -720,10 +720,10 @@ def sentence_of_change(revision: Revision) -> tuple[str, str] | None:
         message = _("moved the %(kind)s “%(it)s” to Trash")
     else:
         message = _("restored the %(kind)s “%(it)s” from Trash")
-    return _around(message % {"kind": subject(revision.record_type), "it": _IT})
+    return _split_at_subject(message % {"kind": subject(revision.record_type), "it": _IT})
 
 
-def _around(text: str) -> tuple[str, str]:
+def _split_at_subject(text: str) -> tuple[str, str]:
     before, _it, after = text.partition(_IT)
     return before, after
 

@@ -149,7 +149,7 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the topic's facts over time, or as a list. A POST adds one."""
     topic = topic_list.topic_or_404(request, slug)
     if request.method != "POST":
-        return _shown(request, topic)
+        return _show_facts(request, topic)
     form = FactForm(request.POST)
     if request.method == "POST" and form.is_valid():
         words = form.cleaned_data
@@ -166,7 +166,7 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
     return _page(request, topic, form)
 
 
-def _shown(request: BeaconRequest, topic: Any) -> HttpResponse:
+def _show_facts(request: BeaconRequest, topic: Any) -> HttpResponse:
     """Show the facts at the date in the URL: over the runs if there are two, else as a list."""
     date = date_or_problem(request)
     if isinstance(date, HttpResponse):

@@ -159,7 +159,7 @@ def unread_of(user: User) -> tuple[list[dict[str, Any]], datetime | None]:
                     "report": report,
                     "news": news,
                     "affects": affects,
-                    "said": _said(report, news),
+                    "said": _first_changes(report, news),
                     "is_quiet": news.is_quiet and is_whole and not affects,
                 }
             )
@@ -179,7 +179,7 @@ def _urgency(row: dict[str, Any]) -> tuple[bool, ...]:
     return (not news.contradicted, not news.changed, not news.new, news.is_quiet)
 
 
-def _said(report: Report, news: TopicSummary) -> list[tuple[str, str, str, bool]]:
+def _first_changes(report: Report, news: TopicSummary) -> list[tuple[str, str, str, bool]]:
     """Return the first changes, each with its site and URL and whether it is gone, or the latest
     report's summary.
     """
@@ -224,10 +224,10 @@ def unfinished_runs(user: User) -> list[dict[str, Any]]:
     runs = runs.select_related("topic").defer("manifest").annotate(step_now=Subquery(_STEP_NOW))
     # Runs that wait for the person come first, because only a review lets them continue.
     first = runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MAX_RUNNING]
-    return [_going(run) for run in first]
+    return [_progress_of(run) for run in first]
 
 
-def _going(run: Any) -> dict[str, Any]:
+def _progress_of(run: Any) -> dict[str, Any]:
     """Return what a run is doing, and its progress in pages if they are counted, else in steps."""
     step, place = None, 0
     if told := run.step_now:
@@ -277,10 +277,7 @@ def failed_of(user: User) -> dict[str, Any]:
     `failed` has at most MAX_FAILED runs, and `failed_count` counts all. `failed_why` is the reason
     if all shown share it, otherwise empty.
     """
-    runs = Run.objects.for_user(user).kept().filter(status=Run.Status.FAILED)
-    runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
-    later = Run.objects.kept().filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
-    last: Any = runs.filter(~Exists(later)).annotate(all=Window(Count("pk")))
+    last: Any = Run.objects.for_user(user).failed_last().annotate(all=Window(Count("pk")))
     found = list(last.select_related("topic").defer("manifest").order_by("-pk")[:MAX_FAILED])
     reasons = {run.error for run in found}
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
@@ -17,7 +17,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, CharField, Count, F, Q, QuerySet, Value, When
 from django.db.models import IntegerField as Number
 from django.db.models.functions import Cast, Coalesce
 from django.http import HttpResponse, QueryDict
@@ -131,10 +131,8 @@ class Wanted:
 
     def address(self, at: str = "") -> str:
         """Return the URL of this list with its filters, with an item selected."""
-        values = {
-            "q": self.q, "show": self.show, "state": self.state, "type": self.type, "by": self.by,
-            "kind": self.kind, "topic": self.topic, "cursor": self.page or "", "at": at,
-        }  # fmt: skip
+        values = asdict(self) | {"at": at}
+        values["cursor"] = values.pop("page")
         query = urlencode({name: value for name, value in values.items() if value})
         return f"{reverse('research:inbox')}{'?' if query else ''}{query}"
 
@@ -215,7 +213,7 @@ def _containing(word: str, *fields: str) -> Q:
     return found
 
 
-def _named(rows: QuerySet[Any], show: str, place: Any, at: Any) -> QuerySet[Any]:
+def _as_items(rows: QuerySet[Any], show: str, place: Any, at: Any) -> QuerySet[Any]:
     """Return the rows in the shape that all kinds share."""
     place = Value(place, output_field=Number()) if isinstance(place, int) else place
     named: QuerySet[Any] = (
@@ -229,14 +227,6 @@ def _named(rows: QuerySet[Any], show: str, place: Any, at: Any) -> QuerySet[Any]
         .values_list("item_place", "item_at", "item_key", "item_show")
     )
     return named
-
-
-def failed_runs(user: User) -> QuerySet[Any]:
-    """Return the last runs of active topics that failed."""
-    runs = Run.objects.for_user(user).kept().filter(status=Run.Status.FAILED)
-    runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
-    later = Run.objects.kept().filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
-    return runs.filter(~Exists(later))
 
 
 def _proposals(user: User, filters: Wanted) -> list[QuerySet[Any]]:
@@ -257,8 +247,8 @@ def _proposals(user: User, filters: Wanted) -> list[QuerySet[Any]]:
         place = Case(
             When(**is_late, then=_EXPIRING), default=F("danger") * 10, output_field=Number()
         )
-        return [_named(rows, "proposal", place, "created")]
-    return [_named(rows, "proposal", 0, Coalesce("decided_at", "expires_at"))]
+        return [_as_items(rows, "proposal", place, "created")]
+    return [_as_items(rows, "proposal", 0, Coalesce("decided_at", "expires_at"))]
 
 
 def _conflicts(user: User, filters: Wanted) -> list[QuerySet[Any]]:
@@ -272,10 +262,10 @@ def _conflicts(user: User, filters: Wanted) -> list[QuerySet[Any]]:
     if filters.is_waiting:
         near = When(kind=Conflict.Kind.NEAR_DUPLICATE, then=_DUPLICATES)
         place = Case(near, default=_CONFLICTS, output_field=Number())
-        return [_named(rows.standing().one_per_record(), "conflict", place, "created")]
+        return [_as_items(rows.standing().one_per_record(), "conflict", place, "created")]
     if filters.state not in ("decided", "resolved"):
         return []
-    return [_named(rows.filter(state=Conflict.State.RESOLVED), "conflict", 0, "resolved_at")]
+    return [_as_items(rows.filter(state=Conflict.State.RESOLVED), "conflict", 0, "resolved_at")]
 
 
 def _side_containing(user: User, word: str) -> Q:
@@ -289,8 +279,8 @@ def _side_containing(user: User, word: str) -> Q:
 def _runs(user: User, filters: Wanted) -> list[QuerySet[Any]]:
     plans = Run.objects.for_user(user).waiting_for_a_person().filter(topic__trashed_at=None)
     return [
-        _named(filters.having(rows, "topic__title", "error"), "run", place, "created")
-        for rows, place in ((plans, _PLANS), (failed_runs(user), _FAILED))
+        _as_items(filters.having(rows, "topic__title", "error"), "run", place, "created")
+        for rows, place in ((plans, _PLANS), (Run.objects.for_user(user).failed_last(), _FAILED))
     ]
 
 
@@ -298,7 +288,7 @@ def _deliveries(user: User, filters: Wanted) -> list[QuerySet[Any]]:
     rows = Delivery.objects.for_user(user).filter(state__in=UNDELIVERED)
     rows = rows.exclude(kind=Delivery.Kind.TEST)
     found = filters.having(rows, "subject", "error", "channel__name")
-    return [_named(found, "delivery", _DELIVERIES, "created")]
+    return [_as_items(found, "delivery", _DELIVERIES, "created")]
 
 
 def _quarantine(user: User, filters: Wanted) -> list[QuerySet[Any]]:
@@ -306,7 +296,7 @@ def _quarantine(user: User, filters: Wanted) -> list[QuerySet[Any]]:
     for name, rows in quarantine.parts(user).items():
         has = {field.name for field in rows.model._meta.concrete_fields}
         rows = filters.having(rows, *(field for field in _TEXTS if field in has))
-        parts.append(_named(rows, name, _QUARANTINE, "created"))
+        parts.append(_as_items(rows, name, _QUARANTINE, "created"))
     return parts
 
 
@@ -319,7 +309,7 @@ _SOURCES: dict[str, Callable[[User, Wanted], list[QuerySet[Any]]]] = {
 }
 
 
-def _parts(user: User, filters: Wanted) -> dict[str, list[QuerySet[Any]]]:
+def _rows_by_kind(user: User, filters: Wanted) -> dict[str, list[QuerySet[Any]]]:
     """Return what the filters ask for, by kind. A filter of one kind leaves out the others."""
     shows = [filters.show] if filters.show else list(SHOWS)
     if filters.type or filters.by:
@@ -361,7 +351,7 @@ def _union(parts: Iterable[Sequence[QuerySet[Any]]]) -> QuerySet[Any] | None:
 
 def items_of(user: User, filters: Wanted) -> tuple[list[Item], bool]:
     """Return a page of items, and whether there are more."""
-    rows = _union(_parts(user, filters).values())
+    rows = _union(_rows_by_kind(user, filters).values())
     if rows is None:
         return [], False
     order = ("item_place", "item_at", "item_key")
@@ -386,7 +376,7 @@ def items_of(user: User, filters: Wanted) -> tuple[list[Item], bool]:
 
 def first_item(user: User) -> Item | None:
     """Return the item at the top of the list, with its title: at most three queries."""
-    rows = _union(_parts(user, Wanted()).values())
+    rows = _union(_rows_by_kind(user, Wanted()).values())
     found = rows.order_by("item_place", "item_at", "item_key").first() if rows is not None else None
     if found is None:
         return None
@@ -685,7 +675,7 @@ def context(user: User, query: QueryDict, *, has_bar: bool = True) -> dict[str, 
     filters = Wanted.of(asked)
     items, has_more = items_of(user, filters)
     if filters.page and not items:  # its last item was decided, so show the last page that has some
-        rows = _union(_parts(user, filters).values())
+        rows = _union(_rows_by_kind(user, filters).values())
         number = rows.count() if rows is not None else 0
         filters = replace(filters, page=max(0, number - 1) // PAGE)
         items, has_more = items_of(user, filters)

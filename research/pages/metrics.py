@@ -132,7 +132,14 @@ class Figures(Collector):
         yield from _disk()
         yield from _queues()
         try:
-            found = [*_processes(), *_runs(), *_deliveries(), *_models(), *_searches(), *_rest()]
+            found = [
+                *_processes(),
+                *_runs(),
+                *_deliveries(),
+                *_models(),
+                *_searches(),
+                *_database_metrics(),
+            ]
         except DatabaseError as exc:
             logger.warning("metrics not read: database error", why=str(exc))
             found = []
@@ -274,7 +281,7 @@ def _searches() -> Iterator[GaugeMetricFamily]:
     yield _gauge("search_queries_last_hour", values)
 
 
-def _rest() -> Iterator[GaugeMetricFamily]:
+def _database_metrics() -> Iterator[GaugeMetricFamily]:
     yield _one("embeddings_due", EmbeddingDue.objects.count())
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_database_size(current_database())")

@@ -137,7 +137,9 @@ def _facts(user: User, words: str) -> list[Row]:
     current = TopicFact.objects.for_user(user).current().filter(topic__trashed_at=None)
     found = _best(user, "fact", words, current.select_related("topic"))[:MAX]
     return [
-        Row(_said(one.text, words), kinds.KINDS["fact"].url(one), "topics", one.topic.title)
+        Row(
+            _matching_line(one.text, words), kinds.KINDS["fact"].url(one), "topics", one.topic.title
+        )
         for one in found
     ]
 
@@ -148,7 +150,12 @@ def _findings(user: User, words: str) -> list[Row]:
     repeated = TopicFact.objects.for_user(user).behind(found)
     rows = [one for one in found if one.pk not in repeated][:MAX]
     return [
-        Row(_said(row.content, words), row.get_absolute_url(), "notes", row.get_category_display())
+        Row(
+            _matching_line(row.content, words),
+            row.get_absolute_url(),
+            "notes",
+            row.get_category_display(),
+        )
         for row in rows
     ]
 
@@ -159,10 +166,12 @@ def _notes(user: User, words: str, *, few_runs: int) -> list[Row]:
     by_run = [one for one in found if one.kind == "summary" and one.source.startswith("run:")]
     left = set(by_run[few_runs:])
     rows = [one for one in found if one not in left][:MAX]
-    return [Row(_said(row.content, words), row.get_absolute_url(), "notes") for row in rows]
+    return [
+        Row(_matching_line(row.content, words), row.get_absolute_url(), "notes") for row in rows
+    ]
 
 
-def _said(text: str, words: str) -> str:
+def _matching_line(text: str, words: str) -> str:
     """Return the words of a record that match, as one line without Markdown."""
     return passage(text, words, MAX_SHOWN_LENGTH)
 

@@ -285,7 +285,7 @@ def pinned(user: User, full_path: str = "") -> list[dict[str, Any]]:
 
     Items in Trash aren't listed, and return with their record.
     """
-    found = _found(user, user.pinned)
+    found = _existing_pins(user, user.pinned)
     return [
         {"label": found[one][0], "url": found[one][1], "current": found[one][1] == full_path}
         for one in user.pinned
@@ -293,7 +293,7 @@ def pinned(user: User, full_path: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def _found(
+def _existing_pins(
     user: User, pins: Sequence[str], *, in_trash: bool = False
 ) -> dict[str, tuple[str, str]]:
     """Return the title and the URL of each of these pins that exists, also those in Trash if asked."""
@@ -355,14 +355,14 @@ def _pin(request: BeaconRequest, what: str, on: bool) -> str:
     with transaction.atomic():  # two tabs pin one after the other
         user = User.objects.select_for_update(no_key=True).get(pk=request.user.pk)
         was_pinned, rest = what in user.pinned, [one for one in user.pinned if one != what]
-        if on and not was_pinned and len(_found(user, rest)) >= MAX_PINNED:
+        if on and not was_pinned and len(_existing_pins(user, rest)) >= MAX_PINNED:
             words = ngettext(
                 "You can pin at most %(n)d item. Unpin the current one first.",
                 "You can pin at most %(n)d items. Unpin one first.",
                 MAX_PINNED,
             )
             raise MemoryRefused(words % {"n": MAX_PINNED})
-        exist = _found(user, rest, in_trash=True)  # drops pins of deleted items
+        exist = _existing_pins(user, rest, in_trash=True)  # drops pins of deleted items
         user.pinned = [one for one in rest if one in exist] + ([what] if on else [])
         user.save(update_fields=["pinned"])
     if was_pinned != on:
@@ -399,7 +399,7 @@ def _frame(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return {"nav": [], "health_banner": "", "waiting_in_all": "", **dict.fromkeys(WAITING, 0)}
-    values = _told(user)
+    values = _counts_and_ages(user)
     waiting = {name: int(values.get(name, 0)) for name in WAITING}
     unread = _at_most(waiting["unread_reports"], waiting["unread_reports"])
     return {
@@ -422,7 +422,7 @@ def _at_most(number: int, unread: int) -> str:
     return str(number or "")
 
 
-def _told(user: User) -> dict[str, float]:
+def _counts_and_ages(user: User) -> dict[str, float]:
     """Return the count of each of WAITING, and the age in seconds of each kind of process."""
     return counted(_question(), user.pk)
 

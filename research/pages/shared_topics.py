@@ -40,7 +40,7 @@ from research.services.reports import page as report_page
 from research.services.runs.execution.starting import RunNotAllowed, loaded_at
 from research.services.topics import sharing
 from research.services.topics.settings.editing import EditConflict
-from research.services.topics.topic_form import EditorForm, base_of
+from research.services.topics.topic_form import EditorForm, base_of, rebased_data
 
 
 def _member(request: BeaconRequest, pk: uuid.UUID) -> Membership:
@@ -180,7 +180,9 @@ def shared_settings(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
             sharing.edit_settings(topic, wanted, base=base_of(form), by=request.actor)
         except EditConflict as exc:
             theirs = exc.theirs
-            form = _rebased(request, form, exc)
+            typed = rebased_data(form, EditorForm(initial=exc.now), exc)
+            form = EditorForm(typed, initial=exc.now)
+            form.add_error(None, str(exc))
         except InvalidValue as exc:
             form.take(exc)
         else:
@@ -196,18 +198,6 @@ def shared_settings(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     ]
     more = {"form": form, "conflicts": conflicts}
     return _show(request, "shared_topic_settings", member, "settings", **more)
-
-
-def _rebased(request: BeaconRequest, form: EditorForm, exc: EditConflict) -> EditorForm:
-    """Return the typed form based on what is stored now, so saving again keeps the typed values."""
-    base, data = base_of(form), request.POST.copy()
-    for name, mine in form.state().items():
-        if name not in exc.theirs and mine == base.get(name):
-            data[name] = form.fields[name].prepare_value(exc.now[name])
-    data["base"] = json.dumps(exc.now)
-    rebased = EditorForm(data, initial=exc.now)
-    rebased.add_error(None, str(exc))
-    return rebased
 
 
 @undoes("shared-edited")
@@ -338,13 +328,13 @@ def comment_edit(
                     "text": before,
                     "expected": form.cleaned_data["text"],
                 }
-                undo = offer(request, "comment-edited", **_place(comment.report), **kept)
+                undo = offer(request, "comment-edited", **_comment_place(comment.report), **kept)
             messages.success(request, _("Comment saved."), extra_tags=undo)
             return redirect(_discussion(request, comment.report, comment.pk))
     return _ask_again(request, comment.report, form, comment)
 
 
-def _place(report: Report) -> dict[str, Any]:
+def _comment_place(report: Report) -> dict[str, Any]:
     """Return where a comment is, for its undo. `sharing.forget_former_texts` finds it by these."""
     return {"topic": str(report.run.topic_id), "run": report.run_id, "report": str(report.pk)}
 
@@ -374,7 +364,7 @@ def comment_delete(
     if request.user.pk not in (comment.author_id, report.owner_id):
         raise Http404
     fields = sharing.delete_comment(comment, by=request.actor)
-    undo = offer(request, "comment-deleted", **_place(report), fields=fields)
+    undo = offer(request, "comment-deleted", **_comment_place(report), fields=fields)
     messages.success(request, _("Comment deleted."), extra_tags=undo)
     return redirect(_discussion(request, report))
 

@@ -214,7 +214,7 @@ def source_act(
             raise
         return _show(request, topic, place=typed, rule=how, place_error=str(exc))
     _check_unchanged(before, expected)
-    _say(request, place, (before, how), scope, slug)
+    _report_rule(request, place, (before, how), scope, slug)
     return _desk(slug)
 
 
@@ -226,7 +226,9 @@ def _check_unchanged(before: str, expected: str) -> None:
         )
 
 
-def _say(request: BeaconRequest, place: str, acts: tuple[str, str], scope: str, slug: str) -> None:
+def _report_rule(
+    request: BeaconRequest, place: str, acts: tuple[str, str], scope: str, slug: str
+) -> None:
     """Confirm what changes from the next run, with an undo. `acts` are the rules before and now."""
     before, act = acts
     shown = {"place": shorten(standing_rules.shown(place), 120)}

@@ -502,7 +502,7 @@ def run_facets(topic: Topic) -> tuple[list[Facet], int]:
     return facets, status.total()
 
 
-def runs_of(topic: Topic, query: QueryDict, *, cursor: str = "") -> Page:
+def runs_of(topic: Topic, query: QueryDict, *, cursor: str) -> Page:
     """Return a page of the runs that match the filters, newest first."""
     rows = Run.objects.kept().filter(topic=topic)
     if (status := query.get("status")) in Run.Status.values:

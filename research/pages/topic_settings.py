@@ -6,7 +6,6 @@ person typed.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -58,6 +57,7 @@ from research.services.topics.topic_form import (
     base_of,
     initial_of,
     initial_of_new,
+    rebased_data,
 )
 
 Frame, Style = TopicSettings.TimeFrame, TopicSettings.Style
@@ -362,7 +362,11 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
             )
         except topic_editing.EditConflict as exc:
             theirs = exc.theirs
-            form = _rebased(request, topic, form, exc)
+            topic.refresh_from_db()
+            stored = TopicForm(owner=request.user, topic=topic, initial=initial_of(topic))
+            typed = rebased_data(form, stored, exc)
+            form = TopicForm(typed, owner=request.user, topic=topic)
+            form.add_error(None, str(exc))
         except InvalidValue as exc:
             form.refuse_title(exc)
         else:
@@ -396,35 +400,6 @@ def _report_preview(request: BeaconRequest, topic: Topic, form: TopicForm) -> di
         return None
     typed = {name: form.cleaned_data[name] for name in names}
     return preview_of(topic, TopicSettings(topic=topic, **typed))
-
-
-def _rebased(
-    request: BeaconRequest, topic: Topic, form: TopicForm, exc: topic_editing.EditConflict
-) -> TopicForm:
-    """Return the typed form based on what is stored now, so saving again keeps the typed values.
-
-    Fields that only others changed get their new value.
-    """
-    topic.refresh_from_db()
-    stored = TopicForm(owner=request.user, topic=topic, initial=initial_of(topic))
-    base, data = base_of(form), request.POST.copy()
-    for name, mine in form.state().items():
-        if name not in exc.theirs and mine == base.get(name):
-            for part in SCHEDULE_PARTS if name == "schedule" else (name,):
-                data.setlist(part, _as_sent(stored[part].value()))
-    data["base"] = json.dumps(exc.now)
-    rebased = TopicForm(data, owner=request.user, topic=topic)
-    rebased.add_error(None, str(exc))
-    return rebased
-
-
-def _as_sent(value: Any) -> list[str]:
-    """Return a field's shown value as a browser sends it."""
-    if isinstance(value, list):
-        return [str(each) for each in value]
-    if value in (None, False):
-        return []
-    return ["on" if value is True else str(value)]
 
 
 def _label_of(form: TopicForm, name: str) -> str:

@@ -157,7 +157,7 @@ def corrected_in(user: User, week: Week) -> dict[str, Any]:
     changes = _changes(user, week).exclude(before={}).filter(trashed__isnull=True)
     changes = changes.annotate(by=actor_kind(), state=KeyTextTransform("state", "after"))
     by_person = Q(by="human") & (Q(after__has_any_keys=TEXTS) | Q(state=TopicFact.State.STRUCK))
-    found = _lines(
+    found = _newest_lines(
         user, changes.filter(by_person | Q(superseded__isnull=False)), _log(user, week, CORRECTED)
     )
     shown = {line.key: line for line in found["shown"] if line.name == "change"}
@@ -190,7 +190,7 @@ def forgotten_in(user: User, week: Week) -> dict[str, Any]:
     moved = _changes(user, week).filter(trashed__isnull=False)
     # Everything from a source is one line of the log. What was restored isn't forgotten.
     moved = moved.exclude(source__startswith="forget:").exclude(Exists(later))
-    return _lines(user, moved, _log(user, week, FORGOTTEN))
+    return _newest_lines(user, moved, _log(user, week, FORGOTTEN))
 
 
 def _changes(user: User, week: Week) -> QuerySet[Any]:
@@ -202,7 +202,7 @@ def _log(user: User, week: Week, kinds: tuple[str, ...]) -> QuerySet[Any]:
     return week.of(Activity.objects.for_user(user)).filter(kind__in=kinds)
 
 
-def _lines(user: User, changes: QuerySet[Any], log: QuerySet[Any]) -> dict[str, Any]:
+def _newest_lines(user: User, changes: QuerySet[Any], log: QuerySet[Any]) -> dict[str, Any]:
     """Return the newest lines, and how many there are in all and aren't shown."""
     rows = [
         StreamRow(StreamPosition(row.created, rank, row.pk), row)

@@ -85,7 +85,7 @@ def test_what_a_program_says_is_not_taken_for_the_persons_word(agent: Program, a
 
     assert Note.objects.get(source=f"session:{path.rpartition('/')[2]}").trust == "agent"
     assert list(caller_of(talk_of(answer)).messages) == []
-    assert not is_owners_word(alice, "the night train")
+    assert not is_owners_word(alice, "the night train", [])
 
 
 def test_orders_that_a_program_wants_remembered_wait_for_a_person(agent: Program) -> None:

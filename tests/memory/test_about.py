@@ -91,15 +91,15 @@ def test_everything_about_a_name_has_all_types_counts_and_months(alice: Any, bob
 
     found = about(alice, "hetzner")
 
-    assert [one.record for one in found.mentions] == [fact, new, old]
+    assert [one.record for one in found.records] == [fact, new, old]
     assert found.counts == {"note": 1, "observation": 1, "fact": 1}
     assert [number for _month, number in found.months] == [1, 2]
     first = about(alice, "Hetzner", limit=2)
     rest = about(alice, "Hetzner", limit=2, cursor=first.next or "")
-    assert [one.record for one in (*first.mentions, *rest.mentions)] == [fact, new, old]
+    assert [one.record for one in (*first.records, *rest.records)] == [fact, new, old]
     assert rest.next is None
     only = about(alice, "Hetzner", types=["note"])
-    assert ([one.record for one in only.mentions], only.total) == ([old], 3)
+    assert ([one.record for one in only.records], only.total) == ([old], 3)
 
 
 def test_a_common_word_counts_only_with_a_capital_letter(alice: Any) -> None:
@@ -107,12 +107,12 @@ def test_a_common_word_counts_only_with_a_capital_letter(alice: Any) -> None:
     for n in range(6):
         note(alice, f"I ate an apple, number {n}.")
 
-    assert {one.record for one in about(alice, "Apple").mentions} == set(named)
+    assert {one.record for one in about(alice, "Apple").records} == set(named)
 
 
 def test_a_name_of_any_script_is_found(alice: Any) -> None:
     one = note(alice, "昨日トヨタに行きました。")
-    assert [found.record for found in about(alice, "トヨタ").mentions] == [one]
+    assert [found.record for found in about(alice, "トヨタ").records] == [one]
 
 
 @pytest.mark.requirement("R368")
@@ -156,7 +156,7 @@ def test_merged_names_are_one_until_they_are_split(alice: Any, bob: Any) -> None
     for name in ("postgres", "PostgreSQL"):
         found = about(alice, name)
         assert (found.names[0], found.total) == ("PostgreSQL", 4)
-        assert {one, other} <= {mention.record for mention in found.mentions}
+        assert {one, other} <= {one.record for one in found.records}
     [listed] = names.frequent(alice)
     assert (listed.name, listed.records, listed.aliases) == ("PostgreSQL", 4, ["Postgres"])
     with pytest.raises(InvalidValue):
@@ -193,7 +193,7 @@ def test_an_agent_learns_nothing_of_what_it_can_not_read(alice: Any) -> None:
 
     found = about(alice, "Hetzner", agent_scopes=["owner"])
 
-    assert [one.record for one in found.mentions] == [shown]
+    assert [one.record for one in found.records] == [shown]
     assert (found.total, found.related_names) == (1, [])
 
 

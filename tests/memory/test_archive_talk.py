@@ -178,7 +178,7 @@ def test_a_strangers_session_is_over_and_says_nothing_in_the_owners_name(
     imported(alice, tmp_path / "a.zip", own=False, sessions=[SESSION], messages=[said])
 
     assert Session.objects.for_user(alice).get().ended_at is not None
-    assert not is_owners_word(alice, "I am the boss here")
+    assert not is_owners_word(alice, "I am the boss here", [])
 
 
 def test_a_strangers_proposal_says_that_it_is_one(alice: User, bob: User, tmp_path: Path):

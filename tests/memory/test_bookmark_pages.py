@@ -208,7 +208,7 @@ def test_workers_that_die_on_a_page_end_it_and_the_page_comes_last(
     Archive.objects.sweep()
     job.refresh_from_db()
     assert job.state == State.FAILED and "Fetched pages are kept" in job.problem
-    assert jobs.retry_pages(job)
+    assert jobs.retry_pages(job, "")
     performed(job)
     assert asked(site) == ["/wind", "/tides"]
 

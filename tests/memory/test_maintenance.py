@@ -47,7 +47,7 @@ def test_expired_notes_go_to_the_trash_and_are_counted(alice: User, bob: User):
     kept = aged(alice, 29)
 
     assert prune_expired(alice) == 2
-    assert prune_expired() == 1
+    assert prune_expired(bob) == 1
     assert set(Note.objects.in_trash()) == set(gone)
     assert kept in active_notes(alice)
 

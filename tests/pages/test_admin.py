@@ -146,7 +146,7 @@ def _about(owner: User, n: int, topic: Topic) -> None:
         token=token, client=app, family=f"family{n}", secret=f"secret{n}", resource="http://x/mcp"
     )
     answer = memory.ApiAnswer(token=token, key=f"key {n}", fingerprint="0")
-    answer.save_answer(201, {}, SECRET_TEXT)
+    answer.save_answer(201, {}, SECRET_TEXT, bare="", ids=())
     memory.Connection.objects.create(kind="search", name=f"service{n}", secret="gAAAA-cipher")
     memory.OwnKey.objects.get_or_create(owner=owner, defaults={"secret": SECRET_TEXT})
     memory.Invitation.create_with_token(by=owner, note="Carol")

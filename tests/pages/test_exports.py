@@ -348,7 +348,7 @@ def test_a_chinese_word_in_a_japanese_report_gets_a_font_that_has_it():
 @pytest.mark.requirement("R352")
 @pytest.mark.parametrize("text", ["x" * 9_000, "a b\n" * 3_000, "\t" * 9_000, "电" * 9_000])
 def test_a_paragraph_over_many_pages_is_written_in_parts(text: str):
-    parts = list(pdf_document._parts([Piece(text, bold=True)]))
+    parts = list(pdf_document._split_long_line([Piece(text, bold=True)]))
 
     assert "".join(piece.text for part in parts for piece in part) == text
     assert max(sum(pdf_document._length(p.text) for p in part) for part in parts) < 4_000

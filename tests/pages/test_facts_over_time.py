@@ -387,7 +387,7 @@ def test_a_fact_that_ten_others_outranked_is_not_called_replaced(
     found(topic, ran(topic, 10), *ten, FoundFact(OLD, known_id=str(old.pk)))
 
     url = reverse("research:topic-facts", args=[topic.slug])
-    lanes = over_time(topic, choices_of(topic))
+    lanes = over_time(topic, choices_of(topic), None, page=1)
     kinds = {block.text: block.kind for one in lanes["questions"] for block in one.blocks}
     assert (kinds[OLD], kinds[OTHER]) == ("outranked", "gone")
     page = browser.get(url, {"fact": old.pk}).content.decode()

@@ -37,7 +37,9 @@ def now(owner: Any) -> MemoryFile:
 
 def anchor(owner: Any, *heading: str) -> str:
     return next(
-        r["anchor"] for r in sections_to_lock(now(owner))["rows"] if r["heading"] == heading
+        r["anchor"]
+        for r in sections_to_lock(now(owner), begin=0)["rows"]
+        if r["heading"] == heading
     )
 
 

@@ -51,7 +51,7 @@ def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
 def test_an_admin_adds_a_model_for_some_tasks(staff: Client) -> None:
     assert "Saved" in save(staff, **ONE)
 
-    assert connections.other_models() == [
+    assert connections.other_models(connections.stored(connections.MODEL)) == [
         {"model": "careful", "tasks": ["write"], "prices": {"in": "1", "out": "2"}}
     ]
     page = staff.get("/settings/connections/").content.decode()

@@ -54,7 +54,7 @@ def test_the_words_that_both_share_are_marked(browser: Client, alice: Any) -> No
     observation(alice, said.replace("runs", "sells"))
     html = text_of(browser.get(reverse("memory:related", args=["note", one.pk])))
     [found] = related_to(one)
-    assert set(found.told) == set(re.findall("<mark>([^<]+)</mark>", html))
+    assert set(found.named_words) == set(re.findall("<mark>([^<]+)</mark>", html))
 
 
 @pytest.mark.requirement("R366")

@@ -31,7 +31,7 @@ def spent(money: str, tokens: int, unpriced: int = 0) -> UsageTotals:
 def test_months_without_a_call_are_between_the_others():
     months = {date(2026, 2, 1): spent("4", 900), date(2025, 11, 1): spent("1", 100)}
 
-    money, tokens = spending_chart.of_months(months)
+    money, tokens = spending_chart.of_months(months, None)
 
     assert [pillar["label"] for pillar in money["pillars"]] == ["Nov", "Dec", "Jan", "Feb"]
     assert [pillar["height"] for pillar in money["pillars"]] == [22, 0, 0, spending_chart.HIGH]
@@ -42,14 +42,14 @@ def test_months_without_a_call_are_between_the_others():
 def test_only_the_last_twelve_months_are_drawn():
     months = {date(2026, 2, 1): spent("4", 900), date(2019, 1, 1): spent("1", 100)}
 
-    money, _tokens = spending_chart.of_months(months)
+    money, _tokens = spending_chart.of_months(months, None)
 
     assert len(money["pillars"]) == spending_chart.MAX_MONTHS
     assert money["words"] == "Cost per month, March 2025 to February 2026"
 
 
 def test_an_unknown_price_is_an_open_box_and_never_nothing():
-    (pillar,) = spending_chart.of_months({date(2026, 2, 1): spent("0", 900, 1)})[0]["pillars"]
+    (pillar,) = spending_chart.of_months({date(2026, 2, 1): spent("0", 900, 1)}, None)[0]["pillars"]
 
     assert pillar["is_unknown"] and pillar["amount"] == "?" and "unknown" in pillar["words"]
 

@@ -213,7 +213,10 @@ def test_search_looks_at_the_text_that_the_reader_sees(alice: User) -> None:
     other = make_run(topic, saved=False, status="failed", error="The code was 7.")
 
     def found(words: str) -> set[int]:
-        return {one["run"].pk for one in topic_list.runs_of(topic, QueryDict(f"q={words}")).rows}
+        return {
+            one["run"].pk
+            for one in topic_list.runs_of(topic, QueryDict(f"q={words}"), cursor="").rows
+        }
 
     assert found("STOPPED") == {run.pk} and found("code") == {other.pk} and found("with") == set()
     with translation.override("de"):

@@ -227,9 +227,7 @@ def list_models(profile: LlmProfile, *, timeout: float = PATIENCE) -> list[str]:
     return [name for entry in entries if (name := _name(entry))][:MAX_MODELS]
 
 
-def missing_model(
-    profile: LlmProfile, message: str, *, timeout: float = PATIENCE
-) -> ProviderRejected | None:
+def missing_model(profile: LlmProfile, message: str, *, timeout: float) -> ProviderRejected | None:
     """Return the failure for a model that doesn't exist, which names those that do.
 
     None if the endpoint lists no models, or lists this one, since then the cause is another.

@@ -63,7 +63,7 @@ class _Clock(threading.local):
 CLOCK = _Clock()
 
 
-def _left() -> float:
+def _seconds_left() -> float:
     return min(CLOCK.ends_at - time.monotonic(), CLOCK.idle)
 
 
@@ -79,7 +79,7 @@ class _DeadlineTransport(httpx2.HTTPTransport):
             max_connections=100,
             max_keepalive_connections=20,
             keepalive_expiry=5.0,
-            network_backend=timed(httpcore2.SyncBackend(), _left, httpcore2.ReadTimeout),
+            network_backend=timed(httpcore2.SyncBackend(), _seconds_left, httpcore2.ReadTimeout),
         )
 
 

@@ -27,8 +27,11 @@ from beacon_site.net.errors import (
 )
 from beacon_site.net.http import Reply, ServiceHttp, retry_after
 from beacon_site.providers.search.base import (
+    BY_NAME,
+    KEY,
     SearchHit,
     SearchOptions,
+    SearchProfile,
     SearchProvider,
     SearchService,
 )
@@ -198,34 +201,6 @@ def used_up(http: ServiceHttp, why: str) -> ServiceRefused:
 # --- hits ---------------------------------------------------------------------------------------
 
 
-def hit_of(
-    http: ServiceHttp,
-    service: str,
-    *,
-    url: object,
-    title: object,
-    snippet: object = "",
-    published_at: date | None = None,
-) -> SearchHit | None:
-    """Return a clean hit, or None if readers can't open its URL.
-
-    A URL that contains the key gives None too, since the key would end up in the database and the
-    report.
-    """
-    address = usable_url(url)
-    if not address or http.scrubbed(address) != address:
-        return None
-    text = title if isinstance(title, str) else ""
-    summary = snippet if isinstance(snippet, str) else ""
-    return SearchHit(
-        url=address,
-        title=one_line(http.scrubbed(text), MAX_TITLE_LENGTH) or urlsplit(address).netloc,
-        snippet=text_of_html(http.scrubbed(summary), MAX_SNIPPET_LENGTH),
-        service=service,
-        published_at=published_at,
-    )
-
-
 def gathered(
     pages: Iterable[Iterable[SearchHit | None]], options: SearchOptions
 ) -> list[SearchHit]:
@@ -287,6 +262,58 @@ class AnswerCache:
             if key not in self._answers:
                 self._answers[key] = gathered(pages(), options)
             return list(self._answers[key])
+
+
+class HttpSearch:
+    """The shared part of SearchProviders over HTTP.  They don't retry; that is up to the caller."""
+
+    service: str
+
+    def __init__(self, profile: SearchProfile) -> None:
+        """The profile's URL replaces the service's own."""
+        self._service = BY_NAME[self.service]
+        key = profile.api_key.strip()
+        self._base = profile.base_url.strip() or self._service.vendor_url
+        self._lacks_key = self._service.needs == KEY and not key
+        self._http = ServiceHttp(
+            str(self._service.label),
+            secret=self._secret_parameters(key),
+            secret_headers=self._secret_headers(key),
+            contact=profile.contact,
+        )
+        self._once = AnswerCache()
+
+    def _secret_parameters(self, key: str) -> dict[str, str]:
+        return {}
+
+    def _secret_headers(self, key: str) -> dict[str, str]:
+        return {}
+
+    def _check_key(self) -> None:
+        """Raise ServiceRefused without the key that the service needs. Other servers may need none."""
+        if self._lacks_key and self._base == self._service.vendor_url:
+            raise no_key(self._service)
+
+    def _hit_of(
+        self, *, url: object, title: object, snippet: object = "", published_at: date | None = None
+    ) -> SearchHit | None:
+        """Return a clean hit, or None if readers can't open its URL.
+
+        A URL that contains the key gives None too, since the key would end up in the database and
+        the report.
+        """
+        http, address = self._http, usable_url(url)
+        if not address or http.scrubbed(address) != address:
+            return None
+        text = title if isinstance(title, str) else ""
+        summary = snippet if isinstance(snippet, str) else ""
+        return SearchHit(
+            url=address,
+            title=one_line(http.scrubbed(text), MAX_TITLE_LENGTH) or urlsplit(address).netloc,
+            snippet=text_of_html(http.scrubbed(summary), MAX_SNIPPET_LENGTH),
+            service=self.service,
+            published_at=published_at,
+        )
 
 
 def distinct(provider: SearchProvider, queries: Sequence[str], options: SearchOptions) -> list[str]:

@@ -13,15 +13,14 @@ from typing import Any
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.extract import get_extractor
-from beacon_site.net.http import Reply, ServiceHttp
+from beacon_site.net.http import Reply
 from beacon_site.net.rate_limit import MinInterval
 from beacon_site.providers.search.answers import (
     MAX_PAGES,
     MAX_REASON_LENGTH,
-    AnswerCache,
+    HttpSearch,
     endpoint,
     failure,
-    hit_of,
     keywords,
     one_line,
     parse_date,
@@ -30,7 +29,7 @@ from beacon_site.providers.search.answers import (
     plain_text,
     said,
 )
-from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions
 from beacon_site.text.messages import gettext as _
 
 PACE = MinInterval("arXiv", "arxiv.org", seconds=3)
@@ -43,20 +42,13 @@ _NO_FEED: dict[str, Any] = {"version": "", "total": "", "start": "", "entries": 
 _VERSION = re.compile(r"v\d+$")
 
 
-class ArxivSearch:
-    """A SearchProvider for arXiv.  It doesn't retry; that is up to the caller."""
-
+class ArxivSearch(HttpSearch):
     service = "arxiv"
-
-    def __init__(self, profile: SearchProfile) -> None:
-        self._base_url = profile.base_url.strip() or VENDOR_URL
-        self._http = ServiceHttp("arXiv", contact=profile.contact)
-        self._once = AnswerCache()
 
     @property
     def is_paced(self) -> bool:
         """Return True if its rate limit applies, which it doesn't to a server set by the admin."""
-        return PACE.covers(self._base_url)
+        return PACE.covers(self._base)
 
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return the query for arXiv: each word or phrase must be somewhere in a paper's record.
@@ -75,7 +67,7 @@ class ArxivSearch:
         Raises ProviderUnavailable (down, slow, rate limited, wrongly empty) or ProviderRejected
         (URL, request).
         """
-        url = endpoint(self._http.name, self._base_url, "/api/query")
+        url = endpoint(self._http.name, self._base, "/api/query")
         params = {
             "search_query": self.worded(query, options),
             "sortBy": "submittedDate" if options.newest_first else "relevance",
@@ -127,9 +119,7 @@ class ArxivSearch:
         if not match:
             return None
         number = _VERSION.sub("", match["id"])
-        return hit_of(
-            self._http,
-            self.service,
+        return self._hit_of(
             url=PAPER_URL + number,
             title=entry["title"],
             snippet=entry["text"],

@@ -16,11 +16,10 @@ from beacon_site.net.http import Reply, ServiceHttp, retry_after
 from beacon_site.net.rate_limit import MinInterval
 from beacon_site.providers.search import answers
 from beacon_site.providers.search.answers import parse_date
-from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.base import SearchHit, SearchOptions
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import ngettext
 
-VENDOR = BY_NAME["brave"]
 PACE = MinInterval("Brave", "api.search.brave.com", seconds=1)  # the limit of its smallest plan
 MAX_QUERY_LENGTH, MAX_WORDS = 400, 50
 PAGE = 20  # results per page at most
@@ -42,17 +41,11 @@ _BRAVES_OWN = {"ja": "jp", "no": "nb", "nn": "nb", "pt": "pt-pt", "zh": "zh-hans
 _TRADITIONAL = ("TW", "HK", "MO")
 
 
-class BraveSearch:
-    """A SearchProvider for Brave Search.  It doesn't retry; that is up to the caller."""
+class BraveSearch(answers.HttpSearch):
+    service = "brave"
 
-    service = VENDOR.name
-
-    def __init__(self, profile: SearchProfile) -> None:
-        self._base = profile.base_url or VENDOR.vendor_url
-        key = profile.api_key.strip()
-        self._keyless = not key and self._base == VENDOR.vendor_url
-        headers = {"X-Subscription-Token": key}
-        self._http = ServiceHttp("Brave", secret_headers=headers, contact=profile.contact)
+    def _secret_headers(self, key: str) -> dict[str, str]:
+        return {"X-Subscription-Token": key}
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits, from as many pages as needed.
@@ -60,8 +53,7 @@ class BraveSearch:
         An empty list means that Brave found nothing.  Raises ProviderUnavailable (down, slow, rate
         per second) or ProviderRejected (key, request, monthly quota).
         """
-        if self._keyless:
-            raise answers.no_key(VENDOR)
+        self._check_key()
         return answers.gathered(self._pages(query, options), options)
 
     def _pages(self, query: str, options: SearchOptions) -> Iterator[list[SearchHit | None]]:
@@ -91,9 +83,7 @@ class BraveSearch:
         return body
 
     def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
-        return answers.hit_of(
-            self._http,
-            self.service,
+        return self._hit_of(
             url=item.get("url"),
             title=item.get("title"),
             snippet=item.get("description"),

@@ -14,14 +14,13 @@ from http import HTTPStatus
 from typing import Any
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.net.http import Reply, ServiceHttp
+from beacon_site.net.http import Reply
 from beacon_site.net.rate_limit import MinInterval
 from beacon_site.providers.search.answers import (
     MAX_REASON_LENGTH,
-    AnswerCache,
+    HttpSearch,
     endpoint,
     failure,
-    hit_of,
     json_object,
     keywords,
     list_of,
@@ -31,7 +30,7 @@ from beacon_site.providers.search.answers import (
     phrase,
     plain_text,
 )
-from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions
 from beacon_site.text.messages import gettext as _
 
 # GDELT asks for five seconds, but counts them on arrival, after network delays.
@@ -84,20 +83,13 @@ _CONTROL = re.compile(rb"[\x00-\x1f]")
 _BEFORE_POINT = re.compile(r"\s+([,.;:!?%’)])")
 
 
-class GdeltSearch:
-    """A SearchProvider for GDELT.  It doesn't retry; that is up to the caller."""
-
+class GdeltSearch(HttpSearch):
     service = "gdelt"
-
-    def __init__(self, profile: SearchProfile) -> None:
-        self._base_url = profile.base_url.strip() or VENDOR_URL
-        self._http = ServiceHttp("GDELT", contact=profile.contact)
-        self._once = AnswerCache()
 
     @property
     def is_paced(self) -> bool:
         """Return True if its rate limit applies, which it doesn't to a server set by the admin."""
-        return PACE.covers(self._base_url)
+        return PACE.covers(self._base)
 
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return the query for GDELT: words that an article must contain, quoted phrases, and the
@@ -121,7 +113,7 @@ class GdeltSearch:
         ProviderUnavailable (down, slow, rate limited) or ProviderRejected (URL, request, a query
         with only short words).
         """
-        url = endpoint(self._http.name, self._base_url, "/api/v2/doc/doc")
+        url = endpoint(self._http.name, self._base, "/api/v2/doc/doc")
         worded = self.worded(query, options)
         if not worded:
             raise ProviderRejected(
@@ -171,9 +163,7 @@ class GdeltSearch:
 
     def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
         title = item.get("title")
-        return hit_of(
-            self._http,
-            self.service,
+        return self._hit_of(
             url=item.get("url"),
             title=_BEFORE_POINT.sub(r"\1", title) if isinstance(title, str) else "",
             published_at=_seen(item.get("seendate")),

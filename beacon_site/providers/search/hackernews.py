@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, time
 from typing import Any
 
-from beacon_site.net.http import ServiceHttp
 from beacon_site.providers.search.answers import (
     MAX_PAGES,
-    AnswerCache,
+    HttpSearch,
     endpoint,
-    hit_of,
     json_object,
     list_of,
     odd_shape,
@@ -19,7 +17,7 @@ from beacon_site.providers.search.answers import (
     quoted_keywords,
     usable_url,
 )
-from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions
 
 VENDOR_URL = BY_NAME["hackernews"].vendor_url
 ITEM_URL = "https://news.ycombinator.com/item?id="
@@ -27,15 +25,8 @@ MAX_PER_PAGE = 100
 _BY_RELEVANCE, _BY_DATE = "/api/v1/search", "/api/v1/search_by_date"
 
 
-class HackerNewsSearch:
-    """A SearchProvider for Hacker News.  It doesn't retry; that is up to the caller."""
-
+class HackerNewsSearch(HttpSearch):
     service = "hackernews"
-
-    def __init__(self, profile: SearchProfile) -> None:
-        self._base_url = profile.base_url.strip() or VENDOR_URL
-        self._http = ServiceHttp("Hacker News", contact=profile.contact)
-        self._once = AnswerCache()
 
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return the words that are searched for `query`; a story must contain all of them."""
@@ -50,7 +41,7 @@ class HackerNewsSearch:
         path, other = _BY_RELEVANCE, _BY_DATE
         if options.newest_first:
             path, other = other, path
-        url = endpoint(self._http.name, self._base_url, path, also=(other,))
+        url = endpoint(self._http.name, self._base, path, also=(other,))
         params = {
             "query": self.worded(query, options),
             "tags": "story",
@@ -79,9 +70,7 @@ class HackerNewsSearch:
     def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
         number = item.get("objectID")
         discussion = f"{ITEM_URL}{number}" if str(number or "").isdigit() else ""
-        return hit_of(
-            self._http,
-            self.service,
+        return self._hit_of(
             url=usable_url(item.get("url")) or discussion,
             title=item.get("title") or item.get("story_title"),
             snippet=item.get("story_text"),

@@ -9,13 +9,12 @@ from http import HTTPStatus
 from typing import Any
 
 from beacon_site.net.errors import ServiceRefused
-from beacon_site.net.http import Reply, ServiceHttp
+from beacon_site.net.http import Reply
 from beacon_site.providers.search import answers
 from beacon_site.providers.search.answers import MAX_TITLE_LENGTH, one_line, parse_date
-from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
 from beacon_site.text.messages import gettext as _
 
-SERVICE = BY_NAME["searxng"]
 MAX_QUERY_LENGTH = 500  # characters; its engines accept no more
 MAX_ENGINES = 6  # named in one warning
 RANGES = ((1, "day"), (7, "week"), (31, "month"), (366, "year"))  # days in each range
@@ -23,18 +22,14 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2})?")
 _COMMAND = re.compile(r"(?<!\S)[!:<?]+(?=\S)")
 
 
-class SearxngSearch:
-    """A SearchProvider for a SearXNG server.  It doesn't retry; that is up to the caller.
+class SearxngSearch(answers.HttpSearch):
+    """If a search finds nothing, `warnings` names the engines that didn't answer."""
 
-    If a search finds nothing, `warnings` names the engines that didn't answer.
-    """
-
-    service = SERVICE.name
+    service = "searxng"
 
     def __init__(self, profile: SearchProfile) -> None:
+        super().__init__(profile)
         self.warnings: list[str] = []
-        self._base = profile.base_url
-        self._http = ServiceHttp("SearXNG", contact=profile.contact)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits, from as many pages as needed.
@@ -48,7 +43,7 @@ class SearxngSearch:
                 _(
                     "SearXNG has no URL. Enter the URL of your server in Settings, or set %(variable)s."
                 )
-                % {"variable": SERVICE.url_variable}
+                % {"variable": self._service.url_variable}
             )
         return answers.gathered(self._pages(query, options), options)
 
@@ -79,16 +74,14 @@ class SearxngSearch:
         """Add a warning that names the engines that didn't answer, without duplicates."""
         if not isinstance(engines, list) or not engines:
             return
-        named = "; ".join(_named(engine) for engine in engines[:MAX_ENGINES])
+        named = "; ".join(_describe_engine(engine) for engine in engines[:MAX_ENGINES])
         warning = _("SearXNG found nothing, and some of its engines didn’t respond: %(engines)s.")
         text = warning % {"engines": named}
         if text not in self.warnings:
             self.warnings.append(text)
 
     def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
-        return answers.hit_of(
-            self._http,
-            self.service,
+        return self._hit_of(
             url=item.get("url"),
             title=item.get("title"),
             snippet=item.get("content"),
@@ -123,7 +116,7 @@ def _reaching(since: date) -> str:
     return next((name for reach, name in RANGES if days <= reach), "")
 
 
-def _named(engine: object) -> str:
+def _describe_engine(engine: object) -> str:
     """Return "name (reason)" of an engine that SearXNG lists as a pair or just a name."""
     parts = engine if isinstance(engine, list) else [engine]
     name, *reasons = [one_line(part, MAX_TITLE_LENGTH) for part in parts[:2]] or [""]

@@ -14,15 +14,13 @@ from urllib.parse import parse_qs
 import structlog
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable, ServiceRefused
-from beacon_site.net.http import ServiceHttp
 from beacon_site.providers.search import answers
 from beacon_site.providers.search.answers import parse_date
-from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.base import SearchHit, SearchOptions
 from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
 
-VENDOR = BY_NAME["serpapi"]
 ENGINES = ("google", "google_news", "google_scholar", "google_jobs", "bing")
 ENGINE_NAMES = [(name, name.replace("_", " ").title()) for name in ENGINES]  # for people
 RESULT_LISTS = ("organic_results", "news_results", "jobs_results")  # the first that exists
@@ -35,17 +33,11 @@ _OFFSET = {"google": ("start", 0), "google_scholar": ("start", 0), "bing": ("fir
 _PAGING = ("start", "first", "num", "count", "next_page_token")  # copied from a `next` link
 
 
-class SerpApiSearch:
-    """A SearchProvider for SerpAPI.  It doesn't retry; that is up to the caller."""
-
+class SerpApiSearch(answers.HttpSearch):
     service = "serpapi"
 
-    def __init__(self, profile: SearchProfile) -> None:
-        """The profile's URL replaces https://serpapi.com, with or without /search.json."""
-        self._base = profile.base_url or VENDOR.vendor_url
-        key = profile.api_key.strip()
-        self._keyless = not key and self._base == VENDOR.vendor_url
-        self._http = ServiceHttp("SerpAPI", secret={"api_key": key}, contact=profile.contact)
+    def _secret_parameters(self, key: str) -> dict[str, str]:
+        return {"api_key": key}
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits, from as many pages as needed.
@@ -54,8 +46,7 @@ class SerpApiSearch:
         list means that SerpAPI found nothing.  Raises ProviderUnavailable (down, slow, hourly
         limit) or ProviderRejected (key, request, quota).
         """
-        if self._keyless:
-            raise answers.no_key(VENDOR)
+        self._check_key()
         if options.engine not in ENGINES:
             raise ProviderRejected(
                 _("Beacon doesn’t support the SerpAPI engine “%(name)s”. Use one of: %(names)s.")
@@ -103,9 +94,7 @@ class SerpApiSearch:
         return body
 
     def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
-        return answers.hit_of(
-            self._http,
-            self.service,
+        return self._hit_of(
             url=_address(item),
             title=_text(item, "title"),
             snippet=_text(item, "snippet", "description", "snippet_highlighted_words"),

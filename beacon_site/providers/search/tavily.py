@@ -5,28 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from beacon_site.net.http import ServiceHttp
 from beacon_site.providers.search import answers
 from beacon_site.providers.search.answers import parse_date
-from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.base import SearchHit, SearchOptions
 
-VENDOR = BY_NAME["tavily"]
 MAX_QUERY_LENGTH = 399  # characters; Tavily answers 400 to longer ones
 MAX = 20  # results per query; there are no further pages
 KEY_LIMIT, PLAN_LIMIT = 432, 433  # Tavily's own statuses: the key's or the account's credits
 
 
-class TavilySearch:
-    """A SearchProvider for Tavily.  It doesn't retry; that is up to the caller."""
+class TavilySearch(answers.HttpSearch):
+    service = "tavily"
 
-    service = VENDOR.name
-
-    def __init__(self, profile: SearchProfile) -> None:
-        self._base = profile.base_url or VENDOR.vendor_url
-        key = profile.api_key.strip()
-        self._keyless = not key and self._base == VENDOR.vendor_url
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._http = ServiceHttp("Tavily", secret_headers=headers, contact=profile.contact)
+    def _secret_headers(self, key: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"} if key else {}
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits, and never more than twenty.
@@ -34,10 +26,9 @@ class TavilySearch:
         A long query is cut after a word.  An empty list means that Tavily found nothing.  Raises
         ProviderUnavailable (down, slow, rate limited) or ProviderRejected (key, request, credits).
         """
-        if self._keyless:
-            raise answers.no_key(VENDOR)
+        self._check_key()
         url = answers.endpoint("Tavily", self._base, "/search")
-        reply = self._http.post(url, _asked(query, options))
+        reply = self._http.post(url, _request_body(query, options))
         if reply.status in (KEY_LIMIT, PLAN_LIMIT):
             raise answers.used_up(self._http, answers.said(self._http, answers.parsed(reply)))
         found = answers.json_object(self._http, reply)
@@ -47,9 +38,7 @@ class TavilySearch:
         return answers.gathered([[self._hit(item) for item in items]], options)
 
     def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
-        return answers.hit_of(
-            self._http,
-            self.service,
+        return self._hit_of(
             url=item.get("url"),
             title=item.get("title"),
             snippet=item.get("content"),
@@ -57,7 +46,7 @@ class TavilySearch:
         )
 
 
-def _asked(query: str, options: SearchOptions) -> dict[str, object]:
+def _request_body(query: str, options: SearchOptions) -> dict[str, object]:
     """Return the body of a search.  Tavily doesn't support languages, so they are left out."""
     values: dict[str, object] = {
         "query": answers.shortened(query, characters=MAX_QUERY_LENGTH),

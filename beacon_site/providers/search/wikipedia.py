@@ -12,13 +12,12 @@ from typing import Any
 from urllib.parse import quote
 
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
-from beacon_site.net.http import Reply, ServiceHttp, retry_after
+from beacon_site.net.http import Reply, retry_after
 from beacon_site.net.rate_limit import MaxConcurrent
 from beacon_site.providers.search.answers import (
     MAX_REASON_LENGTH,
-    AnswerCache,
+    HttpSearch,
     endpoint,
-    hit_of,
     json_object,
     list_of,
     odd_shape,
@@ -26,7 +25,7 @@ from beacon_site.providers.search.answers import (
     parse_date,
     quoted_keywords,
 )
-from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions
 from beacon_site.text.messages import gettext as _
 
 PACE = MaxConcurrent("Wikipedia", "wikipedia.org", count=3)
@@ -38,16 +37,10 @@ _PASSING = ("maxlag", "ratelimited", "readonly", "internal_api_error", "too-busy
 _API, _PLAIN_API = "/w/api.php", "/api.php"
 
 
-class WikipediaSearch:
-    """A SearchProvider for a MediaWiki.  It doesn't retry; that is up to the caller."""
+class WikipediaSearch(HttpSearch):
+    """The profile's URL is one wiki for all languages; without it, the languages select the wiki."""
 
     service = "wikipedia"
-
-    def __init__(self, profile: SearchProfile) -> None:
-        """The profile's URL is one wiki for all languages; without it, the languages select the wiki."""
-        self._base_url = profile.base_url.strip()
-        self._http = ServiceHttp("Wikipedia", contact=profile.contact)
-        self._once = AnswerCache()
 
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return the words that are searched for `query`; an article must contain all of them."""
@@ -76,7 +69,7 @@ class WikipediaSearch:
         return self._once.hits(values, options, lambda: self._pages(api, params, options))
 
     def _api(self, options: SearchOptions) -> str:
-        base = self._base_url or VENDOR_URL
+        base = self._base
         if base.rstrip("/") == VENDOR_URL:
             base = f"https://{_wiki_of(options.languages)}.wikipedia.org"
         # A wiki with another setup than Wikipedia has its api.php in another folder.
@@ -129,9 +122,7 @@ class WikipediaSearch:
         edited = parse_date(item.get("timestamp"))
         if options.since and edited and edited < options.since:
             return None
-        return hit_of(
-            self._http,
-            self.service,
+        return self._hit_of(
             url=_link(item, api),
             title=item.get("title"),
             snippet=item.get("snippet"),

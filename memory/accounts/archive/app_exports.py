@@ -325,7 +325,7 @@ def _when(value: Any) -> datetime | None:
     return at if at.year >= 1980 and at <= datetime.now(UTC) else None
 
 
-def _said(who: str, text: str, at: datetime | None) -> str:
+def _as_markdown(who: str, text: str, at: datetime | None) -> str:
     when = f", {at:%Y-%m-%d %H:%M}" if at else ""
     return f"### {who}{when}\n\n{text.strip()}\n"
 
@@ -370,7 +370,7 @@ def _chatgpt(name: str, open_file: Opener) -> Iterator[Item]:
                 yield Memory(where, text, at)
             elif _is_said(message) and text:
                 role = _field(message, "author").get("role")
-                texts.append(_said(_("You") if role == "user" else "ChatGPT", text, at))
+                texts.append(_as_markdown(_("You") if role == "user" else "ChatGPT", text, at))
         key = one.get("conversation_id") or one.get("id")
         at = _when(one.get("update_time")) or _when(one.get("create_time"))
         yield _conversation(where, one.get("title"), texts, "https://chatgpt.com/c/", key, at)
@@ -496,7 +496,7 @@ def _claude_conversation(where: str, one: dict[str, Any]) -> Item:
                 text += f"\n\n{each['extracted_content']}"
         who = _("You") if message.get("sender") == "human" else "Claude"
         if text.strip():
-            texts.append(_said(who, text, _when(message.get("created_at"))))
+            texts.append(_as_markdown(who, text, _when(message.get("created_at"))))
     at = _when(one.get("updated_at")) or _when(one.get("created_at"))
     return _conversation(
         where, one.get("name"), texts, "https://claude.ai/chat/", one.get("uuid"), at
@@ -567,8 +567,8 @@ def _gemini(name: str, open_file: Opener) -> Iterator[Item]:
             lines = []
         last = at
         value = _ASKED.sub("", value, count=1).strip()
-        texts = [_said(_("You"), value, at)] if value else []
-        lines = [*texts, *(_said("Gemini", text, None) for text in answers if text), *lines]
+        texts = [_as_markdown(_("You"), value, at)] if value else []
+        lines = [*texts, *(_as_markdown("Gemini", text, None) for text in answers if text), *lines]
     if lines:
         yield _gemini_day(name, lines, last)
 
@@ -717,7 +717,7 @@ def _letta_messages(name: str, agent: dict[str, Any], messages: list[dict[str, A
         text = _blocks(message.get("content")) or str(message.get("text") or "")
         if message.get("role") in ("user", "assistant") and text.strip():
             who = _("You") if message["role"] == "user" else title
-            texts.append(_said(who, text, _when(message.get("created_at"))))
+            texts.append(_as_markdown(who, text, _when(message.get("created_at"))))
     named = _("Messages from %(name)s") % {"name": title}
     return _conversation(name, named, texts, "letta:", agent.get("id"), None)
 

@@ -229,7 +229,7 @@ def problem_of(row: Archive) -> str:
 
 def _problem_of_rows(archive: zipfile.ZipFile, told: dict[str, int]) -> str:
     for kind in in_order():
-        held = _lines(archive, kind.path)
+        held = _count_lines(archive, kind.path)
         if held != told.get(kind.name):
             counts = {"kind": kind.label, "held": held, "told": told.get(kind.name)}
             return (
@@ -239,6 +239,6 @@ def _problem_of_rows(archive: zipfile.ZipFile, told: dict[str, int]) -> str:
     return ""
 
 
-def _lines(archive: zipfile.ZipFile, name: str) -> int:
+def _count_lines(archive: zipfile.ZipFile, name: str) -> int:
     with archive.open(name) as file:
         return sum(piece.count(b"\n") for piece in iter(lambda: file.read(_CHUNK), b""))

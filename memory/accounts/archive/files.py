@@ -206,19 +206,19 @@ def _hunk(rows: Sequence[Row]) -> Iterator[str]:
     yield f"@@ -{_span(old)} +{_span(new)} @@\n"
     for row in rows:
         if row.kind == "same":
-            yield _line(" ", "".join(piece.text for piece in row.before))
+            yield _diff_line(" ", "".join(piece.text for piece in row.before))
             continue
         if row.old:
-            yield _line("-", "".join(piece.text for piece in row.before))
+            yield _diff_line("-", "".join(piece.text for piece in row.before))
         if row.new:
-            yield _line("+", "".join(piece.text for piece in row.after))
+            yield _diff_line("+", "".join(piece.text for piece in row.after))
 
 
 def _span(numbers: Sequence[int]) -> str:
     return f"{numbers[0] if numbers else 0},{len(numbers)}"
 
 
-def _line(sign: str, text: str) -> str:
+def _diff_line(sign: str, text: str) -> str:
     return (
         f"{sign}{text}" if text.endswith("\n") else f"{sign}{text}\n\\ No newline at end of file\n"
     )

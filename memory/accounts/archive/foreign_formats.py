@@ -199,7 +199,7 @@ def _front_matter(text: str) -> tuple[dict[str, Any], str, int]:
         elif key and row.strip().startswith("- "):
             held = found[key] if isinstance(found[key], list) else []
             found[key] = [*held, _bare(row.strip()[2:])]
-    return _known(found), "\n".join(rows[end + 1 :]), end + 2
+    return _known_fields(found), "\n".join(rows[end + 1 :]), end + 2
 
 
 def _scalar_or_list(text: str) -> Any:
@@ -231,7 +231,7 @@ _NAMES = {
 }
 
 
-def _known(given: dict[str, Any]) -> dict[str, Any]:
+def _known_fields(given: dict[str, Any]) -> dict[str, Any]:
     """Return the known fields under Beacon's names, without empty ones."""
     found = {
         name: next((given[one] for one in names if given.get(one) not in (None, "", [])), None)
@@ -246,7 +246,7 @@ def _of_lines(
     for number, text in found:
         where = _("%(file)s, line %(line)d") % {"file": name, "line": number}
         try:
-            fields = _known(parsed(text))
+            fields = _known_fields(parsed(text))
         except InvalidLine as exc:
             yield Problem(where, str(exc))
             continue

@@ -583,7 +583,7 @@ def _unknown(
     kind: Kind, rows: list[Row], import_context: ImportContext, counted: KindCounts
 ) -> list[Row]:
     """Return the rows that aren't stored yet; stored ones stay unchanged and are counted."""
-    here = _here(kind, [row for _number, row, _line in rows], import_context.owner)
+    here = _stored_rows(kind, [row for _number, row, _line in rows], import_context.owner)
     unknown: dict[Any, Row] = {}
     for number, row, line in rows:
         key = _key(kind, row)
@@ -604,7 +604,7 @@ def _without_many(kind: Kind, line: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in line.items() if name not in kind.many}
 
 
-def _here(kind: Kind, rows: Sequence[Any], owner: User) -> dict[Any, Any]:
+def _stored_rows(kind: Kind, rows: Sequence[Any], owner: User) -> dict[Any, Any]:
     """Return the owner's stored rows with the ids, or the keys, of these."""
     name = "pk" if kind.by_id else kind.key[0]
     values = {getattr(row, name) for row in rows}

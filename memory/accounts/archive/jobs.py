@@ -130,15 +130,15 @@ def _check_free(owner: User) -> None:
 
 def choose(row: Archive, **options: Any) -> bool:
     """Change the options and preview the import again; False if it is too late."""
-    return _put_back(row, options=row.options | options, is_confirmed=False)
+    return _requeue(row, options=row.options | options, is_confirmed=False)
 
 
 def confirm(row: Archive, **options: Any) -> bool:
     """Confirm an import after its preview; False if it isn't waiting for that."""
-    return _put_back(row, options=row.options | options, is_confirmed=True)
+    return _requeue(row, options=row.options | options, is_confirmed=True)
 
 
-def _put_back(row: Archive, **fields: Any) -> bool:
+def _requeue(row: Archive, **fields: Any) -> bool:
     checked = Archive.objects.filter(
         pk=row.pk, kind=Archive.Kind.IMPORT, state=Archive.State.CHECKED
     )
@@ -379,7 +379,7 @@ def stop_pages(row: Archive) -> bool:
     )
 
 
-def retry_pages(row: Archive, only: str = "") -> bool:
+def retry_pages(row: Archive, only: str) -> bool:
     """Fetch the pages that failed, or `only` one of them, and those left; False if there are none."""
     with transaction.atomic():
         mine = Archive.objects.select_for_update().filter(pk=row.pk, kind=Archive.Kind.PAGES)

@@ -149,7 +149,7 @@ def _text(value: Any) -> str:
 def remap_citations(import_context: Any, messages: list[Message]) -> None:
     """Point the citations and proposals of messages to the owner's records, and remove others."""
     telling = [one for one in messages if one.cites or one.tool_calls]
-    places = _places(import_context.owner, [cite for one in telling for cite in one.cites])
+    places = _urls_by_id(import_context.owner, [cite for one in telling for cite in one.cites])
     held = [call["proposal"] for one in telling for call in one.tool_calls if "proposal" in call]
     rows = (
         Proposal.objects.for_user(import_context.owner)
@@ -168,7 +168,7 @@ def remap_citations(import_context: Any, messages: list[Message]) -> None:
     Message.objects.bulk_update(telling, ["cites", "tool_calls"], batch_size=200)
 
 
-def _places(owner: User, cites: Iterable[Mapping[str, str]]) -> dict[str, str]:
+def _urls_by_id(owner: User, cites: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return the URLs of the existing records by ID, with one query per type."""
     keys: dict[str, set[str]] = {}
     places: dict[str, str] = {}

@@ -228,7 +228,7 @@ def ask(
     # Before the lock: this imports changes from disk, which can take a while.
     index = "" if session.messages.filter(is_index=True).exists() else index_text(session.owner)
     with transaction.atomic():
-        held = _held(session)
+        held = _locked_session(session)
         last = held.messages.order_by("-position").first()
         if last is not None and (twice := _sent_twice(last, text, seen)):
             return twice
@@ -254,7 +254,7 @@ def ask(
     return answer
 
 
-def _held(session: Session) -> Session:
+def _locked_session(session: Session) -> Session:
     """Return the session's row, locked. Raises SessionEndedError if it can't take messages."""
     held: Session = Session.objects.select_for_update().get(pk=session.pk)
     if held.trashed_at is not None or held.ended_at is not None:
@@ -352,7 +352,7 @@ def again(message: Message) -> bool:
     It continues after the tool calls that were already made.
     """
     with transaction.atomic():
-        held = _held(message.session)
+        held = _locked_session(message.session)
         last = held.messages.order_by("-position").first()
         if last is None or last.pk != message.pk or last.state != Message.State.FAILED:
             return False

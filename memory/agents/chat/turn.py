@@ -140,7 +140,7 @@ def _statements(talk: ConversationContext, caller: ToolContext) -> list[Statemen
     """
     results: list[Statement] = []
     seen: set[Any] = set()
-    for hit in _found(talk, caller, (STATEMENTS,), (), limit=MAX_EXAMINED):
+    for hit in _hits(talk, caller, (STATEMENTS,), (), limit=MAX_EXAMINED):
         if hit.id in seen:
             continue
         seen.add(hit.id)
@@ -159,7 +159,7 @@ def _has_related(found: Sequence[Statement], talk: ConversationContext) -> bool:
 
     Otherwise, the nearest of all records would be quoted, whatever they are about.
     """
-    terms = query_terms(_words(talk), language_of(talk.session.owner))
+    terms = query_terms(_query(talk), language_of(talk.session.owner))
     return all(map(_is_weak, terms)) or any(
         not all(map(_is_weak, hit.explanation.matched_terms))
         or (MEANING in hit.retrievers and hit.retrievers[MEANING].score >= MIN_MEANING)
@@ -177,7 +177,7 @@ def _best(found: list[Statement], talk: ConversationContext) -> list[Statement]:
     If a later run found a change of a finding, the later one is shown in its place. Statements
     that differ only in numbers are equally good, so the newest is first.
     """
-    words = _words(talk)
+    words = _query(talk)
     points = answering([one.text for one in found], words, language_of(talk.session.owner))
     for one, worth in zip(found, points, strict=True):
         one.worth = (worth + one.hit.score / 10) * (OF_REPORT if one.is_of_report else 1)
@@ -244,7 +244,7 @@ _REMARK = re.compile(r"\s*\*\([^()]*\)\*")
 
 def hits_for_prompt(talk: ConversationContext, caller: ToolContext) -> str:
     """Return the hits for a model, with external text between marks."""
-    hits = _found(talk, caller, (), limit=MAX_HITS + 4)[:MAX_HITS]
+    hits = _hits(talk, caller, (), limit=MAX_HITS + 4)[:MAX_HITS]
     _note_given(hits, talk, caller)
     own: list[str] = []
     outside: list[str] = []
@@ -258,18 +258,18 @@ def hits_for_prompt(talk: ConversationContext, caller: ToolContext) -> str:
     return "\n\n".join(parts) or _("(nothing)")
 
 
-def _words(talk: ConversationContext) -> str:
+def _query(talk: ConversationContext) -> str:
     return talk.question.content[:MAX_QUERY_LENGTH]
 
 
-def _found(
+def _hits(
     talk: ConversationContext, caller: ToolContext, *each: tuple[Filter, ...], limit: int
 ) -> list[RecallHit]:
     """Return the hits that may be shown, without notes of this message itself.
 
     Each of `each` narrows one search by more filters.
     """
-    words = _words(talk)
+    words = _query(talk)
     # A message isn't a query: the -O3 in “C++ -O3” excludes nothing.
     questions = [Question(words, words, filters=(*FOR_AGENTS, *more)) for more in each]
     noted = {cite["id"] for cite in talk.question.cites}
@@ -298,7 +298,7 @@ def _mark(hit: RecallHit) -> str:
 
 
 def _passage(hit: RecallHit, talk: ConversationContext) -> str:
-    return one_line(hit.dated(passage(hit.content, _words(talk), MAX_PASSAGE_LENGTH)))
+    return one_line(hit.dated(passage(hit.content, _query(talk), MAX_PASSAGE_LENGTH)))
 
 
 def _bare(text: str) -> str:

@@ -137,10 +137,10 @@ def _retrieve(context: ToolContext, args: RetrieveArguments) -> ToolResult:
         "unit": view.unit,
         "records": [named(item)],
     }
-    return ToolResult(_told(item, view, args), data=data | {"content": view.text})
+    return ToolResult(_view_text(item, view, args), data=data | {"content": view.text})
 
 
-def _told(item: ContentItem, view: View, args: RetrieveArguments) -> str:
+def _view_text(item: ContentItem, view: View, args: RetrieveArguments) -> str:
     """Return the view for a model: the size shown and the full size, then the text."""
     if not view.text:
         if args.q:

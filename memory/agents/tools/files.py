@@ -209,7 +209,7 @@ def written(
     if isinstance(done, Proposal):
         return pending_result(done)
     context.seen[done.file.path] = done.file.version
-    return _told(context, done, applied)
+    return _saved_result(context, done, applied)
 
 
 def write_reviewed(
@@ -218,7 +218,7 @@ def write_reviewed(
     edit: Edit,
     *,
     may_read: Callable[[MemoryFile], bool],
-    summary: str | None = None,
+    summary: str | None,
     why: str = "",
 ) -> SaveResult | Proposal:
     """Store what an edit makes of a file if the review allows it; otherwise keep a proposal.
@@ -272,7 +272,7 @@ def _conflict(context: ToolContext, exc: FileConflict) -> ToolResult:
     return ToolResult(f"{exc}\n\n{shown}\n{exc.theirs}", is_error=True, data=exc.as_json())
 
 
-def _told(context: ToolContext, saved: SaveResult, applied: int | None) -> ToolResult:
+def _saved_result(context: ToolContext, saved: SaveResult, applied: int | None) -> ToolResult:
     file = saved.file
     params = {
         "path": file.path,

@@ -239,7 +239,9 @@ class _Loop:
 
         Two identical calls in one round are made once.
         """
-        calls = [_named(call, number, place) for place, call in enumerate(answer.tool_calls, 1)]
+        calls = [
+            _sendable_call(call, number, place) for place, call in enumerate(answer.tool_calls, 1)
+        ]
         self.messages.append(Message("assistant", answer.text, tuple(calls)))
         done: dict[str, CallRecord] = {}
         for place, call in enumerate(calls):
@@ -342,7 +344,7 @@ def _no_tools() -> str:
     return _("The model’s endpoint doesn’t support tools, so the answer was written without them.")
 
 
-def _named(call: ToolCall, number: int, place: int) -> ToolCall:
+def _sendable_call(call: ToolCall, number: int, place: int) -> ToolCall:
     """Return the call with an ID of our own, and a name and arguments that can be sent and stored.
 
     Servers omit IDs or repeat them, and a model can write anything as a name.

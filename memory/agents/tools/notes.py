@@ -24,9 +24,8 @@ from memory.agents.tools.types import (
     pending_result,
     refused,
     reviewed,
-    reviewed_lines,
 )
-from memory.models import AgentScope, Note, Observation, Session
+from memory.models import AgentScope, Note, Observation, Proposal, Session, Topic
 from memory.models.errors import InvalidValue
 from memory.models.notes import MAX_EVIDENCE, MAX_TAGS
 from memory.services.context import identity
@@ -39,6 +38,7 @@ from memory.services.observations.consolidation import (
 )
 from memory.services.observations.saving import (
     MAX_LINES,
+    Line,
     SavedLines,
     batch,
     checked,
@@ -46,7 +46,7 @@ from memory.services.observations.saving import (
     checked_source,
     remember_lines,
 )
-from memory.services.review.proposals import check_unreviewed
+from memory.services.review.proposals import check_unreviewed, kind_of_note
 from memory.services.search import ratings
 
 MAX_MESSAGES = 1_000  # in a transcript
@@ -146,36 +146,139 @@ class SoulArguments(Arguments):
     reason: str = Field("", description="Reason for the change, in a few words.")
 
 
+# --- writes that can be held for approval, for these tools and REST ---
+
+
+def save_note(
+    context: ToolContext,
+    kind: str,
+    content: str,
+    *,
+    source: str,
+    topic: Topic | None,
+    tags: Sequence[str],
+    evidence: Sequence[str],
+    **fields: Any,
+) -> Note | Proposal:
+    """Write a note. Raises InvalidValue."""
+    fields |= {"tags": tags, "evidence": evidence}
+    fields["stability"] = fields["stability"] or usual_stability(kind)
+    saying = [tag for tag in tags if not tag.isalpha()]  # one-word tags can't be injection
+    trust = context.trust_of(content, *evidence, *saying)
+    about = {"topic_id": str(topic.pk)} if topic is not None else {}
+    named_by_caller = [source] if source != context.source else []
+    held = reviewed(
+        context,
+        kind_of_note(kind),
+        trust=trust,
+        after={"kind": kind, "content": content, **fields, **about},
+        texts=[content, *evidence, *tags, *named_by_caller],
+    )
+    return held or write_note(
+        context.owner, kind, content, by=context.by, source=source, topic=topic, trust=trust, **fields
+    )  # fmt: skip
+
+
+def replace_note(
+    context: ToolContext, note: Note, content: str, *, why: str, **fields: Any
+) -> Note | Proposal:
+    """Write the note that replaces this one. Raises InvalidValue, Locked and StaleWrite."""
+    note.check_may_change(context.by)
+    before = {name: getattr(note, name) for name in fields}
+    held = reviewed(
+        context,
+        kind_of_note(note.kind, fields.get("kind", note.kind)),
+        before={"kind": note.kind, "content": note.content, **before},
+        after={"kind": note.kind, "content": content, **fields},
+        texts=[content, *fields.get("evidence", ()), *fields.get("tags", ())],
+        target=note,
+        why=why,
+    )
+    return held or supersede(
+        note,
+        content,
+        by=context.by,
+        expected_version=note.version,
+        why=why,
+        source=context.source,
+        trust=context.successor_trust(note),
+        **fields,
+    )
+
+
+def save_lines(
+    context: ToolContext,
+    lines: Sequence[Line],
+    *,
+    source: str,
+    topic: Topic | None,
+    sensitivity: str = "normal",
+    leaves_topic: bool = True,
+) -> SavedLines | Proposal:
+    """Write observations: all of them, or none. Raises InvalidValue."""
+    source = checked_source(source)
+    held = _reviewed_lines(context, lines, source, topic, sensitivity, leaves_topic=leaves_topic)
+    return held or remember_lines(
+        context.owner,
+        lines,
+        by=context.by,
+        source=source,
+        change_source=context.source,
+        topic=topic,
+        sensitivity=sensitivity,
+        trust=context.write_trust,
+    )
+
+
+def save_transcript_lines(
+    context: ToolContext, session_id: str, lines: Sequence[Line]
+) -> SavedLines | Proposal:
+    """Write what `lines_in` found in a transcript. `problem` says why it failed.
+
+    These observations have no topic: text from the web would spread beyond the run.
+    """
+    held = _reviewed_lines(context, lines, source_of(session_id))
+    return held or keep_lines(context.owner, session_id, lines, by=context.by)
+
+
+def _reviewed_lines(
+    context: ToolContext,
+    lines: Sequence[Line],
+    source: str,
+    topic: Topic | None = None,
+    sensitivity: str = "normal",
+    *,
+    leaves_topic: bool = True,
+) -> Proposal | None:
+    """Hold a whole batch of observations if one of them must be held.
+
+    Every text that agents would see is checked for prompt injection: also tags, steps and source.
+    """
+    rows = [
+        {
+            "category": line.category,
+            "content": line.content,
+            "tags": list(line.tags),
+            "step_name": line.step_name,
+            "step_type": line.step_type,
+        }
+        for line in lines
+    ]
+    after: dict[str, Any] = {"lines": rows, "source": source, "sensitivity": sensitivity}
+    if topic is not None:
+        after["topic_id"] = str(topic.pk)
+    beside = dict.fromkeys(text for line in lines for text in (*line.tags, line.step_name) if text)
+    texts = [*(line.content for line in lines), *beside, source]
+    return reviewed(context, "observation", after=after, texts=texts, leaves_topic=leaves_topic)
+
+
 # --- notes ---
 
 
 def _remember(context: ToolContext, args: RememberArguments) -> ToolResult:
-    stability = args.stability or usual_stability(args.kind)
-    fields: dict[str, Any] = {
-        "stability": stability, "ttl_days": args.ttl_days, "tags": args.tags,
-        "confidence": args.confidence, "evidence": args.evidence,
-    }  # fmt: skip
-    saying = [tag for tag in args.tags if not tag.isalpha()]  # one-word tags can't be injection
-    trust = context.trust_of(args.content, *args.evidence, *saying)
-    held = reviewed(
-        context,
-        "rule" if args.kind == "rule" else "note",
-        trust=trust,
-        after={"kind": args.kind, "content": args.content, **fields, **_of_topic(context)},
-        texts=[args.content, *args.evidence, *args.tags],
-    )
-    if held is not None:
-        return pending_result(held)
-    note = write_note(
-        context.owner,
-        args.kind,
-        args.content,
-        by=context.by,
-        source=context.source,
-        topic=context.topic,
-        trust=trust,
-        **fields,
-    )
+    note = save_note(context, source=context.source, topic=context.topic, **args.model_dump())
+    if isinstance(note, Proposal):
+        return pending_result(note)
     day = f"{note.expires_at:%Y-%m-%d}" if note.expires_at else ""
     until = _("until %(day)s") % {"day": day} if day else _("until deleted")
     params = {"kind": note.kind, "id": note.pk, "until": until}
@@ -191,27 +294,9 @@ def _update(context: ToolContext, args: UpdateArguments) -> ToolResult:
     note = _note(context, args.id)
     if isinstance(note, ToolResult):
         return note
-    note.check_may_change(context.by)
-    held = reviewed(
-        context,
-        "rule" if note.kind == Note.Kind.RULE else "note",
-        before={"content": note.content},
-        after={"kind": note.kind, "content": args.content},
-        texts=[args.content],
-        target=note,
-        why=args.reason,
-    )
-    if held is not None:
-        return pending_result(held)
-    successor = supersede(
-        note,
-        args.content,
-        by=context.by,
-        expected_version=note.version,
-        why=args.reason,
-        source=context.source,
-        trust=context.successor_trust(note),
-    )
+    successor = replace_note(context, note, args.content, why=args.reason)
+    if isinstance(successor, Proposal):
+        return pending_result(successor)
     params = {"old": note.pk, "new": successor.pk}
     text = _("note:%(new)s now replaces note:%(old)s.") % params
     return ToolResult(text + _cleaned(successor.cleaned), data=_written(successor))
@@ -270,10 +355,6 @@ def _update_soul(context: ToolContext, args: SoulArguments) -> ToolResult:
     return ToolResult(text + _cleaned(soul.cleaned), data=_written(soul))
 
 
-def _of_topic(context: ToolContext) -> dict[str, str]:
-    return {"topic_id": str(context.topic.pk)} if context.topic is not None else {}
-
-
 def _written(record: Any) -> dict[str, Any]:
     return {"id": str(record.pk), "version": record.version, "records": [named(record)]}
 
@@ -292,36 +373,31 @@ def _remember_fil(context: ToolContext, args: FilArguments) -> ToolResult:
     many = batch(args.findings, args.insights, args.lessons)
     checked_size(many)
     lines = checked(many)
-    source = checked_source(named_source(context, args.source))
-    held = reviewed_lines(
-        context, lines, source, topic=context.topic, leaves_topic=context.topic is None
-    )
-    if held is not None:
-        return pending_result(held)
-    stored = remember_lines(
-        context.owner,
+    stored = save_lines(
+        context,
         lines,
-        by=context.by,
-        source=source,
-        change_source=context.source,
+        source=named_source(context, args.source),
         topic=context.topic,
-        trust=context.write_trust,
+        leaves_topic=context.topic is None,
     )
-    return _stored(stored, stored.new)
+    return _stored(stored)
 
 
-def _stored(stored: SavedLines, new: Sequence[Observation]) -> ToolResult:
+def _stored(stored: SavedLines | Proposal) -> ToolResult:
+    if isinstance(stored, Proposal):
+        return pending_result(stored)
+    if stored.problem:
+        return refused("refused", stored.problem)
     ids = [str(observation.pk) for observation in stored.observations]
-    known = len(ids) - len(new)
-    text = _("Saved: %(new)d.") % {"new": len(new)}
+    known = len(ids) - len(stored.new)
+    text = _("Saved: %(new)d.") % {"new": len(stored.new)}
     if known:
         text += " " + _("Already known: %(known)d.") % {"known": known}
     if ids:
         text += " " + _("IDs in order: %(ids)s.") % {"ids": ", ".join(ids)}
     records = [named(observation) for observation in stored.observations]
-    return ToolResult(
-        text, data={"ids": ids, "new": [str(one.pk) for one in new], "records": records}
-    )
+    new = [str(one.pk) for one in stored.new]
+    return ToolResult(text, data={"ids": ids, "new": new, "records": records})
 
 
 def _consolidate(context: ToolContext, args: ConsolidateArguments) -> ToolResult:
@@ -338,15 +414,7 @@ def _consolidate(context: ToolContext, args: ConsolidateArguments) -> ToolResult
     _check_session(context, session_id)
     if args.session_id:
         _claim_session(context, session_id)
-    # Observations from a transcript have no topic: text from the web would spread beyond the
-    # run.
-    held = reviewed_lines(context, lines, source_of(session_id))
-    if held is not None:
-        return pending_result(held)
-    left = keep_lines(context.owner, session_id, lines, by=context.by)
-    if left.problem:
-        return refused("refused", left.problem)
-    return _stored(left, left.new)
+    return _stored(save_transcript_lines(context, session_id, lines))
 
 
 def _check_session(context: ToolContext, session_id: str) -> None:

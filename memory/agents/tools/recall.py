@@ -28,9 +28,9 @@ from memory.models.as_of import AS_OF_WORDS, as_it_was, current, now
 from memory.models.remembered import in_scopes, record_models
 from memory.services.context.layers import EXTERNAL_WORDS, build_context, context_data
 from memory.services.notes.saving import lowest_trust
-from memory.services.search.about import About, Mention, about
+from memory.services.search.about import About, about
 from memory.services.search.filters import named_topic
-from memory.services.search.kinds import KINDS
+from memory.services.search.kinds import FoundRecord
 from memory.services.search.query import FOR_AGENTS, Question, parse
 from memory.services.search.recall import RecallHit, only_similar, recall_page
 from memory.services.search.related import Related, related_to
@@ -199,7 +199,7 @@ def _hit_data(hit: RecallHit, question: Question) -> dict[str, Any]:
         "characters": len(hit.content),
         "created_at": hit.created_at.isoformat(),
         "source": hit.source,
-        "trust": hit.record.trust,
+        "trust": hit.trust,
         "title": shorten(hit.title, 200),
     }
 
@@ -213,7 +213,7 @@ def _retrieve(context: ToolContext, args: RetrieveArguments) -> ToolResult:
 
 
 def _retrieved(context: ToolContext, args: RetrieveArguments) -> ToolResult:
-    record = _found(context, args.id)
+    record = _record_by_id(context, args.id)
     if record is None:
         text = _("There is no record “%(id)s”. Use recall or list_memory to get IDs.")
         return refused("not_found", text % {"id": shorten(args.id, 60)})
@@ -227,7 +227,7 @@ def _retrieved(context: ToolContext, args: RetrieveArguments) -> ToolResult:
     if len(whole) > MAX_RECORD_LENGTH:
         params = {"most": grouped(MAX_RECORD_LENGTH), "have": grouped(len(whole))}
         text += "\n" + _("… (the first %(most)s of %(have)s characters)") % params
-    about = _about(record)
+    about = _fields_of(record)
     head = "; ".join(f"{name}: {value}" for name, value in about.items() if value)
     body = as_data(text) if record.is_outside else text
     data = {**about, "content": whole[:MAX_RECORD_LENGTH], "characters": len(whole)}
@@ -272,7 +272,7 @@ def _related_data(one: Related) -> dict[str, Any]:
     }
 
 
-def _found(context: ToolContext, text: str) -> Any:
+def _record_by_id(context: ToolContext, text: str) -> Any:
     """Return the owner's record with this ID, whatever its type; None if there is none.
 
     The ID can be in the form of a citation, such as note:0190….
@@ -311,7 +311,7 @@ def text_of(record: Remembered) -> str:
     return next((str(text) for text in texts if text), "")
 
 
-def _about(record: Any) -> dict[str, Any]:
+def _fields_of(record: Any) -> dict[str, Any]:
     expires = getattr(record, "expires_at", None)
     names = ("path", "key", "kind", "category", "state", "stability", "confidence", "url")
     return {
@@ -392,8 +392,8 @@ def _note_data(note: Note) -> dict[str, Any]:
 
 # --- about: everything about a name ---
 
-MAX_MENTIONS = 50
-MAX_MENTION_LENGTH = 300  # characters of a passage
+MAX_ABOUT = 50
+MAX_ABOUT_LENGTH = 300  # characters of a passage
 
 
 class AboutArguments(Arguments):
@@ -404,35 +404,35 @@ class AboutArguments(Arguments):
         max_length=200,
         description="The name of a person, company, product or place, at most 60 characters.",
     )
-    limit: int = Field(20, ge=1, le=MAX_MENTIONS, description="Maximum number of records.")
+    limit: int = Field(20, ge=1, le=MAX_ABOUT, description="Maximum number of records.")
 
 
 def _collect_about(context: ToolContext, args: AboutArguments) -> ToolResult:
     found = about(context.owner, args.name, agent_scopes=context.scopes, limit=args.limit)
-    mentions = [mention for mention in found.mentions if context.may_read(mention.record)]
-    context.read([mention.record for mention in mentions])
+    records = [one for one in found.records if context.may_read(one.record)]
+    context.read([one.record for one in records])
     data = {
         "name": found.names[0],
         "aliases": found.names[1:],
         "total": found.total,
         "counts": found.counts,
         "related_names": [{"name": name, "records": n} for name, _key, n in found.related_names],
-        "items": [_mention_data(mention, found) for mention in mentions],
-        "records": [named(mention.record) for mention in mentions],
+        "items": [_about_data(one, found) for one in records],
+        "records": [named(one.record) for one in records],
     }
     if not found.total:
         return ToolResult(_("No record contains this name. Try recall."), data=data)
     if found.related_names:  # the names come from records that aren't all listed
         context.shown(trust=lowest_trust([Trust.OWNER, *found.trusts]))
-    params = {"name": found.names[0], "total": found.total, "n": len(mentions)}
+    params = {"name": found.names[0], "total": found.total, "n": len(records)}
     head = ngettext(
         "%(name)s: %(total)d record, newest first (%(n)d shown):",
         "%(name)s: %(total)d records, newest first (%(n)d shown):",
         found.total,
     )
     parts = [head % params]
-    own = [_mention_line(mention, found) for mention in mentions if not mention.record.is_outside]
-    outside = [_mention_line(mention, found) for mention in mentions if mention.record.is_outside]
+    own = [_about_line(one, found) for one in records if not one.record.is_outside]
+    outside = [_about_line(one, found) for one in records if one.record.is_outside]
     parts += ["\n".join(own)] if own else []
     parts += [as_data("\n".join(outside))] if outside else []
     if found.related_names:
@@ -441,24 +441,22 @@ def _collect_about(context: ToolContext, args: AboutArguments) -> ToolResult:
     return ToolResult("\n\n".join(parts), data=data)
 
 
-def _mention_passage(mention: Mention, found: About) -> str:
-    text = KINDS[mention.type].content(mention.record)
-    return one_line(passage(text, " ".join(found.names), MAX_MENTION_LENGTH))
+def _about_passage(one: FoundRecord, found: About) -> str:
+    return one_line(passage(one.content, " ".join(found.names), MAX_ABOUT_LENGTH))
 
 
-def _mention_line(mention: Mention, found: About) -> str:
-    head = f"- [{mention.type}:{mention.id}] ({mention.created:%Y-%m-%d})"
-    return f"{head} {_mention_passage(mention, found)}"
+def _about_line(one: FoundRecord, found: About) -> str:
+    return f"- [{one.type}:{one.id}] ({one.created_at:%Y-%m-%d}) {_about_passage(one, found)}"
 
 
-def _mention_data(mention: Mention, found: About) -> dict[str, Any]:
+def _about_data(one: FoundRecord, found: About) -> dict[str, Any]:
     return {
-        "id": str(mention.id),
-        "type": mention.type,
-        "title": shorten(mention.title, 200),
-        "content": _mention_passage(mention, found),
-        "created_at": mention.created.isoformat(),
-        "trust": mention.record.trust,
+        "id": str(one.id),
+        "type": one.type,
+        "title": shorten(one.title, 200),
+        "content": _about_passage(one, found),
+        "created_at": one.created_at.isoformat(),
+        "trust": one.trust,
     }
 
 

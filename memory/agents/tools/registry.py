@@ -321,7 +321,7 @@ def _tool(name: str) -> str:
     if schema["properties"]:
         needed = set(schema.get("required", []))
         rows = [
-            f"| `{key}` | {_type(one)} | {_default(one, is_needed=key in needed)} | {_said(one)} |"
+            f"| `{key}` | {_type(one)} | {_default(one, is_needed=key in needed)} | {_describe_argument(one)} |"
             for key, one in schema["properties"].items()
         ]
         parts.append("\n".join(["| argument | type | default | |", "|---|---|---|---|", *rows]))
@@ -347,7 +347,7 @@ def _default(one: Mapping[str, Any], *, is_needed: bool) -> str:
     return f"`{one['default']}`".lower() if "default" in one else ""
 
 
-def _said(one: Mapping[str, Any]) -> str:
+def _describe_argument(one: Mapping[str, Any]) -> str:
     limits = [
         f"{word} {one[key]}"
         for key, word in (("minimum", "at least"), ("maximum", "at most"))

@@ -59,7 +59,7 @@ def _get(context: ToolContext, args: KeyArguments) -> ToolResult:
         return refused("sensitive", _("Only people can see “%(key)s”.") % {"key": entry.key})
     context.read([entry])
     data = {"key": entry.key, "value": entry.value, "version": entry.version}
-    return ToolResult(_shown(entry), data={**data, "records": [named(entry)]})
+    return ToolResult(_value_for_model(entry), data={**data, "records": [named(entry)]})
 
 
 def _set(context: ToolContext, args: SetArguments) -> ToolResult:
@@ -138,7 +138,7 @@ def _brief(entry: ScratchpadEntry) -> str:
     return shorten(one_line(entry.value), 300)
 
 
-def _shown(entry: ScratchpadEntry) -> str:
+def _value_for_model(entry: ScratchpadEntry) -> str:
     outside = entry.trust not in ("owner", "agent")
     return as_data(entry.value) if outside else entry.value
 

@@ -20,7 +20,7 @@ from memory.models import Agent, ContentItem, Proposal, Remembered, Topic, Trust
 from memory.models.actors import Actor
 from memory.models.remembered import OWNER_SCOPE, is_in_scopes
 from memory.services.notes.saving import lowest_trust
-from memory.services.observations.saving import Line, callers_source
+from memory.services.observations.saving import callers_source
 from memory.services.review import proposals as review_services
 from memory.services.review.risks import Write, are_own
 from memory.services.search.kinds import KINDS, RecallKind
@@ -293,37 +293,6 @@ def reviewed(
     if not held:
         return None
     return hold(context, kind, held, after=after, before=before, target=target, why=why)
-
-
-def reviewed_lines(
-    context: ToolContext,
-    lines: Sequence[Line],
-    source: str,
-    *,
-    topic: Topic | None = None,
-    sensitivity: str = "normal",
-    leaves_topic: bool = True,
-) -> Proposal | None:
-    """Hold a whole batch of observations if one of them must be held.
-
-    Every text that agents would see is checked for prompt injection: also tags, steps and source.
-    """
-    rows = [
-        {
-            "category": line.category,
-            "content": line.content,
-            "tags": list(line.tags),
-            "step_name": line.step_name,
-            "step_type": line.step_type,
-        }
-        for line in lines
-    ]
-    after: dict[str, Any] = {"lines": rows, "source": source, "sensitivity": sensitivity}
-    if topic is not None:
-        after["topic_id"] = str(topic.pk)
-    beside = dict.fromkeys(text for line in lines for text in (*line.tags, line.step_name) if text)
-    texts = [*(line.content for line in lines), *beside, source]
-    return reviewed(context, "observation", after=after, texts=texts, leaves_topic=leaves_topic)
 
 
 def named_source(context: ToolContext, named: str | None) -> str:

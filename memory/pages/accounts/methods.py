@@ -81,7 +81,7 @@ def sign_in_code(request: BeaconRequest) -> HttpResponse:
     person, goal = found
     form = CodeForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        if refusal := _closed(request, person):
+        if refusal := _too_many_attempts(request, person):
             return refusal
         if methods.takes_code(person, form.cleaned_data["code"]):
             sign_ins.begin(request, person)
@@ -97,7 +97,7 @@ def sign_in_code(request: BeaconRequest) -> HttpResponse:
     return render(request, "memory/sign_in_code.html", {"form": form})
 
 
-def _closed(request: BeaconRequest, person: User) -> HttpResponse | None:
+def _too_many_attempts(request: BeaconRequest, person: User) -> HttpResponse | None:
     """Return the answer to an attempt if there were too many, from this address or for the person."""
     if wait := sign_ins.closed_for(sign_ins.counted_address_of(request)):
         return too_many_from_here(request, wait)

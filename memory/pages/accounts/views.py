@@ -617,14 +617,8 @@ def _form(request: BeaconRequest, data: QueryDict | None = None) -> TokenForm:
 def _tokens_page(
     request: BeaconRequest, form: TokenForm, *, made: ApiToken | None = None, text: str = ""
 ) -> HttpResponse:
-    mine = ApiToken.objects.for_user(request.user).connected().order_by("-created", "-pk")
-    mine = mine.select_related("agent", "grant__client")
-    now = timezone.now()
-    rows = list(mine.usable(now).order_by("agent__name", "-created", "-pk"))
-    ended = mine.exclude(pk__in=[row.pk for row in rows])[:MAX_ENDED]
-    topics = {topic.pk: topic.title for topic in form.offered}
-    for row in rows:
-        row.topics = [topics.get(pk, _("a topic you don’t have access to")) for pk in row.topic_ids]  # type: ignore[attr-defined]
+    mine = ApiToken.objects.for_user(request.user)
+    rows, ended = tokens.listed(mine, form.offered, most_ended=MAX_ENDED)
     apps = accounts_agents.apps(text, with_paths=request.user.is_staff)
     context: dict[str, Any] = {
         "form": form,

@@ -86,7 +86,7 @@ def _streaming(streams: bool | None) -> dict[str, str]:
         False: _("responses appear only when they’re complete"),
         None: _("couldn’t be tested"),
     }
-    return _finding(_("Streaming"), _look(streams), words[streams])
+    return _finding(_("Streaming"), _capability_class(streams), words[streams])
 
 
 def _structured(mode: str) -> dict[str, str]:
@@ -104,7 +104,7 @@ def _tools(tools: bool | None) -> dict[str, str]:
         False: _("not called by the model"),
         None: _("couldn’t be tested"),
     }
-    return _finding(_("Tools"), _look(tools), words[tools])
+    return _finding(_("Tools"), _capability_class(tools), words[tools])
 
 
 def _embeddings(model: str, dimensions: int | None) -> dict[str, str]:
@@ -121,7 +121,7 @@ def _context(tokens: int | None, assumed: int) -> dict[str, str]:
     return _finding(_("Context size"), YES, _("%(count)s tokens") % {"count": grouped(tokens)})
 
 
-def _look(there: bool | None) -> str:
+def _capability_class(there: bool | None) -> str:
     return UNKNOWN if there is None else YES if there else NO
 
 

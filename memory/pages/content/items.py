@@ -74,7 +74,7 @@ SORTS = {
 MAX_COUNTED = 1_000  # beyond it the list says "more than"
 
 
-def _line(query: Query, name: str = "q") -> str:
+def _one_line_param(query: Query, name: str = "q") -> str:
     return one_line(clean(query.get(name, ""))[0])[:200]
 
 
@@ -84,13 +84,13 @@ def items_wanted(user: User, query: Query) -> ContentQuerySet:
     if chosen := choice_param(query, "type", ContentItem.Type.values):
         rows = rows.filter(type=chosen)
     for name in ("scope", "source"):
-        if value := _line(query, name):
+        if value := _one_line_param(query, name):
             rows = rows.filter(**{name: value})
-    if tag := _line(query, "tag"):
+    if tag := _one_line_param(query, "tag"):
         rows = rows.filter(tags__contains=[tag])
     rows = in_days(rows, first_day(query), first_day(query, "to"))
     # Contents can be megabytes, so their text is searched on the item's page, by a transform.
-    return with_words(rows, _line(query), "title", "url", "action")
+    return with_words(rows, _one_line_param(query), "title", "url", "action")
 
 
 def listed(user: User, query: Query, *, cursor: str = "") -> Page:
@@ -172,11 +172,11 @@ def facets_of(user: User, query: Query) -> list[Facet]:
     """Return what the list can be filtered by; chosen values are always listed: three queries."""
     rows = ContentItem.objects.for_user(user).live().order_by()
     pairs = rows.values_list("scope", "source").distinct()[:MAX_SCOPES]
-    scopes = {scope for scope, _source in pairs} | {_line(query, "scope")}
-    sources = {source for _scope, source in pairs} | {_line(query, "source")}
+    scopes = {scope for scope, _source in pairs} | {_one_line_param(query, "scope")}
+    sources = {source for _scope, source in pairs} | {_one_line_param(query, "source")}
     each_tag = Func(F("tags"), function="unnest", output_field=TextField())
     tags = set(rows.annotate(tag=each_tag).values_list("tag", flat=True).distinct()[:MAX_SCOPES])
-    tags |= {_line(query, "tag")}
+    tags |= {_one_line_param(query, "tag")}
     words = dict(scope_labels(user, scopes | sources))
     return [
         Facet("type", _("Type"), [Choice(*choice) for choice in ContentItem.Type.choices]),
@@ -308,7 +308,7 @@ def content_page(item: Any) -> dict[str, Any]:
         "scope": places.get(item.scope) or origins.Origin(item.scope, item.scope),
         "writer": places[actor].words if actor in places else "",
         "run_step": _run_step(places.get(run), step),
-        "kept": _kept(item),
+        "kept": _retention_label(item),
         "changes": changes,
         "uses": [(places[use.place], use.used_at) for use in uses[:FEW_USES]],
         "more_uses": max(0, len(uses) - FEW_USES),
@@ -342,7 +342,7 @@ def _run_step(run: origins.Origin | None, step: str) -> origins.Origin | None:
     return origins.Origin(run.text, words if number else run.words, run.url)
 
 
-def _kept(item: Any) -> str:
+def _retention_label(item: Any) -> str:
     """Return how long the item is kept, in words."""
     days = settings.BEACON_CONTENT_DAYS
     end = item.created + timedelta(days=days, seconds=1)
@@ -401,7 +401,7 @@ def content_list_page(request: BeaconRequest) -> HttpResponse:
     )  # fmt: skip
     by_source = bar.sort != "largest" and not query.get("source")
     context: dict[str, Any] = {
-        "scope": _line(query, "scope"),
+        "scope": _one_line_param(query, "scope"),
         "bar": saved_views.with_views(request.user, bar),
         "rows": _together(page.rows) if by_source else page.rows,
         "next_cursor": page.next_cursor,

@@ -148,7 +148,7 @@ PAGE = 200  # sections per page
 Heading = tuple[str, ...]
 
 
-def sections_to_lock(file: MemoryFile, *, begin: int = 0) -> dict[str, Any]:
+def sections_to_lock(file: MemoryFile, *, begin: int) -> dict[str, Any]:
     """Return a page of the file's sections with a heading, each path of headings once.
 
     `later` is the start of the next page, 0 if this is the last.

@@ -139,7 +139,7 @@ def _maker(file: MemoryFile, version: int) -> Change | None:
 BLAME_LINES = 1_000  # lines per page
 
 
-def blame_of(file: MemoryFile, *, version: int = 0, line: int = 1) -> dict[str, Any]:
+def blame_of(file: MemoryFile, *, version: int, line: int) -> dict[str, Any]:
     """Return the page of lines in groups that contains `line`, in `version` (default: the newest).
 
     `earlier` and `later` are lines of the previous and the next page, 0 if there is none.
@@ -224,7 +224,7 @@ def timeline_of(file: MemoryFile, *, begin: int = 0) -> dict[str, Any]:
     `later` is the start of the next page, 0 if there is none.
     """
     anchors = {one.first_line: anchor_of(one.heading) for one in sections_of(file.content)}
-    found = sorted(entries_of(file.content), key=_place, reverse=True)
+    found = sorted(entries_of(file.content), key=_entry_order, reverse=True)
     begin = begin if begin < len(found) else 0
     cards = [
         (one, anchors.get(one.first_line, "")) for one in found[begin : begin + TIMELINE_ENTRIES]
@@ -239,5 +239,5 @@ def timeline_of(file: MemoryFile, *, begin: int = 0) -> dict[str, Any]:
     }
 
 
-def _place(entry: Entry) -> tuple[datetime.date, int]:
+def _entry_order(entry: Entry) -> tuple[datetime.date, int]:
     return entry.day or datetime.date.min, entry.first_line

@@ -142,7 +142,7 @@ def edit(request: BeaconRequest, path: str) -> HttpResponse:
         text, screen = merged_again(sent, partial(content_at, file), merge_changes, based_on="seen")
         form = FileForm({**sent.dict(), "content": text})
         if COMPOSING & sent.keys():
-            return _editor(request, file, form, **screen, **_kept(request, file, form))
+            return _editor(request, file, form, **screen, **_save_draft(request, file, form))
         return _save(request, file, form)
     if request.method == "POST":
         return _save(request, file, FileForm(sent))
@@ -170,7 +170,7 @@ def _begun(file: MemoryFile, draft: FileDraft | None) -> FileForm:
 
 def _save(request: BeaconRequest, file: MemoryFile, form: FileForm) -> HttpResponse:
     if not form.is_valid():
-        return _editor(request, file, form, **_kept(request, file, form))
+        return _editor(request, file, form, **_save_draft(request, file, form))
     data = form.cleaned_data
     writing = {"by": request.actor, "seen": data["seen"], "why": data["note"]}
     try:
@@ -184,14 +184,14 @@ def _save(request: BeaconRequest, file: MemoryFile, form: FileForm) -> HttpRespo
     except OverBudget as exc:
         meter = editing.meter_of(file, data["content"], exc)
         form.add_error("content", str(exc))
-        return _editor(request, file, form, meter=meter, **_kept(request, file, form))
+        return _editor(request, file, form, meter=meter, **_save_draft(request, file, form))
     except MemoryRefused as exc:
         form.add_error("content", str(exc))
     else:
         file_drafts.drop_saved_draft(request.user, file.path, data["window"], data["content"])
         warn_of(request, new_lines(file.content, saved.file.content), but=saved.file)
         return _saved(request, saved, data["seen"])
-    return _editor(request, file, form, **_kept(request, file, form))
+    return _editor(request, file, form, **_save_draft(request, file, form))
 
 
 def _ended(text: str, file: MemoryFile) -> str:
@@ -214,7 +214,7 @@ def _saved(request: BeaconRequest, saved: SaveResult, seen: int) -> HttpResponse
     return redirect_to(request, file.get_absolute_url())
 
 
-def _kept(request: BeaconRequest, file: MemoryFile, form: FileForm) -> dict[str, Any]:
+def _save_draft(request: BeaconRequest, file: MemoryFile, form: FileForm) -> dict[str, Any]:
     """Save the form's text as this window's draft; return the notices about other drafts."""
     form.is_valid()
     data = form.cleaned_data
@@ -235,7 +235,7 @@ def _kept(request: BeaconRequest, file: MemoryFile, form: FileForm) -> dict[str,
 def _merging(request: BeaconRequest, form: FileForm, conflict: FileConflict) -> HttpResponse:
     """Show the merge screen: both edits merged, based on the current version."""
     file = editing.standing(request.user, conflict.path)
-    kept = _kept(request, file, form)
+    kept = _save_draft(request, file, form)
     seen = form.cleaned_data["seen"]
     screen = merge_screen(conflict.merge, conflict.mine, seen)
     writers = {"writers": record_history.writers_since(file, seen)}
@@ -281,7 +281,7 @@ def draft(request: BeaconRequest, path: str) -> HttpResponse:
         if dropped == request.POST.get("window"):
             return redirect_to(request, here if file.version else reverse("memory:files"))
     else:
-        kept = _kept(request, file, form)
+        kept = _save_draft(request, file, form)
     if request.htmx:
         kept["base_version"] = number_of(request.POST.get("base_version", ""))
         return render(request, "memory/_file_draft.html", {"file": file, **kept})

@@ -353,7 +353,7 @@ def _doings(act: BulkAction) -> tuple[list[tuple[Any, Fields]], str]:
         rest = rest.filter(pk__gt=last)
     keys = list(rest.order_by("pk").values_list("pk", flat=True)[:BATCH])
     pairs = []
-    for record in _held(act, keys):
+    for record in _locked_records(act, keys):
         try:
             fields = BULK_ACTIONS[act.act].fields(record, act.arguments)
         except MemoryRefused as exc:
@@ -372,7 +372,7 @@ def _undoings(act: BulkAction) -> tuple[list[tuple[Any, Fields]], str]:
     changes = Revision.objects.for_user(act.owner).filter(source=f"bulk:{act.arguments['of']}")
     changes = changes.filter(id__gt=act.arguments.get("last", 0)).order_by("id")[:BATCH]
     found = list(changes)
-    held = {record.pk: record for record in _held(act, [one.record_id for one in found])}
+    held = {record.pk: record for record in _locked_records(act, [one.record_id for one in found])}
     pairs = []
     for change in found:
         record = held.get(change.record_id)
@@ -390,7 +390,7 @@ def _undoings(act: BulkAction) -> tuple[list[tuple[Any, Fields]], str]:
     return pairs, str(found[-1].pk) if len(found) == BATCH else ""
 
 
-def _held(act: BulkAction, keys: Sequence[Any]) -> list[Any]:
+def _locked_records(act: BulkAction, keys: Sequence[Any]) -> list[Any]:
     model: Any = PAGES[act.page].model
     records = model.objects.for_user(act.owner).filter(pk__in=keys).order_by("pk")
     return list(records.select_for_update(no_key=True))

@@ -421,7 +421,7 @@ def records_wanted(user: User, query: ListQuery) -> QuerySet[Any]:
     else:
         records = records.live()
         if query.listed is NOTES:
-            records = _standing(records, query.states, now)
+            records = _without_inactive(records, query.states, now)
     records = narrowed(records, query.question, zone=zone_of(user.time_zone), now=now)
     if query.sort == EXPIRES:
         records = records.exclude(expires_at=None)
@@ -430,7 +430,7 @@ def records_wanted(user: User, query: ListQuery) -> QuerySet[Any]:
     return holding(records, query.question, bm25_sql.language_of(user), user)
 
 
-def _standing(notes: Any, states: Collection[str], now: datetime) -> Any:
+def _without_inactive(notes: Any, states: Collection[str], now: datetime) -> Any:
     if "superseded" in states:
         return notes
     notes = notes.filter(superseded_by=None)
@@ -458,7 +458,7 @@ def page_wanted(user: User, query: ListQuery, records: QuerySet[Any], *, cursor:
 
     `records` are those of `records_wanted`.
     """
-    records = _shown(records, query.listed)
+    records = _with_columns_of_row(records, query.listed)
     if query.sort == BEST:
         page = _best_page(user, records, query, cursor)
     else:
@@ -522,7 +522,7 @@ def _row(record: Any, query: ListQuery, language: str, told: Mapping[str, origin
 def row_of(user: User, listed: ListedKind, pk: Any) -> Row:
     """Return one record as a row.  Raises the model's DoesNotExist for another's."""
     records: Any = listed.model.objects.for_user(user)
-    record = _shown(records, listed).get(pk=pk)
+    record = _with_columns_of_row(records, listed).get(pk=pk)
     record.owner = user
     return _row(record, ListQuery.of(listed, {}), ENGLISH, _origins_of(user, [record]))
 
@@ -531,7 +531,7 @@ def _words_of(told: Mapping[str, origins.Origin], record: Any) -> str:
     return told[record.source].in_row if record.source in told else ""
 
 
-def _shown(records: Any, listed: ListedKind) -> Any:
+def _with_columns_of_row(records: Any, listed: ListedKind) -> Any:
     """Load only the columns of a row, and a long text only as far as it can unfold."""
     records = records.select_related("topic").defer("content", "topic__summary")
     first = Revision.objects.filter(

@@ -205,7 +205,7 @@ def page_of(record: Any) -> dict[str, Any]:
         "changes": history.rows,
         "uses": [(places[use.place], use.used_at) for use in uses[:FEW_USES]],
         "more_uses": max(0, len(uses) - FEW_USES),
-        "near": _near(record),
+        "near": _near_duplicates(record),
         "chain": chain,
         "successor": chain[0] if chain and chain[0].pk != record.pk else None,
         "pairs": pairs,
@@ -233,7 +233,7 @@ def _uses_of(record: Remembered) -> list[Use]:
     return list(uses.order_by("-used_at", "-id")[: FEW_USES + 100])
 
 
-def _near(record: Any) -> list[Any]:
+def _near_duplicates(record: Any) -> list[Any]:
     """Return observations that say almost the same."""
     if not isinstance(record, Observation):
         return []

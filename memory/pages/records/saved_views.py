@@ -37,7 +37,7 @@ BUILT_IN = {
 }
 
 
-def views_of(user: User, page: str, query: str = "") -> list[dict[str, Any]]:
+def views_of(user: User, page: str, query: str) -> list[dict[str, Any]]:
     """Return the views of a page, built-in ones first, which have no `pk`: one query."""
     views: list[dict[str, Any]] = [
         {"name": name, "query": urlencode({"q": text} | ({"sort": sort} if sort else {}))}

@@ -69,7 +69,7 @@ from memory.services.search.query import MAX_TEXT
 from memory.services.search.related import text_of
 
 
-def _asked(data: Any) -> list[UUID]:
+def _requested_ids(data: Any) -> list[UUID]:
     """Return the IDs in a URL or a form, each once, without invalid ones."""
     texts = ",".join([*data.getlist("ids"), *data.getlist("id")]).split(",")
     return uuids_of(text.strip() for text in texts)[: merging.MAX + 1]
@@ -81,7 +81,7 @@ def merge(request: BeaconRequest) -> HttpResponse:
     """Show the merged text of the selected notes; a POST merges them, or asks the model first."""
     posted = request.method == "POST"
     data = request.POST if posted else request.GET
-    ids = _asked(data)
+    ids = _requested_ids(data)
     notes = sorted(
         Note.objects.for_user(request.user).filter(pk__in=ids), key=lambda note: note.created
     )
@@ -239,10 +239,10 @@ def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
     if revision is not None:
         undo = offer(request, "revision", key=revision.pk)
         messages.success(request, said, extra_tags=undo)
-    return _shown(request, record)
+    return _show_again(request, record)
 
 
-def _shown(request: BeaconRequest, record: Any) -> HttpResponse:
+def _show_again(request: BeaconRequest, record: Any) -> HttpResponse:
     """Show the panel again if the action came from there, else the page that sent it."""
     if request.htmx and request.htmx.target == "record-panel":
         record.refresh_from_db()

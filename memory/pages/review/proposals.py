@@ -540,14 +540,14 @@ def _details(proposal: Proposal) -> list[tuple[str, str]]:
         value, before = proposal.after.get(name), proposal.before.get(name)
         joint = ", " if name == "tags" else "; "
         if name in proposal.before and before != value:
-            arrow = f"{_shown(before, joint)} → {_shown(value, joint)}"
+            arrow = f"{_value_label(before, joint)} → {_value_label(value, joint)}"
             pairs.append((str(words), shorten(arrow, 300)))
         elif value not in (None, "", []) and name not in ("kind", "scope"):
-            pairs.append((str(words), shorten(_shown(value, joint), 300)))
+            pairs.append((str(words), shorten(_value_label(value, joint), 300)))
     return pairs
 
 
-def _shown(value: Any, joint: str = "; ") -> str:
+def _value_label(value: Any, joint: str = "; ") -> str:
     if value in (None, "", []):
         return _("none")
     return joint.join(map(str, value)) if isinstance(value, list) else str(value)

@@ -393,7 +393,7 @@ def _is_web_page(item: ContentItem) -> bool:
     return item.type == ContentItem.Type.WEB_CONTENT
 
 
-def _named(about: Callable[[ContentItem], Parts]) -> Callable[[ContentItem], Parts]:
+def _with_name(about: Callable[[ContentItem], Parts]) -> Callable[[ContentItem], Parts]:
     """Add the item's name to a form, since the compactor only knows the content."""
 
     def compact(item: ContentItem) -> Parts:
@@ -403,7 +403,7 @@ def _named(about: Callable[[ContentItem], Parts]) -> Callable[[ContentItem], Par
     return compact
 
 
-register_compactor("table", is_table, _named(table_shape))
-register_compactor("json", is_json, _named(json_shape))
-register_compactor("search results", is_search, _named(search_results))
+register_compactor("table", is_table, _with_name(table_shape))
+register_compactor("json", is_json, _with_name(json_shape))
+register_compactor("search results", is_search, _with_name(search_results))
 register_compactor("web page", _is_web_page, _web_page)

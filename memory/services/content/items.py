@@ -256,7 +256,7 @@ def _links_from(items: Iterable[ContentItem], until: uuid.UUID) -> dict[uuid.UUI
     return links
 
 
-def check_no_circle(links: Links, names: Mapping[Any, str] | None = None) -> None:
+def check_no_circle(links: Links, names: Mapping[Any, str] | None) -> None:
     """Raise InvalidValue with the path if these relations form a circle."""
     path = circle_in(links)
     if path:
@@ -400,9 +400,9 @@ def store(
         "scope": checks.scope(scope),
         "tags": checks.tags(tags),
         "sensitivity": checks.choice("sensitivity", sensitivity, Sensitivity.values),
-        "source": _line(checks, "source", source) or str(by)[: MAX_LENGTH["source"]],
+        "source": _check_line(checks, "source", source) or str(by)[: MAX_LENGTH["source"]],
         "trust": trust or (Trust.OWNER if by.is_person else Trust.AGENT),
-    } | {name: _line(checks, name, value) for name, value in lines.items()}
+    } | {name: _check_line(checks, name, value) for name, value in lines.items()}
     if topic is not None and topic.owner_id != owner.pk:
         checks.refuse("topic", _("This topic doesn’t exist."))
     checks.raise_refused()
@@ -415,7 +415,7 @@ def store(
     return item
 
 
-def _line(checks: NoteChecks, field: str, value: str) -> str:
+def _check_line(checks: NoteChecks, field: str, value: str) -> str:
     """Check that a one-line text isn't too long."""
     line, most = one_line(checks.text(field, value)), MAX_LENGTH[field]
     if len(line) > most:

@@ -142,7 +142,7 @@ def restore_snapshot(
             copies = [one for one in copies if one.item_id not in gone]
         if into != snapshot.scope:
             keys = {one.item_id: uuid.uuid4() for one in copies}
-            items = _made(snapshot, copies, keys, into, by)
+            items = _create_copies(snapshot, copies, keys, into, by)
         else:
             keys = _own_keys(snapshot, copies)
             items = _as_it_was(snapshot, copies, keys, by)
@@ -194,17 +194,19 @@ def _as_it_was(
     held = own.filter(pk__in=keys.values()).select_for_update(of=("self",))
     here: dict[uuid.UUID, ContentItem] = {item.pk: item for item in held}
     gone = [one for one in copies if keys[one.item_id] not in here]
-    items_by_id = {item.pk: item for item in _made(snapshot, gone, keys, snapshot.scope, by)}
+    items_by_id = {
+        item.pk: item for item in _create_copies(snapshot, gone, keys, snapshot.scope, by)
+    }
     for one in copies:
         if keys[one.item_id] in here:
-            _put_back(here[keys[one.item_id]], _fields(one) | {"scope": snapshot.scope}, by)
+            _restore_item(here[keys[one.item_id]], _fields(one) | {"scope": snapshot.scope}, by)
     since = own.live().filter(scope=snapshot.scope).exclude(pk__in=keys.values())
     for item in _items(since.defer("content").select_for_update(of=("self",))):
         item.trash(by=by, why=_("stored after the restored snapshot was taken"))
     return [(here | items_by_id)[keys[one.item_id]] for one in copies]
 
 
-def _put_back(item: ContentItem, fields: dict[str, Any], by: Actor) -> None:
+def _restore_item(item: ContentItem, fields: dict[str, Any], by: Actor) -> None:
     fields = fields | {"trashed_at": None}
     changed = {name: value for name, value in fields.items() if getattr(item, name) != value}
     if changed:
@@ -213,7 +215,7 @@ def _put_back(item: ContentItem, fields: dict[str, Any], by: Actor) -> None:
         item.change(by=by, why=_("restored from a snapshot"), **changed)
 
 
-def _made(
+def _create_copies(
     snapshot: Snapshot,
     copies: list[SnapshotItem],
     keys: dict[uuid.UUID, uuid.UUID],

@@ -60,7 +60,7 @@ def place_of(text: str, q: str) -> int:
         whole = _pattern(q).search(text) if patterns else None
         if whole is not None:
             return whole.start()
-        for line, folded in _lines(text):
+        for line, folded in _lines_with_folded(text):
             firsts = _firsts(line, folded, patterns)
             if firsts:
                 return at + min(firsts)
@@ -88,7 +88,7 @@ def _pieces(text: str, patterns: Patterns) -> Iterator[str]:
     folded = text.casefold()
     if not all(_is_in(folded, words) for words in patterns):
         return
-    for line, folded_line in _lines(text):
+    for line, folded_line in _lines_with_folded(text):
         if not _firsts(line, folded_line, patterns):
             continue
         if len(line) <= LONG_LINE:
@@ -97,7 +97,7 @@ def _pieces(text: str, patterns: Patterns) -> Iterator[str]:
             yield from _windows(line, patterns)
 
 
-def _lines(text: str) -> Iterator[tuple[str, str]]:
+def _lines_with_folded(text: str) -> Iterator[tuple[str, str]]:
     return zip(text.split("\n"), text.casefold().split("\n"), strict=True)
 
 

@@ -132,7 +132,7 @@ def observations_for(
     topic: Topic,
     task: str,
     known: TopicMemory | None,
-    lessons: Sequence[Observation] | None = None,
+    lessons: Sequence[Observation] | None,
 ) -> list[Observation]:
     """Return the best observations for the topic's prompts (R95).
 

@@ -284,7 +284,7 @@ def folders() -> list[MountedFolder]:
     known = {row.name: row for row in MountedFolder.objects.select_related("owner")}
     for row in known.values():
         if row.name not in named and row.problem != Problem.UNMOUNTED:
-            _tell(row, Problem.UNMOUNTED)
+            _store_problem(row, Problem.UNMOUNTED)
     results = []
     for name, place in named.items():
         row = known.get(name)
@@ -300,30 +300,30 @@ def folders() -> list[MountedFolder]:
     return results
 
 
-def _opened(folder: MountedFolder) -> Listing | None:
+def _listing_of(folder: MountedFolder) -> Listing | None:
     """Return the folder's files, or None with its problem stored."""
     real = os.path.realpath(folder.place)
     if not os.path.isdir(real):  # noqa: PTH112 - a string, as in the setting
-        _tell(folder, Problem.MISSING)
+        _store_problem(folder, Problem.MISSING)
         return None
     if not folder.real_path:
         names = set(os.listdir(real)) if os.access(real, os.R_OK) else set()  # noqa: PTH208
         folder.real_path, folder.layout = real, layout_of(names, Path(folder.place).name)
         MountedFolder.objects.filter(pk=folder.pk).update(real_path=real, layout=folder.layout)
     if folder.real_path != real:
-        _tell(folder, Problem.MOVED, detail=real)
+        _store_problem(folder, Problem.MOVED, detail=real)
         return None
     try:
         found = listed(Path(real), folder.layout)
     except OSError as exc:
-        _tell(folder, Problem.UNREADABLE, detail=exc.strerror or "")
+        _store_problem(folder, Problem.UNREADABLE, detail=exc.strerror or "")
         return None
     if folder.problem and folder.problem != Problem.READ_ONLY:
-        _tell(folder, "")
+        _store_problem(folder, "")
     return found
 
 
-def _tell(folder: MountedFolder, problem: str, *, detail: str = "") -> None:
+def _store_problem(folder: MountedFolder, problem: str, *, detail: str = "") -> None:
     """Store the folder's problem, or "" for none. Activity logs when one begins."""
     if (folder.problem, folder.detail) == (problem, detail[:300]):
         return
@@ -351,7 +351,7 @@ def catch_up() -> int:
 
 
 def _check(folder: MountedFolder, ends: float) -> int:
-    found = _opened(folder)
+    found = _listing_of(folder)
     if found is None:
         return 0
     prefix = f"{MOUNTED}{folder.name}/"
@@ -360,7 +360,7 @@ def _check(folder: MountedFolder, ends: float) -> int:
     written = list(rows.values_list("path", "stamp", "version", "digest"))
     known = {path: stamp for path, stamp, _version, _digest in written}
     if not now and len(known) >= MIN_VANISHED:  # such as a disk that isn't mounted
-        _tell(folder, Problem.MISSING)
+        _store_problem(folder, Problem.MISSING)
         return 0
     due = [path for path in sorted({*known, *now}) if known.get(path, "") != now.get(path, "")]
     # A check that was cut short lists fewer files than there are: none of them was deleted.
@@ -427,7 +427,7 @@ def _settle(folder: MountedFolder, path: str) -> str:
         for _round in range(_ROUNDS if is_mine else 0):
             try:
                 with transaction.atomic():
-                    is_due, code = _look(folder, copy)
+                    is_due, code = _import_edit(folder, copy)
                 if is_due:
                     _write(folder, copy)
                 return code
@@ -440,7 +440,7 @@ def _settle(folder: MountedFolder, path: str) -> str:
 
 def _failed(folder: MountedFolder, copy: Copy, exc: OSError) -> str:
     if exc.errno in {errno.EACCES, errno.EROFS, errno.EPERM}:
-        _tell(folder, Problem.READ_ONLY, detail=exc.strerror or "")
+        _store_problem(folder, Problem.READ_ONLY, detail=exc.strerror or "")
         return ""
     if exc.errno == errno.ELOOP or exc.errno == errno.ENOTDIR:
         return Skipped.LINK
@@ -448,7 +448,7 @@ def _failed(folder: MountedFolder, copy: Copy, exc: OSError) -> str:
     return ""
 
 
-def _look(folder: MountedFolder, copy: Copy) -> tuple[bool, str]:
+def _import_edit(folder: MountedFolder, copy: Copy) -> tuple[bool, str]:
     """Import an edit on disk. Return whether the file must be written, and why it can't be shown."""
     copy.read()
     row, file, found = copy.row, copy.file, copy.found
@@ -573,4 +573,4 @@ def _write(folder: MountedFolder, copy: Copy) -> None:
                 trust=Trust.AGENT,
             )  # fmt: skip
     if folder.problem == Problem.READ_ONLY:
-        _tell(folder, "")
+        _store_problem(folder, "")

@@ -50,7 +50,7 @@ def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> tuple[str, tup
     Also return a description of each change.
     """
     lines, sections = lines_of(text), sections_of(text)
-    held = _held(sections, [tuple(path) for path in locked])
+    held = _locked_lines(sections, [tuple(path) for path in locked])
     loose = {place for place, _line in open_lines(text)} - held
     gone: set[int] = set()
     counts = [
@@ -64,11 +64,11 @@ def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> tuple[str, tup
     counts += [(spaces, "spaces"), (blank, "blank")]
     shorter = "\n".join(line for _place, line in kept)
     shorter += "\n" if shorter and text.endswith("\n") else ""
-    parts = tuple(_words(name, count) for count, name in counts if count)
+    parts = tuple(_describe_removed(name, count) for count, name in counts if count)
     return shorter if parts else text, parts
 
 
-def _words(name: str, n: int) -> str:
+def _describe_removed(name: str, n: int) -> str:
     values = {
         "repeated": ngettext(
             "removed %(n)d repeated bullet",
@@ -89,7 +89,7 @@ def _words(name: str, n: int) -> str:
     return values.get(name, _("shortened")) % {"n": n}
 
 
-def _held(sections: Sequence[SectionText], locked: Sequence[tuple[str, ...]]) -> set[int]:
+def _locked_lines(sections: Sequence[SectionText], locked: Sequence[tuple[str, ...]]) -> set[int]:
     return {
         place
         for one in sections
@@ -254,7 +254,7 @@ class CondenseRequest:
 
 def by_rule(file: MemoryFile, *, problem: str = "") -> CondenseProposal:
     shorter, lines = condensed(file.content, file.section_locks)
-    return _shown(file, shorter, lines, problem=problem)
+    return _proposal_of(file, shorter, lines, problem=problem)
 
 
 def why_no_model(file: MemoryFile) -> str:
@@ -349,7 +349,7 @@ def proposed(file: MemoryFile, condensing: CondenseRequest) -> CondenseProposal 
     except MemoryRefused as exc:
         return by_rule(file, problem=_unusable(str(exc)))
     said = (_("written by a model, so check it before you accept it"),)
-    return _shown(file, text, said, is_by_model=True)
+    return _proposal_of(file, text, said, is_by_model=True)
 
 
 def _calls(file: MemoryFile) -> QuerySet[ModelCall]:
@@ -406,7 +406,7 @@ def _fit(file: MemoryFile, answer: str) -> str:
     return text
 
 
-def _shown(
+def _proposal_of(
     file: MemoryFile,
     text: str,
     lines: tuple[str, ...],

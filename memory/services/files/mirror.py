@@ -395,7 +395,7 @@ def import_edits(owner: User) -> None:
             if folder is None:
                 return
             disk = mirror_disk.own_disk(folder, owner)
-            suspects = _changed(_known(owner), disk)
+            suspects = _changed(_mirrored_stamps(owner), disk)
         for path in suspects:
             _compare(Copy(owner, path, disk))
     except (DatabaseError, OSError) as exc:
@@ -504,7 +504,7 @@ def _due(folder: MirrorFolder) -> set[tuple[int, str]]:
     return due
 
 
-def _known(owner: User) -> dict[str, str]:
+def _mirrored_stamps(owner: User) -> dict[str, str]:
     return dict(MirroredFile.objects.for_user(owner).of_mirror().values_list("path", "stamp"))
 
 

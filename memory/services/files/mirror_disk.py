@@ -120,7 +120,7 @@ class Disk:
         file no longer has the stamp `expected`, OSError.
         """
         folder, name = self._split(path)
-        with self._inside(folder, make=True) as inside, _held(inside, name) as old:
+        with self._inside(folder, make=True) as inside, _kept_open(inside, name) as old:
             _sweep(inside, name)
             temp = f".{name}.{secrets.token_hex(6)}.tmp"
             handle, is_swapped = os.open(temp, _NEW, 0o600, dir_fd=inside), False
@@ -229,7 +229,7 @@ def _stamp_at(folder: int, name: str) -> str:
 
 
 @contextmanager
-def _held(folder: int, name: str) -> Iterator[int | None]:
+def _kept_open(folder: int, name: str) -> Iterator[int | None]:
     """Keep the file that is overwritten open, if there is one."""
     try:
         handle = os.open(name, _READ, dir_fd=folder)
@@ -601,15 +601,15 @@ def forget(owner: User) -> None:
 @contextmanager
 def _users(root: Path) -> Iterator[int]:
     """Open the folder of all accounts except the first."""
-    with _opened(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as at:
+    with _closed_at_end(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as at:
         with suppress(FileExistsError):
             os.mkdir("users", 0o700, dir_fd=at)
-        with _opened(os.open("users", _FOLDER, dir_fd=at)) as users:
+        with _closed_at_end(os.open("users", _FOLDER, dir_fd=at)) as users:
             yield users
 
 
 @contextmanager
-def _opened(handle: int) -> Iterator[int]:
+def _closed_at_end(handle: int) -> Iterator[int]:
     try:
         yield handle
     finally:
@@ -632,7 +632,7 @@ def _settle(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
 
 def _owner_of(users: int, name: str, folder: MirrorFolder) -> int:
     """Return the number of the account that owns the folder. Raises FileNotFoundError, OSError."""
-    with _opened(os.open(name, _FOLDER, dir_fd=users)) as inside:
+    with _closed_at_end(os.open(name, _FOLDER, dir_fd=users)) as inside:
         try:
             handle = os.open(MARK, _READ, dir_fd=inside)
         except FileNotFoundError:
@@ -668,7 +668,7 @@ def _mark(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
     """Write the account's number to its folder, atomically."""
     values = {"beacon": str(folder.identity), "account": owner.pk}
     temp = f".{MARK}.{secrets.token_hex(6)}.tmp"
-    with _opened(os.open(name, _FOLDER, dir_fd=users)) as inside:
+    with _closed_at_end(os.open(name, _FOLDER, dir_fd=users)) as inside:
         try:
             with os.fdopen(os.open(temp, _NEW, 0o600, dir_fd=inside), "w") as file:
                 file.write(json.dumps(values) + "\n")
@@ -697,11 +697,11 @@ def _move_away(users: int, name: str, folder: MirrorFolder) -> None:
 def _removed(disk: Disk, folder: MirrorFolder, number: int) -> None:
     """Delete a deleted account's files. Those that can't be deleted are logged."""
     try:
-        with _opened(os.open(disk.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as at:
+        with _closed_at_end(os.open(disk.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as at:
             if not disk.parts:
                 _empty(at)
                 return
-            with _opened(os.open("users", _FOLDER, dir_fd=at)) as users:
+            with _closed_at_end(os.open("users", _FOLDER, dir_fd=at)) as users:
                 _remove_folder(users, disk.parts[-1], folder, number)
     except FileNotFoundError:
         return
@@ -716,7 +716,7 @@ def _removed(disk: Disk, folder: MirrorFolder, number: int) -> None:
 def _remove_folder(users: int, name: str, folder: MirrorFolder, number: int) -> None:
     if _owner_of(users, name, folder) != number:
         return
-    with _opened(os.open(name, _FOLDER, dir_fd=users)) as inside:
+    with _closed_at_end(os.open(name, _FOLDER, dir_fd=users)) as inside:
         _empty(inside)
         os.unlink(MARK, dir_fd=inside)
     with suppress(OSError):  # it contains a person's own files
@@ -727,7 +727,7 @@ def _empty(at: int) -> None:
     """Delete memory files and rejected edits from the two folders, then the folders if empty."""
     for folder in ("facts", "episodes"):
         with suppress(FileNotFoundError):
-            with _opened(os.open(folder, _FOLDER, dir_fd=at)) as inside:
+            with _closed_at_end(os.open(folder, _FOLDER, dir_fd=at)) as inside:
                 for name in os.listdir(inside):  # noqa: PTH208 - a folder's handle
                     if _is_copy(f"{folder}/{name}"):
                         os.unlink(name, dir_fd=inside)

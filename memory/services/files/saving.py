@@ -214,7 +214,7 @@ def store(new: NewText, *, trust: str = "") -> SaveResult:
     act = replace(new.act, trust=trust) if trust else new.act
     file = new.file
     if file is None:
-        file = _made(new, act)
+        file = _create_file(new, act)
     elif new.changes_text or new.summary_by != file.summary_by:
         _change(file, new, act)
     return SaveResult(file, new.is_merged, new.warnings, is_new=new.file is None)
@@ -262,7 +262,7 @@ def _blamed(file: MemoryFile, text: str, act: Act) -> Runs:
     return carried(was.blame, was.content, text, file.version + 1)
 
 
-def _made(new: NewText, act: Act) -> MemoryFile:
+def _create_file(new: NewText, act: Act) -> MemoryFile:
     """Create a file and its first revision."""
     now = timezone.now()
     file = MemoryFile(

@@ -59,7 +59,7 @@ def restore(entry: Any, by: Actor) -> None:
     changed in any of these cases.
     """
     with transaction.atomic():
-        file = _held(entry)
+        file = _locked_file(entry)
         if entry.trashed_at is None:
             return
         if not contains_lines(file.content, entry.content):
@@ -86,7 +86,7 @@ def _put_in(entry: FileEntry, file: MemoryFile, act: Act) -> None:
 def trash(entry: Any, by: Actor) -> None:
     """Remove a restored section from its file again. Raises InvalidValue if it was changed."""
     with transaction.atomic():
-        file = _held(entry)
+        file = _locked_file(entry)
         if entry.trashed_at is not None:
             return
         text = without_lines(file.content, entry.content)
@@ -106,7 +106,7 @@ def trash(entry: Any, by: Actor) -> None:
         entry.trash(by=by)
 
 
-def _held(entry: FileEntry) -> MemoryFile:
+def _locked_file(entry: FileEntry) -> MemoryFile:
     """Return the file at the entry's path, with its row and the entry's row locked."""
     file = rows_held(entry.owner, entry.path).get(entry.path)
     if file is None:

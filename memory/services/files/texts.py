@@ -379,7 +379,7 @@ def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
     params = {"number": number, "old": shorten(old, 80), "path": path}
     if not old:
         raise PatchRefused(_("Pair %(number)d has no old text to search for.") % params, number)
-    spots = _found(text, old)
+    spots = _positions_of(text, old)
     if not spots:
         raise PatchRefused(
             _(
@@ -399,7 +399,7 @@ def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
     return spots[0], spots[0] + len(old)
 
 
-def _found(text: str, old: str) -> list[int]:
+def _positions_of(text: str, old: str) -> list[int]:
     """Return up to two places where the old text begins; one in the summary line comes last."""
     begin, end = summary_span(text)
     outside: list[int] = []
@@ -430,7 +430,7 @@ Removed = tuple[
 def removed_from(before: str, after: str) -> list[Removed]:
     """Return the sections of `before` that are missing in `after`, in order."""
     before, after = _without_summary(before), _without_summary(after)
-    if not (gone := _gone(before, after)):
+    if not (gone := _removed_sections(before, after)):
         return []
     left = {one.heading for one in sections_of(after)} | {one.heading for one in telling(before)}
     results: list[list[SectionText]] = []
@@ -453,7 +453,7 @@ def _is_inside(one: SectionText, last: SectionText, first: SectionText) -> bool:
     return is_next and first.level > 0 and one.last_line <= first.until
 
 
-def _gone(before: str, after: str) -> set[SectionText]:
+def _removed_sections(before: str, after: str) -> set[SectionText]:
     """Return the sections whose text is gone, neither kept under their heading nor moved."""
     counts = Counter((one.heading, one.text.strip()) for one in telling(after))
     headed = Counter(one.heading for one in telling(after))

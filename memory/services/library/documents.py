@@ -133,7 +133,7 @@ def find(
 ) -> list[Match]:
     """Return the documents that match `query` best, of those that `user` can read."""
     live = LibraryDocument.objects.live() if among is None else among
-    return _found(user, query, limit, live)
+    return _best_matches(user, query, limit, live)
 
 
 def text_of(owner: User, address: str) -> WebPage:
@@ -186,7 +186,7 @@ class LibrarySearch:
         started = time.monotonic()
         library_folder.scan_if_due()
         normal = LibraryDocument.objects.live().exclude(sensitivity=Sensitivity.SENSITIVE)
-        found = _found(self.owner, query, max(0, options.limit), normal, options)
+        found = _best_matches(self.owner, query, max(0, options.limit), normal, options)
         ms = round((time.monotonic() - started) * 1000)
         logger.info("search answered", service=self.service, hits=len(found), ms=ms)
         return [self._hit(one, rank) for rank, one in enumerate(found, 1)]
@@ -210,7 +210,7 @@ def is_empty(owner: User) -> bool:
     return not LibraryDocument.objects.readable_by(owner).live().exists()
 
 
-def _found(
+def _best_matches(
     user: User, query: str, limit: int, among: LibraryQuerySet, options: SearchOptions | None = None
 ) -> list[Match]:
     """Return the best of `among` that `user` can read, with their passages."""
@@ -250,7 +250,7 @@ def _rank_passages(
     query: str,
     about: str,
     limit: int,
-    languages: Collection[str] = (ENGLISH,),
+    languages: Collection[str],
 ) -> list[Match]:
     """Return the best with their passages, ranking those with more of `about` in one passage
     higher.

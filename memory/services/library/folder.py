@@ -63,7 +63,7 @@ def scan_if_due(
         known = state()
         if not is_mine or _is_fresh(known, every):
             return known
-        return _look(known, seconds)
+        return _scan(known, seconds)
 
 
 def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECONDS) -> Counter[str]:
@@ -80,7 +80,7 @@ def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECOND
         raise NotADirectoryError(str(folder))
     ends = time.monotonic() + seconds
     files, skipped, closed = _list(root)
-    known = _known(owner)
+    known = _documents_by_path(owner)
     done = Counter(skipped=skipped)
     fresh: list[LibraryDocument] = []
     seem_changed = [path for path, stat in files.items() if not _is_same(known.get(path), stat)]
@@ -245,7 +245,7 @@ def _read(root: Path, path: str) -> DocumentText:
     return read_document(path, content)
 
 
-def _known(owner: User) -> dict[str, LibraryDocument]:
+def _documents_by_path(owner: User) -> dict[str, LibraryDocument]:
     """Return the folder's files by path without their text, active rows before trashed ones."""
     rows = LibraryDocument.objects.for_user(owner).from_folder().order_by("created")
     known: dict[str, LibraryDocument] = {}
@@ -269,7 +269,7 @@ def _modified(stat: os.stat_result) -> datetime:
         return datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
+def _scan(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
     """Scan the folder and store the result."""
     owner = known.owner if known else _librarian()
     if owner is None:

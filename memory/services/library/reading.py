@@ -135,7 +135,7 @@ def read_document(name: str, content: bytes) -> DocumentText:
     itself are in `problem`.
     """
     kind = media_type_of(name)
-    stem = _named(PurePath(name))
+    stem = _name_from_path(PurePath(name))
     digest = hashlib.sha256(content).hexdigest()
     title = text = problem = ""
     if kind and not content.strip():
@@ -158,7 +158,7 @@ def read_document(name: str, content: bytes) -> DocumentText:
     return DocumentText(title or _("untitled"), mask(text)[0], kind, digest, len(content), problem)
 
 
-def _named(path: PurePath) -> str:
+def _name_from_path(path: PurePath) -> str:
     """Return a document's name from its file, with the folder's name if the file's is common."""
     stem = clean(path.stem)[0]
     folder = _folder_of(path)

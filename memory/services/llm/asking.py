@@ -85,7 +85,7 @@ def ask_model(
     most = Usage(estimate(safe, "").prompt_tokens, max_tokens)
     with paid(call, model.profile, most, meter) as counted:
         answer = wait_for(ask) if wait_for else ask()
-        counted(answer.usage, _said(answer))
+        counted(answer.usage, _answer_text(answer))
     return answer
 
 
@@ -191,7 +191,7 @@ def _as_stored(message: Message) -> dict[str, Any]:
     return stored
 
 
-def _said(answer: Answer) -> str:
+def _answer_text(answer: Answer) -> str:
     """Return the model's text, followed by each tool call that it requests."""
     parts = [
         f"→ {call.name} {json.dumps(call.arguments, ensure_ascii=False)}"
@@ -367,34 +367,28 @@ def check_month(user: User) -> None:
     Calls with an unknown price count only by their tokens. Calls in progress count with the most
     that they can cost.
     """
-    limits = limits_of(user)
-    if not limits:
-        return
-    tokens, money = _used(user)
-    if limits.tokens is not None and tokens >= limits.tokens:
-        raise BudgetReached(
-            _("the monthly limit of %(most)d tokens has been reached") % {"most": limits.tokens}
-        )
-    if limits.money is not None and money >= limits.money:
-        raise BudgetReached(
-            _("the monthly limit of $%(most)s has been reached") % {"most": limits.money}
-        )
+    if limits := limits_of(user):
+        of_tokens = _("the monthly limit of %(most)d tokens has been reached")
+        of_money = _("the monthly limit of $%(most)s has been reached")
+        _check_limits(limits, _used(user), of_tokens, of_money)
 
 
 def check_topics_month(topic: Topic, limits: MonthLimits) -> None:
     """Raise BudgetReached if the topic's own monthly budget is used up, as check_month does."""
-    if not limits:
-        return
-    tokens, money = _used(topic.owner, topic)
+    if limits:
+        of_tokens = _("this topic’s monthly limit of %(most)d tokens has been reached")
+        of_money = _("this topic’s monthly limit of $%(most)s has been reached")
+        _check_limits(limits, _used(topic.owner, topic), of_tokens, of_money)
+
+
+def _check_limits(
+    limits: MonthLimits, used: tuple[int, Decimal], of_tokens: str, of_money: str
+) -> None:
+    tokens, money = used
     if limits.tokens is not None and tokens >= limits.tokens:
-        raise BudgetReached(
-            _("this topic’s monthly limit of %(most)d tokens has been reached")
-            % {"most": limits.tokens}
-        )
+        raise BudgetReached(of_tokens % {"most": limits.tokens})
     if limits.money is not None and money >= limits.money:
-        raise BudgetReached(
-            _("this topic’s monthly limit of $%(most)s has been reached") % {"most": limits.money}
-        )
+        raise BudgetReached(of_money % {"most": limits.money})
 
 
 def _used(user: User, topic: Topic | None = None) -> tuple[int, Decimal]:

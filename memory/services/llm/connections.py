@@ -222,10 +222,14 @@ def model_for(
     """
     if topic is not None and topic.sensitivity == Sensitivity.SENSITIVE:
         return None
+    return _model_of(_profile_for(topic, purpose), owner)
+
+
+def _model_of(chosen: LlmProfile | None, owner: User | None) -> LanguageModel | None:
+    """Return the model of the profile, or the default one; with the owner's own key if there is one."""
     model = language_model()
     if model is None:
         return None
-    chosen = _profile_for(topic, purpose)
     profile = chosen or model.profile
     if owner is not None and (key := own_key_for(owner, profile)):
         profile = replace(profile, api_key=key)
@@ -270,13 +274,12 @@ MAX_OTHERS = 5
 MODEL_OF_TOPIC: list[Callable[[Topic], str]] = [lambda _topic: ""]
 
 
-def other_models(row: Connection | None = None) -> list[dict[str, Any]]:
+def other_models(row: Connection) -> list[dict[str, Any]]:
     """Return the endpoint's other models, as an admin entered them; [] without a default model.
 
     People can choose each `model` for a topic, and admins for `tasks`. `prices` are as in
     `Connection.prices`.
     """
-    row = row or stored(MODEL)
     return (row.profile.get("others") or []) if effective(row, "model") else []
 
 
@@ -308,15 +311,9 @@ def names_of_models() -> list[str]:
 
 def named_model(name: str, *, owner: User) -> LanguageModel | None:
     """Return the model of this name, or the default one; with the owner's own key if there is one."""
-    model = language_model()
-    if model is None:
-        return None
     row = stored(MODEL)
     found = next((one for one in other_models(row) if one["model"] == name), None)
-    profile = (other_profile(row, found) if found else None) or model.profile
-    if key := own_key_for(owner, profile):
-        profile = replace(profile, api_key=key)
-    return model if profile is model.profile else get_llm(profile)
+    return _model_of(other_profile(row, found) if found else None, owner)
 
 
 def forecast_profiles() -> tuple[LlmProfile | None, dict[str, LlmProfile]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from django.db.models import Count, F, Min, Q, QuerySet, Sum
 from django.db.models.functions import TruncMonth
 from django.utils import timezone
 
-from beacon_site.text.cleaning import cell
+from beacon_site.text.cleaning import csv_lines
 from beacon_site.text.dates import zone_of
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped, ngettext
@@ -160,7 +158,7 @@ def spent_this_month(user: User, topic: Topic | None = None) -> UsageTotals:
     return UsageTotals.of(calls_of_month(user, topic).aggregate(**_SUMS))
 
 
-def calls_of_month(user: User, topic: Topic | None = None) -> Calls:
+def calls_of_month(user: User, topic: Topic | None) -> Calls:
     calls = calls_of(user).filter(created__gte=month_began(user))
     return calls if topic is None else calls.filter(topic=topic)
 
@@ -243,13 +241,13 @@ def detail(calls: Calls, *, whose: User | None) -> dict[str, list[dict[str, Any]
         ).annotate(**_SUMS)
     )
     found = {
-        "by_model": _lines(rows, lambda row: (row["model"], "")),
-        "by_purpose": _lines(rows, lambda row: (ModelCall.aim_of(row["purpose"]), "")),
+        "by_model": _totals_by_label(rows, lambda row: (row["model"], "")),
+        "by_purpose": _totals_by_label(rows, lambda row: (ModelCall.aim_of(row["purpose"]), "")),
     }
     if whose is None:
-        found["by_person"] = _lines(rows, _person)
+        found["by_person"] = _totals_by_label(rows, _person)
     else:
-        found |= {"by_topic": _lines(rows, _topic), "runs": list(_runs(calls))}
+        found |= {"by_topic": _totals_by_label(rows, _topic), "runs": list(_runs(calls))}
     total = sum((UsageTotals.of(row) for row in rows), UsageTotals())
     for line in (line for lines in found.values() for line in lines):
         spent: UsageTotals = line["spent"]
@@ -260,7 +258,7 @@ def detail(calls: Calls, *, whose: User | None) -> dict[str, list[dict[str, Any]
     return found
 
 
-def _lines(
+def _totals_by_label(
     rows: Iterable[dict[str, Any]], name_of: Callable[[dict[str, Any]], tuple[str, str]]
 ) -> list[dict[str, Any]]:
     """Return one line for each label and slug that `name_of` returns, most expensive first."""
@@ -310,18 +308,15 @@ def as_csv(calls: Calls, *, whose: User | None) -> str:
 
     All accounts' calls (`whose` is None) come without the topic and the error, which are private.
     """
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(CSV_FIELDS)
     rows = calls.order_by("pk").values(
         *(name for name in CSV_FIELDS if name not in ("account", "topic")),
         account=F("owner__username"),
         topic_title=F("topic__title"),
     )
-    for row in rows.iterator():
-        row["created"] = row["created"].isoformat(timespec="seconds")
-        row["topic"] = row["topic_title"]
-        if whose is None:
-            row["topic"] = row["error"] = ""
-        writer.writerow([cell(row[name]) for name in CSV_FIELDS])
-    return out.getvalue()
+    shown = (
+        row
+        | {"created": row["created"].isoformat(timespec="seconds"), "topic": row["topic_title"]}
+        | ({"topic": "", "error": ""} if whose is None else {})
+        for row in rows.iterator()
+    )
+    return "".join(csv_lines(CSV_FIELDS, shown))

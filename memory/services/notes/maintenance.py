@@ -77,16 +77,13 @@ class Upkeep:
         return words
 
 
-def prune_expired(owner: User | None = None, *, at: datetime | None = None) -> int:
-    """Move expired notes to Trash and return how many (R197). Without an owner, those of all
-    accounts.
+def prune_expired(owner: User, *, at: datetime | None = None) -> int:
+    """Move the owner's expired notes to Trash and return how many (R197).
 
     Two concurrent calls share the notes, and neither waits.
     """
-    found = Note.objects.live().expired(at).filter(lock=Lock.OPEN, pinned=False)
+    found = Note.objects.for_user(owner).live().expired(at).filter(lock=Lock.OPEN, pinned=False)
     found = found.filter(edited_by_person=False)
-    if owner is not None:
-        found = found.for_user(owner)
     pruned = 0
     while True:
         with transaction.atomic():

@@ -273,7 +273,7 @@ def undo(revision: Revision, *, by: Actor) -> Remembered:
             return record
         _not_changed_since(record, revision.after)
         why = _("undid version %(version)d") % {"version": revision.version}
-        _put_back(record, revision.before, by, why)
+        _set_to_revision(record, revision.before, by, why)
     return record
 
 
@@ -286,7 +286,7 @@ def restore_to(revision: Revision, *, by: Actor) -> Remembered:
         record = record_of(revision, for_update=True)
         _check_follows_no_file(record)
         why = _("restored version %(version)d") % {"version": revision.version}
-        _put_back(record, state_at(record, revision.version), by, why)
+        _set_to_revision(record, state_at(record, revision.version), by, why)
     return record
 
 
@@ -337,7 +337,7 @@ def field_words(record: Remembered | type[Remembered], names: list[str]) -> list
     return [named.get(name, name.replace("_", " ")) for name in names]
 
 
-def _put_back(record: Remembered, state: dict[str, Any], by: Actor, why: str) -> None:
+def _set_to_revision(record: Remembered, state: dict[str, Any], by: Actor, why: str) -> None:
     """Set the fields to a revision's values, by the rules of the record's kind."""
     kind, label = kind_of(record.record_type()), str(record)
     if _NEVER_SET.intersection(state):

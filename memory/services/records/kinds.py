@@ -74,7 +74,7 @@ def _none_along(ids: Sequence[Any]) -> Along:
     return {}
 
 
-def _put_back(record: Remembered, fields: dict[str, Any], by: Actor, why: str) -> None:
+def _restore_fields(record: Remembered, fields: dict[str, Any], by: Actor, why: str) -> None:
     record.change(by=by, why=why, **fields)
 
 
@@ -93,7 +93,7 @@ class RecordKind:
     noun: str | Promise
     trash: Move = _trash
     restore: Move = _restore
-    restore_state: PutBack = _put_back
+    restore_state: PutBack = _restore_fields
     more: Callable[[Any], dict[str, Any]] = _nothing_more
     purge_page: str = ""
     many: Any = None  # an ngettext_lazy with %(n)s, for which the stubs have no type

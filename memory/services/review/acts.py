@@ -32,21 +32,12 @@ def undo_change(proposal: Proposal, *, by: Actor) -> None:
     """
     with transaction.atomic():
         held = held_in(proposal, Proposal.State.ACCEPTED)
-        changes = _changes(held)
+        changes = Revision.named(held.owner, held.results)
         if not (changes and _superseding_undone(held, changes[-1], by)):
             for change in reversed(changes):
                 record_history.undo(change, by=by)
         wait_again(held, by=by)
     proposal.refresh_from_db()
-
-
-def _changes(held: Proposal) -> list[Revision]:
-    """Return the revisions that accepting it created, in order."""
-    results: list[Revision] = []
-    for record_type, key, version in held.results:
-        mine = Revision.objects.for_user(held.owner).filter(record_type=record_type, record_id=key)
-        results += mine.filter(version=version).order_by("id")[:1]
-    return results
 
 
 def _superseding_undone(held: Proposal, last: Revision, by: Actor) -> bool:

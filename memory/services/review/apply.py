@@ -194,7 +194,7 @@ def _write_note(proposal: Proposal, values: Mapping[str, Any], by: Actor, seen: 
 
 
 def _supersede(proposal: Proposal, values: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
-    standing = _standing(proposal)
+    standing = _current_note(proposal)
     content, was_merged = str(values["content"]), False
     token = f"{standing.pk}:{standing.version}"
     before = str(proposal.before.get("content", ""))
@@ -271,7 +271,7 @@ def _trash(proposal: Proposal, by: Actor) -> ApplyResult:
     return ApplyResult(target)
 
 
-def _standing(proposal: Proposal) -> Note:
+def _current_note(proposal: Proposal) -> Note:
     """Return the current note in the chain of the one that the proposal would replace."""
     target = Note.objects.for_user(proposal.owner).filter(pk=proposal.target_id).first()
     if target is None:

@@ -134,13 +134,13 @@ def domains_of(owner: User, about: Any) -> list[str]:
         scope=source, type=ContentItem.Type.WEB_CONTENT
     ).exclude(url="")  # fmt: skip
     holding = Q(pk=None)
-    for line in _lines(about)[:MAX_LINES]:
+    for line in _searchable_lines(about)[:MAX_LINES]:
         holding |= Q(content__icontains=line)
     says = Case(When(holding, then=0), default=1, output_field=IntegerField())
     return _known(pages.order_by(says, "created").values_list("url", flat=True)[:MAX_PAGES])
 
 
-def _lines(about: Any) -> list[str]:
+def _searchable_lines(about: Any) -> list[str]:
     """Return the lines that it adds, or that the record contains, as a page could contain them."""
     if isinstance(about, Proposal):
         had = set(str(about.before.get("content", "")).splitlines())

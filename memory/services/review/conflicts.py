@@ -533,10 +533,7 @@ def undo_change(conflict: Conflict, *, by: Actor) -> None:
 
 def _undo_all(row: Conflict, by: Actor) -> None:
     """Undo each change that the resolution made, last first."""
-    changes: list[Revision] = []
-    for record_type, key, version in row.results:
-        mine = Revision.objects.for_user(row.owner).filter(record_type=record_type, record_id=key)
-        changes += mine.filter(version=version).order_by("id")[:1]
+    changes = Revision.named(row.owner, row.results)
     revision = next((one for one in changes if not one.before), None)
     if revision is not None:
         merged = record_history.record_of(revision, for_update=True)

@@ -123,7 +123,7 @@ def _facts(owner: User, proposals: Sequence[Proposal]) -> Iterable[tuple[UUID, O
                 key = match_key(text)
                 if key != fact.key and f" {key} " in message and f" {fact.key} " not in message:
                     yield proposal.pk, Outdated(_CORRECTED, old=text, new=fact.text)
-    yield from _told(owner, quoted)
+    yield from _quoted_facts_changed(owner, quoted)
 
 
 def _topics(owner: User, proposals: Sequence[Proposal]) -> dict[UUID, set[Any]]:
@@ -174,7 +174,7 @@ def _earlier_texts(groups: Iterable[Iterable[TopicFact]]) -> dict[Any, list[str]
     return found
 
 
-def _told(
+def _quoted_facts_changed(
     owner: User, quoted: Sequence[tuple[Proposal, TopicFact]]
 ) -> Iterable[tuple[UUID, Outdated]]:
     """Add the quoted facts that are wrong or were replaced."""

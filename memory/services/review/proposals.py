@@ -213,7 +213,7 @@ def accept(
     """
     _only_people(by)
     with transaction.atomic():
-        held = _held(proposal)
+        held = _locked_if_pending(proposal)
         wanted = {**held.after, **_stored(after)} if after is not None else held.after
         last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
         applied = perform(held, wanted, by, seen)
@@ -229,7 +229,7 @@ def accept(
             held.owner, by, "proposal-accepted", subject=held, label=held.label,
             edited=_("yes") if edited else "",
         )  # fmt: skip
-    _tell(proposal, held)
+    _copy_state(proposal, held)
     return applied
 
 
@@ -264,11 +264,11 @@ def reject(proposal: Proposal, *, by: Actor, why: str = "", at: datetime | None 
     reason = why if isinstance(why, Message) else shorten(clean(why)[0], MAX_REASON_LENGTH)
     with transaction.atomic():
         fields = {"decision_reason": reason, "decided_at": at or timezone.now()}
-        held = _decide(_held(proposal), Proposal.State.REJECTED, by, **fields)
+        held = _decide(_locked_if_pending(proposal), Proposal.State.REJECTED, by, **fields)
         Activity.log(
             held.owner, by, "proposal-rejected", subject=held, label=held.label, why=reason
         )
-    _tell(proposal, held)
+    _copy_state(proposal, held)
 
 
 def restore_state(proposal: Proposal, *, by: Actor) -> None:
@@ -277,7 +277,7 @@ def restore_state(proposal: Proposal, *, by: Actor) -> None:
     with transaction.atomic():
         held = held_in(proposal, Proposal.State.REJECTED)
         wait_again(held, by=by)
-    _tell(proposal, held)
+    _copy_state(proposal, held)
 
 
 def held_in(proposal: Proposal, state: Proposal.State) -> Proposal:
@@ -321,7 +321,7 @@ def _locked(proposal: Proposal) -> Proposal:
     return row
 
 
-def _held(proposal: Proposal) -> Proposal:
+def _locked_if_pending(proposal: Proposal) -> Proposal:
     """Return the proposal's row, locked.  Raises AlreadyDecided if it isn't pending."""
     row = _locked(proposal)
     if row.state != Proposal.State.WAITING:
@@ -342,7 +342,7 @@ def _decide(held: Proposal, state: str, by: Actor, **fields: Any) -> Proposal:
     return held
 
 
-def _tell(proposal: Proposal, held: Proposal) -> None:
+def _copy_state(proposal: Proposal, held: Proposal) -> None:
     """Copy the row's state to the caller's object."""
     for name in (*_DECISION, "expires_at"):
         setattr(proposal, name, getattr(held, name))

@@ -191,11 +191,14 @@ class Write:
     @property
     def new_texts(self) -> list[str]:
         if self.file_path:
-            return [*added_lines(_content(self.target), self.after), *_but(self.texts, self.after)]
+            return [
+                *added_lines(_content(self.target), self.after),
+                *_without_whole(self.texts, self.after),
+            ]
         return [text for text in (*self.texts, self.after) if text]
 
 
-def _but(texts: Iterable[str], whole: str) -> list[str]:
+def _without_whole(texts: Iterable[str], whole: str) -> list[str]:
     return [text for text in texts if text and text != whole]
 
 
@@ -379,7 +382,7 @@ def _is_said(write: Write, line: str) -> bool:
     )
 
 
-def is_owners_word(owner: User, quote: str, messages: Iterable[str] = ()) -> bool:
+def is_owners_word(owner: User, quote: str, messages: Iterable[str]) -> bool:
     """Return True if the words occur, as words, in one of the owner's own messages.
 
     Those are messages that they typed in their own sessions: not an agent's, not one from another

@@ -160,20 +160,15 @@ def track_records(
     named = origins.of(owner, {row["actor"] for row in found})
     return [
         TrackRecord(
-            writer=row["actor"],
-            name=row["actor"].partition(":")[2] or named[row["actor"]].words,
-            kind=row["write"],
-            accepted=row["accepted"],
-            edited=row["edited_first"],
-            rejected=row["rejected"],
-            wrong=row["wrong"],
-            waiting=row["waiting"],
-            since=row["since"],
-            level=of_writer.get(
-                (row["actor"], row["write"]), levels.get(row["write"], levels[DEFAULT_LEVEL])
-            ),
+            writer=actor,
+            name=actor.partition(":")[2] or named[actor].words,
+            kind=kind,
+            level=of_writer.get((actor, kind), levels.get(kind, levels[DEFAULT_LEVEL])),
+            edited=row.pop("edited_first"),
+            **row,
         )
         for row in found
+        for actor, kind in [(row.pop("actor"), row.pop("write"))]
     ]
 
 

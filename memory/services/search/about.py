@@ -8,7 +8,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet
@@ -21,25 +21,13 @@ from memory.models import NameAlias, as_of
 from memory.models.remembered import in_scopes
 from memory.services.search import names
 from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
-from memory.services.search.kinds import KINDS
+from memory.services.search.kinds import KINDS, FoundRecord
 from memory.services.search.query import FOR_AGENTS, Question
 
 PAGE, MAX = 30, 100  # records of a page, and that can be asked for
 READ_FOR_MAP = 400  # the newest records whose names are compared
 MAX_NEAR = 12  # names on the map
 MAX_JUDGED = 80  # names beside it that can be one of those
-
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """A record that contains the name."""
-
-    id: uuid.UUID
-    type: str
-    title: str
-    url: str
-    created: datetime
-    record: Any
 
 
 @dataclass(slots=True)
@@ -54,9 +42,11 @@ class About:
     total: int = 0
     counts: dict[str, int] = field(default_factory=dict)  # by type
     months: list[tuple[date, int]] = field(default_factory=list)  # those with records, in order
-    mentions: list[Mention] = field(default_factory=list)
+    records: list[FoundRecord] = field(default_factory=list)
     next: str | None = None
-    facts: list[Mention] = field(default_factory=list)  # the newest ones, if they were asked for
+    facts: list[FoundRecord] = field(
+        default_factory=list
+    )  # the newest ones, if they were asked for
     related_names: list[tuple[str, str, int]] = field(default_factory=list)
     read: int = 0
     trusts: frozenset[str] = frozenset()
@@ -94,12 +84,12 @@ def about(
     listed = {kind.type for kind in narrowing_of(owner, question, {"types": types}).kinds}
     if agent_scopes is not None:
         found.names = _readable(found.names, names.checked(name), agent_scopes, scope)
-    parts = _parts(agent_scopes, scope, names.queries_of(owner, found.names))
+    parts = _entries_with_name(agent_scopes, scope, names.queries_of(owner, found.names))
     if not parts:
         return found
     _count(found, parts, str(scope.zone))
     rows = [part for part in parts if part.type in listed and found.counts.get(part.type)]
-    found.mentions, found.next = _page(rows, scope, cursor, max(1, min(limit, MAX)))
+    found.records, found.next = _page(rows, scope, cursor, max(1, min(limit, MAX)))
     if facts:
         known = [part for part in rows if part.type == "fact"]
         found.facts, _more = _page(known, scope, "", facts)
@@ -119,7 +109,7 @@ def _readable(
 
 
 def _is_readable(name: str, agent_scopes: Sequence[str], scope: SearchScope) -> bool:
-    parts = _parts(agent_scopes, scope, names.queries_of(scope.owner, [name]))
+    parts = _entries_with_name(agent_scopes, scope, names.queries_of(scope.owner, [name]))
     if not parts:
         return False
     sql, params = _union(parts, "1 AS one")
@@ -128,7 +118,7 @@ def _is_readable(name: str, agent_scopes: Sequence[str], scope: SearchScope) -> 
         return bool(cursor.fetchone()[0])
 
 
-def _parts(
+def _entries_with_name(
     agent_scopes: Sequence[str] | None, scope: SearchScope, queries: dict[str, str]
 ) -> list[_Part]:
     with connection.cursor() as cursor:
@@ -208,7 +198,7 @@ def _count(found: About, parts: Sequence[_Part], zone: str) -> None:
 
 def _page(
     parts: Sequence[_Part], scope: SearchScope, cursor: str, limit: int
-) -> tuple[list[Mention], str | None]:
+) -> tuple[list[FoundRecord], str | None]:
     """Return one page of the records, the newest first, and the cursor of the next one."""
     if not parts:
         return [], None
@@ -230,16 +220,11 @@ def _page(
         for name, some in ids.items()
         for record in rows_of(KINDS[name], scope).filter(pk__in=some).order_by()
     }
-    mentions = []
-    for name, key, created in rows[:limit]:
-        record, kind = records.get(key), KINDS[name]
-        if record is not None:
-            pair = (kind.title(record), kind.url(record))
-            mentions.append(Mention(key, name, *pair, created, record))
+    found = [FoundRecord(name, records[key]) for name, key, _at in rows[:limit] if key in records]
     if len(rows) <= limit:
-        return mentions, None
+        return found, None
     _name, key, created = rows[limit - 1]
-    return mentions, cursor_of(created, key)
+    return found, cursor_of(created, key)
 
 
 # --- the names beside it --------------------------------------------------------------------------

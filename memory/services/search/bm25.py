@@ -69,9 +69,9 @@ def search_each(
     owner: Any,
     search_type: str,
     queries: Sequence[str],
-    limit: int = 10,
+    limit: int,
     *,
-    most_terms: int | None = None,
+    most_terms: int | None,
 ) -> list[list[tuple[uuid.UUID, float]]]:
     """Return the result of `search` for each query, with only a few statements for all of them."""
     if limit < 1:

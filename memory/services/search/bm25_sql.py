@@ -133,7 +133,7 @@ def _select(
         kept_words, join = "", "JOIN memory_searchentry e USING (id)"
     best = " UNION ALL ".join(
         f"(SELECT %s::int AS place, s.* FROM scored s "  # noqa: S608  our own names  # nosec B608
-        f"WHERE {_standing('s', job.among)} ORDER BY s.score DESC, s.record_id LIMIT %s)"
+        f"WHERE {_is_current_condition('s', job.among)} ORDER BY s.score DESC, s.record_id LIMIT %s)"
         for _at, job in pairs
     )
     statement = (
@@ -165,11 +165,11 @@ def kept(space: Space, among: EntryFilter, ids: Iterable[uuid.UUID]) -> set[uuid
 
 def _among(filters: Sequence[EntryFilter]) -> tuple[str, list[Any]]:
     """Return the condition on the entries of any of the lists, and its parameters."""
-    lists = [" AND ".join([_standing("e", one), *one.where]) for one in filters]
+    lists = [" AND ".join([_is_current_condition("e", one), *one.where]) for one in filters]
     return f"({' OR '.join(lists)})", [value for one in filters for value in one.params]
 
 
-def _standing(table: str, among: EntryFilter) -> str:
+def _is_current_condition(table: str, among: EntryFilter) -> str:
     if among.is_current is None:
         return "TRUE"
     return f"{table}.is_current" if among.is_current else f"NOT {table}.is_current"
@@ -558,7 +558,7 @@ def _first_look(job: Job, terms: list[Term]) -> _Lookup:
     """Return the documents of the rarest terms or, if all are frequent, those that contain several."""
     rest = sorted(terms, key=lambda term: (term.figures.documents, term.lexeme))
     room = max(FEW, ENOUGH * job.limit) * (4 if job.among.is_narrow else 1)
-    return _look(rest, room, ENOUGH * job.limit, job.space.documents)
+    return _lookup_of(rest, room, ENOUGH * job.limit, job.space.documents)
 
 
 def _next_look(job: Job, look: _Lookup, best: list[Ranked]) -> _Lookup | None:
@@ -567,7 +567,7 @@ def _next_look(job: Job, look: _Lookup, best: list[Ranked]) -> _Lookup | None:
         return None
     if len(best) < job.limit:
         # If the filters exclude all likely documents, the planner may know a faster index.
-        return _look(look.rest, look.room * 8, 0, job.space.documents if best else 0)
+        return _lookup_of(look.rest, look.room * 8, 0, job.space.documents if best else 0)
     sure = best[-1].score * (1 - 1e-9)
     if sum(term.bound for term in look.rest) < sure:
         return None
@@ -575,7 +575,7 @@ def _next_look(job: Job, look: _Lookup, best: list[Ranked]) -> _Lookup | None:
     return _Lookup(queries, is_last=True) if queries else None
 
 
-def _look(rest: Sequence[Term], room: int, count: int, documents: int) -> _Lookup:
+def _lookup_of(rest: Sequence[Term], room: int, count: int, documents: int) -> _Lookup:
     """Return the documents of the first terms that fit into `room`, but of at least one term.
 
     If `documents` (of the space) is given, only the likely best of a frequent term are included.

@@ -198,7 +198,7 @@ def _embedded(batch: Sequence[EmbeddingDue], embedder: Embedder) -> int:
         )
     texts = [record.search_text() for _row, record in todo]
     made = embedder.embed(texts) if texts else []
-    return _kept(embedder.model, [row for row, _record in todo], made, gone)
+    return _store_vectors(embedder.model, [row for row, _record in todo], made, gone)
 
 
 def _records_of(batch: Sequence[EmbeddingDue]) -> dict[tuple[str, Any], Any]:
@@ -214,7 +214,7 @@ def _records_of(batch: Sequence[EmbeddingDue]) -> dict[tuple[str, Any], Any]:
     }
 
 
-def _kept(
+def _store_vectors(
     model: str,
     rows: list[EmbeddingDue],
     made: list[list[float]],

@@ -32,7 +32,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.text.dates import named
-from beacon_site.text.terms import ENGLISH, phrase_query, query_terms, tsquery_of
+from beacon_site.text.terms import phrase_query, query_terms, tsquery_of
 from memory.models.errors import InvalidValue
 from memory.models.history import Revision, Use
 from memory.models.remembered import Lock, Sensitivity
@@ -458,7 +458,7 @@ class _Conditions:
         self.params += params
 
 
-def among_of(kind: RecallKind, scope: SearchScope, language: str = ENGLISH) -> EntryFilter:
+def among_of(kind: RecallKind, scope: SearchScope, language: str) -> EntryFilter:
     """Return which entries of a type's index can be hits."""
     conditions = _Conditions()
     _add_rules(kind, scope, conditions)

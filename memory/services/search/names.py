@@ -308,7 +308,7 @@ def merge(owner: Any, name: str, into: str, *, by: Actor) -> tuple[str, State, S
             )
         was = {row.key: [row.name, row.target] for row in moved} | {source_key: None}
         now = {row.key: [row.name, form] for row in moved} | {source_key: [source_form, form]}
-        _put(owner, now)
+        _set_aliases(owner, now)
         Activity.log(owner, by, "names-merged", label=source_form, into=form)
     return form, was, now
 
@@ -322,7 +322,7 @@ def split(owner: Any, name: str, *, by: Actor) -> tuple[State, State]:
         if row is None:
             raise InvalidValue(_("This name isn’t merged with another one."))
         was = {key: [row.name, row.target]}
-        _put(owner, {key: None})
+        _set_aliases(owner, {key: None})
         Activity.log(owner, by, "name-separated", label=row.name, of=row.target)
     return was, {key: None}
 
@@ -336,7 +336,7 @@ def put_back(owner: Any, was: State, now: State, *, by: Actor) -> None:
             raise InvalidValue(
                 _("These names have changed since then, so your change couldn’t be undone.")
             )
-        _put(owner, was)
+        _set_aliases(owner, was)
         label = ", ".join(one[0] for one in {**now, **was}.values() if one)
         Activity.log(owner, by, "names-restored", label=label)
 
@@ -346,7 +346,7 @@ def _lock(owner: Any) -> None:
     User.objects.select_for_update(no_key=True).get(pk=owner.pk)
 
 
-def _put(owner: Any, state: State) -> None:
+def _set_aliases(owner: Any, state: State) -> None:
     gone = [key for key, one in state.items() if one is None]
     NameAlias.objects.for_user(owner).filter(key__in=gone).delete()
     for key, one in state.items():

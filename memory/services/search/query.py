@@ -214,11 +214,11 @@ def parse(text: str) -> Question:
         phrases=tuple(reader.phrases),
         without=tuple(word.replace('"', "") for word in reader.without),
         filters=tuple(reader.filters),
-        problems=_told(reader.problems),
+        problems=_problem_notices(reader.problems),
     )
 
 
-def _told(problems: Iterable[str]) -> tuple[str, ...]:
+def _problem_notices(problems: Iterable[str]) -> tuple[str, ...]:
     """Return each problem once; if there are many, the first ones and the number of the rest."""
     texts = list(dict.fromkeys(problems))
     more = len(texts) - MAX_PROBLEMS

@@ -26,7 +26,7 @@ from memory.models.history import Use
 from memory.services.search import bm25_sql, vectors
 from memory.services.search.bm25_sql import Job, Ranked, Scale, Space, relevance
 from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
-from memory.services.search.kinds import KINDS, RecallKind
+from memory.services.search.kinds import KINDS, FoundRecord, RecallKind
 from memory.services.search.query import FOR_AGENTS, Question
 
 MODES = ("auto", "lexical", "exact")
@@ -83,26 +83,17 @@ class Explanation:
     boosts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RecallHit:
-    """One record found.
+@dataclass(frozen=True)
+class RecallHit(FoundRecord):
+    """One record found, with its rank.
 
     `replaces` are the superseded records that it replaces. `later_finding` is what a later run found
     that differs from it. `rating` is the rating for this question that changed its score.
     """
 
-    id: uuid.UUID
-    type: str
-    category: str
     score: float
-    content: str
-    created_at: datetime
-    source: str
     retrievers: dict[str, RetrieverScore]
     explanation: Explanation
-    title: str
-    url: str
-    record: Any
     replaces: tuple[uuid.UUID, ...] = ()
     later_finding: str = ""
     rating: Rating | None = None
@@ -442,7 +433,9 @@ def _rank_replacements(
 def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
     """Find the nearest vectors; None and a notice if there is no vector search."""
     scope = answers[0].asked
-    looks = (_look(answer.asked) for answer in answers)  # built only if vectors are compared
+    looks = (
+        _vector_query(answer.asked) for answer in answers
+    )  # built only if vectors are compared
     depth = max(limit, DEPTH)
     try:
         found = vectors.nearest_each(scope.owner, scope.question.words, looks, depth)
@@ -454,7 +447,7 @@ def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
         one.near = near
 
 
-def _look(scope: SearchScope) -> vectors.VectorQuery:
+def _vector_query(scope: SearchScope) -> vectors.VectorQuery:
     """Return the records that are compared with the question."""
     allowed = {kind.type: rows_of(kind, scope) for kind in scope.kinds}
     if scope.question.phrases or scope.question.without:
@@ -586,7 +579,6 @@ def _best(answer: Answer, least: float, limit: int) -> list[Candidate]:
 def _hit(
     answer: Answer, one: Candidate, record: Any, labelled: str, later_finding: str
 ) -> RecallHit:
-    kind = KINDS[one.key[0]]
     retriever_scores = {}  # by retriever
     if one.raw > 0:
         retriever_scores[WORDS] = RetrieverScore(one.raw, one.word_score, one.ranks[WORDS])
@@ -595,20 +587,13 @@ def _hit(
         retriever_scores[MEANING] = RetrieverScore(one.distance, near, one.ranks[MEANING])
     stems = tuple(dict.fromkeys(stem.removeprefix(LABEL) for stem in one.matched))
     return RecallHit(
-        id=record.pk,
-        type=kind.type,
-        category=kind.category(record),
+        one.key[0],
+        record,
         score=one.score,
-        content=kind.content(record),
-        created_at=record.created,
-        source=record.source,
         retrievers=retriever_scores,
         explanation=Explanation(
             tuple(retriever_scores), stems, dict(one.ranks), tuple(_boosts(answer, one, labelled))
         ),
-        title=kind.title(record),
-        url=kind.url(record),
-        record=record,
         replaces=tuple(one.replaces),
         later_finding=later_finding,
         rating=answer.rated.get(record.pk),

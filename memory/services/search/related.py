@@ -21,7 +21,7 @@ from memory.models import MemoryFile, Section, as_of
 from memory.services.search import bm25_sql, vectors
 from memory.services.search.bm25_sql import Job, Ranked, Space
 from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
-from memory.services.search.kinds import KINDS
+from memory.services.search.kinds import KINDS, FoundRecord
 from memory.services.search.query import FOR_AGENTS, Question
 from memory.services.search.recall import RecordKey, figures_of, fused, meaning_value, words_value
 
@@ -32,24 +32,19 @@ MAX_WORDS = 12  # the rarest words that are looked up
 FEW = 8  # records that can share a word in a small memory before it counts as frequent
 RARE, DISTINCT = 0.05, 0.005  # shares of all records with a rare word, and with one that is enough
 FEW_ENOUGH = 3  # the same for a word that is enough
-FEW_TOLD = 4  # words that the reason names, the rarest first
+MAX_NAMED = 4  # words that the reason names, the rarest first
 SPARE = 20  # more candidates, since some are left out
 
 _ADDRESS = re.compile(r"\b(?:https?://|www\.)\S+")  # its parts say nothing about the subject
 
 
-@dataclass(frozen=True, slots=True)
-class Related:
+@dataclass(frozen=True)
+class Related(FoundRecord):
     """A record near another one: its cosine (0 if it isn't near), and the words both contain."""
 
-    id: uuid.UUID
-    type: str
-    title: str
-    url: str
     score: float
     meaning: float
     words: tuple[str, ...]
-    record: Any
 
     @property
     def reasons(self) -> list[str]:
@@ -57,13 +52,13 @@ class Related:
         return [*(["meaning"] if self.meaning else []), *(["words"] if self.words else [])]
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def named_words(self) -> tuple[str, ...]:
         """Return the shared words that a page names and marks."""
-        return self.words[:FEW_TOLD]
+        return self.words[:MAX_NAMED]
 
     @property
     def why(self) -> str:
-        shown = self.told
+        shown = self.named_words
         if not shown:
             return _("Similar meaning")
         both = ngettext(
@@ -117,8 +112,8 @@ def related_to(
     how = {"now": as_of.now(), "types": types}
     scope = narrowing_of(record.owner, Question("", "", filters=filters), how)
     found = _Found()
-    _near(record, scope, limit, found)
-    shown = _alike(text, scope, limit, found)
+    _add_nearest(record, scope, limit, found)
+    shown = _add_sharing_rare_words(text, scope, limit, found)
     scores = found.scores()
     best = sorted(scores, key=lambda key: (-scores[key], key))
     records = _loaded(scope, best, limit)
@@ -129,13 +124,9 @@ def related_to(
         if one is None or one.pk == record.pk or (file is not None and file in files):
             continue
         files.add(file)
-        kind = KINDS[key[0]]
         near = meaning_value(found.distances[key]) if key in found.distances else 0.0
         words = tuple(shown[term] for term in found.terms.get(key, ()) if term in shown)
-        title, url = kind.title(one), kind.url(one)
-        related.append(
-            Related(one.pk, kind.type, title, url, round(scores[key], 6), near, words, one)
-        )
+        related.append(Related(key[0], one, round(scores[key], 6), near, words))
     return related[:limit]
 
 
@@ -150,7 +141,7 @@ def _file_of(record: Any) -> Any:
     return record.file_id if isinstance(record, Section) else None
 
 
-def _near(record: Any, scope: SearchScope, limit: int, found: _Found) -> None:
+def _add_nearest(record: Any, scope: SearchScope, limit: int, found: _Found) -> None:
     """Add the records with the nearest vectors."""
     # Only a file's sections have vectors, and they're of today's texts.
     if isinstance(record, MemoryFile) or as_of.current() is not None:
@@ -166,7 +157,9 @@ def _near(record: Any, scope: SearchScope, limit: int, found: _Found) -> None:
             found.distances[one.type, one.id] = one.distance
 
 
-def _alike(text: str, scope: SearchScope, limit: int, found: _Found) -> dict[str, str]:
+def _add_sharing_rare_words(
+    text: str, scope: SearchScope, limit: int, found: _Found
+) -> dict[str, str]:
     """Add the records that share rare words; return the words by their terms."""
     owner_language = bm25_sql.language_of(scope.owner)
     types = [kind.type for kind in scope.kinds]

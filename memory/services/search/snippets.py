@@ -174,7 +174,7 @@ def _hits(text: str, query: str, language: str = ENGLISH) -> Iterator[Term]:
     A simple pattern finds the possible places first. Stemming every word of a long text would take
     most of a search's time.
     """
-    names, begun = _wanted(query, language)
+    names, begun = _query_terms(query, language)
     if not names:
         return
     at = 0
@@ -190,7 +190,7 @@ def _hits(text: str, query: str, language: str = ENGLISH) -> Iterator[Term]:
 
 
 @lru_cache(maxsize=100)  # a list looks for the same words in each row
-def _wanted(query: str, language: str) -> tuple[frozenset[str], re.Pattern[str]]:
+def _query_terms(query: str, language: str) -> tuple[frozenset[str], re.Pattern[str]]:
     """Return a query's terms, and a pattern for the places where one of them may begin."""
     wanted = frozenset(query_terms(query, language))
     begun = "|".join(sorted(map(_beginning, wanted), key=len, reverse=True))

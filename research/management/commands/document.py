@@ -169,12 +169,12 @@ def _command(name: str) -> Iterator[str]:
     yield f"### `{name}`"
     yield f"`{usage}`"
     yield str(parser.description or "")
-    rows = [(f"`{_named(one)}`", str(one.help)) for one in taken if one.help]
+    rows = [(f"`{_argument_name(one)}`", str(one.help)) for one in taken if one.help]
     if rows:
         yield table(("argument", ""), rows)
 
 
-def _named(one: Action) -> str:
+def _argument_name(one: Action) -> str:
     return one.option_strings[-1] if one.option_strings else one.dest.upper()
 
 
@@ -183,7 +183,7 @@ def _usage(one: Action) -> str:
     if not one.option_strings:
         return f"[{value}]" if one.nargs in ("?", "*") else value
     takes = "" if one.nargs == 0 else f" {value}"
-    return f"{_named(one)}{takes}" if one.required else f"[{_named(one)}{takes}]"
+    return f"{_argument_name(one)}{takes}" if one.required else f"[{_argument_name(one)}{takes}]"
 
 
 # --- REST API, from its OpenAPI document ---

@@ -67,12 +67,14 @@ def _import_keys(server: redis.Redis, owner: User, *, dry_run: bool) -> Iterator
     for raw in sorted(set(server.scan_iter(match=KEY.format(slug="*"), count=500))):
         key = raw.decode("utf-8", "replace")
         try:
-            yield _taken(server, raw, key, owner, dry_run=dry_run)
+            yield _import_topic(server, raw, key, owner, dry_run=dry_run)
         except (_Refused, MemoryRefused) as exc:
             yield key, REFUSED, str(exc)
 
 
-def _taken(server: redis.Redis, raw: bytes, key: str, owner: User, *, dry_run: bool) -> Outcome:
+def _import_topic(
+    server: redis.Redis, raw: bytes, key: str, owner: User, *, dry_run: bool
+) -> Outcome:
     memory = _memory_in(server, raw)
     title = one_line(clean(memory.topic)[0])
     if Topic.objects.titled(owner, title) is not None:

@@ -70,7 +70,7 @@ NEAR = "budget-near"  # a kind of line in the activity log
 
 def warn_near_limits(run: Run, topics: MonthLimits) -> None:
     """Warn on the run and in the activity log about each limit that is at least 80 % used."""
-    for name, words in _near(run, topics):
+    for name, words in _nearly_used_up(run, topics):
         owner = run.topic.owner
         # the run of a follow-up has ended, but the log still gets the warning
         with suppress(JobLost):
@@ -82,7 +82,7 @@ def warn_near_limits(run: Run, topics: MonthLimits) -> None:
             )
 
 
-def _near(run: Run, topics: MonthLimits) -> Iterator[tuple[str, str]]:
+def _nearly_used_up(run: Run, topics: MonthLimits) -> Iterator[tuple[str, str]]:
     """Yield a name and a sentence for each limit that is nearly used up."""
     topic, owner = run.topic, run.topic.owner
     rows: list[tuple[str, MonthLimits, Any]] = [

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db.models import F, Sum, Window
 from django.db.models.functions import RowNumber
@@ -30,6 +30,7 @@ from research.services.budgets.budget import budget_for
 MAX_EXAMINED = 10  # the latest runs of a topic
 ENOUGH_TO_TRIM = 5  # with this many runs, the lowest and highest are ignored
 Range = tuple[int, int]
+Number = TypeVar("Number", int, Decimal)
 Depth = TopicSettings.Depth
 TOPIC, OTHERS, USUAL = "topic", "others", "usual"
 
@@ -139,7 +140,7 @@ def forecasts_of(user: User, topics: Sequence[Any], depth: str = "") -> dict[Any
     found = {}
     for topic in topics:
         profile = named.get(topic.settings.model, usual)
-        found[topic.pk] = _made(
+        found[topic.pk] = _forecast(
             topic.settings, depth or topic.settings.depth, past, profile, topic.pk
         )
     return found
@@ -149,13 +150,13 @@ def forecast_of_new(user: User, depth: str) -> Forecast:
     """Return the forecast of a topic that doesn't exist yet, with default settings."""
     settings = TopicSettings(depth=depth)
     profile, _named = connections.forecast_profiles()
-    return _made(settings, depth, _recent_usage(user, []), profile, None)
+    return _forecast(settings, depth, _recent_usage(user, []), profile, None)
 
 
 Past = dict[tuple[Any, str], list[RunUsage]]
 
 
-def _made(
+def _forecast(
     settings: TopicSettings, depth: str, past: Past, profile: LlmProfile | None, key: Any
 ) -> Forecast:
     has_model = profile is not None
@@ -182,7 +183,7 @@ def _made(
     )
 
 
-def _range(values: Sequence[int], most: int | None = None) -> Range:
+def _range(values: Sequence[Number], most: Number | None = None) -> tuple[Number, Number]:
     """Return the lowest and highest value, without outliers if there are enough values."""
     found = sorted(values)
     if len(found) >= ENOUGH_TO_TRIM:
@@ -197,13 +198,8 @@ def _money(
     if profile is None:
         return Decimal(0), Decimal(0)
     costs = [price(Usage(one.prompt, one.completion), profile) for one in took]
-    known = sorted(cost for cost in costs if cost is not None)
-    if len(known) < len(costs):
-        return None
-    if len(known) >= ENOUGH_TO_TRIM:
-        known = known[1:-1]
-    least, largest = known[0], known[-1]
-    return (least, largest) if most is None else (min(least, most), min(largest, most))
+    known = [cost for cost in costs if cost is not None]
+    return _range(known, most) if len(known) == len(costs) else None
 
 
 def _recent_usage(user: User, topic_ids: Iterable[Any]) -> Past:

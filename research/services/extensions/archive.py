@@ -72,7 +72,7 @@ def _clear_lease(run: Any, _import_context: Any) -> None:
     run.lease_until = run.nudged_at = run.waiting_since = None
 
 
-def _rest(schedule: Any, import_context: Any) -> None:
+def _pause_foreign_schedule(schedule: Any, import_context: Any) -> None:
     """Pause imported schedules that come from someone else's archive."""
     if not import_context.is_own:
         schedule.paused = True
@@ -119,7 +119,7 @@ KINDS = [
         owner="topic__owner",
         key=("topic_id",),
         without=("next_run_at", "recheck_at"),  # calculated again, so missed runs are skipped
-        prepare=_rest,
+        prepare=_pause_foreign_schedule,
         finish=_look_ahead,
     ),
     Kind(

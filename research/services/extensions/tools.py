@@ -102,7 +102,7 @@ def _research(context: ToolContext, args: TopicArguments) -> ToolResult:
         more = {"retry_after": exc.retry_after} if exc.retry_after else {}
         return refused("limit" if exc.retry_after else "refused", str(exc), **more)
     if args.wait_seconds and _waited_for(run, args.wait_seconds):
-        return _told(context, run)
+        return _report_or_progress(context, run)
     return ToolResult(_started(run), data=_run_data(run))
 
 
@@ -223,13 +223,13 @@ def _report(context: ToolContext, args: ReportArguments) -> ToolResult:
         if not args.topic and args.run is None:
             return refused("bad_arguments", _("A report number requires a topic. Pass both."))
         runs = runs.filter(number=args.number)
-    run = _wanted(runs, any_of_topic=args.run is None)
+    run = _newest_with_report(runs, any_of_topic=args.run is None)
     if run is None:
         return refused("not_found", _("This run doesn’t exist. Call research_topic to start one."))
-    return _told(context, run)
+    return _report_or_progress(context, run)
 
 
-def _wanted(runs: QuerySet[Any], *, any_of_topic: bool) -> Run | None:
+def _newest_with_report(runs: QuerySet[Any], *, any_of_topic: bool) -> Run | None:
     """Return the newest run that has a report, or the newest run if none has."""
     found: Run | None = None
     if any_of_topic:
@@ -237,7 +237,7 @@ def _wanted(runs: QuerySet[Any], *, any_of_topic: bool) -> Run | None:
     return found or runs.order_by("-created", "-pk").first()
 
 
-def _told(context: ToolContext, run: Run) -> ToolResult:
+def _report_or_progress(context: ToolContext, run: Run) -> ToolResult:
     """Return the report of a run, or the run's progress."""
     report = Report.objects.for_user(context.owner).live().filter(run=run).first()
     data = _run_data(run)

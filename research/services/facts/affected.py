@@ -63,7 +63,7 @@ def note(run: Run, topic: Topic) -> int:
     names = {name for item in items for name in names_of(item.sentence)}
     dismissed = _dismissed(topic)
     best: list[tuple[int, DeltaItem, Note | Section, str]] = []
-    for record, key, text in _lines(topic.owner, topic, names):
+    for record, key, text in _lines_with_names(topic.owner, topic, names):
         met = [(affects(one.sentence, text, one.previous_text), one) for one in items]
         texts = dismissed[record.pk, key]
         met = [
@@ -93,7 +93,7 @@ def note(run: Run, topic: Topic) -> int:
     return len(affected_lines)
 
 
-def _lines(
+def _lines_with_names(
     owner: User, topic: Topic, names: Iterable[str]
 ) -> Iterator[tuple[Note | Section, str, str]]:
     """Yield the lines of the owner's notes and files that contain one of the names."""

@@ -376,7 +376,7 @@ def undo_change(correction: Correction, *, by: Actor) -> bool:
         if not mine.exists():
             return False
         for changed in correction.facts.order_by("-id"):
-            _put_back(changed, by=by)
+            _undo_fact(changed, by=by)
         lesson = correction.lesson
         if lesson is not None and lesson.trashed_at is None:
             lesson.trash(by=by, why=_("the correction was undone"))
@@ -385,7 +385,7 @@ def undo_change(correction: Correction, *, by: Actor) -> bool:
     return True
 
 
-def _put_back(changed: CorrectedFact, *, by: Actor) -> None:
+def _undo_fact(changed: CorrectedFact, *, by: Actor) -> None:
     rows = Revision.objects.filter(
         owner=changed.correction.owner_id,
         record_type=TopicFact.record_type(),

@@ -60,12 +60,12 @@ def _change(revision: Revision, runs: dict[Any, Run]) -> FactChange:
         "revision": revision,
         "run": runs.get(int(number)) if number.isdecimal() else None,
         "who": revision.actor.removeprefix("human:"),
-        "said": _said(before, after) if before else [_("created")],
+        "said": _describe_change(before, after) if before else [_("created")],
         "words": words,
     }
 
 
-def _said(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def _describe_change(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """Return what a revision changed besides the text."""
     states = dict(TopicFact.State.choices)
     changed = {name for name in after if before.get(name) != after[name]}

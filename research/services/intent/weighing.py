@@ -606,7 +606,7 @@ def verdict(
     about: str = "",
 ) -> Verdict:
     """Return whether a sentence is reported. `examples` are sentences that the owner asked for too."""
-    texts = _said(sentence)
+    texts = _terms_of(sentence)
     for example in examples:
         if _is_similar_news(texts, sentence, example, about):
             words = _("similar to what you asked for: “%(text)s”")
@@ -626,7 +626,7 @@ def verdict(
 
 
 @lru_cache(maxsize=512)
-def _said(sentence: str) -> frozenset[str]:
+def _terms_of(sentence: str) -> frozenset[str]:
     return frozenset(terms(sentence))
 
 
@@ -644,7 +644,7 @@ def _meets(part: Part, texts: frozenset[str], sentence: str) -> bool:
 def _is_similar_news(texts: frozenset[str], sentence: str, example: str, about: str) -> bool:
     """Return True if a sentence is similar to the example, by its kind of news or its words."""
     common = set(terms(about))
-    theirs = _said(example) - common
+    theirs = _terms_of(example) - common
     if theirs and len(theirs & texts) >= MIN_ALIKE * len(theirs):
         return True
     kinds = [kind for kind in KINDS if kind.matches_sentence(example)]

@@ -80,7 +80,9 @@ def shown(kind: str, address: str) -> str:
 def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **fields: Any) -> Channel:
     """Create a channel and return it. Raises InvalidValue without storing anything."""
     address = check_address(kind, address, by=owner)
-    channel = Channel(owner=owner, kind=kind, address=shown(kind, address), **_told(fields))
+    channel = Channel(
+        owner=owner, kind=kind, address=shown(kind, address), **_logged_values(fields)
+    )
     channel.name = one_line(name) or channel.address[:MAX_NAME_LENGTH]
     if kind == Kind.WEBHOOK:
         channel.keep_secret(url=address, key=webhooks.new_key())
@@ -114,13 +116,13 @@ def _check_room(owner: User) -> None:
         raise InvalidValue(words % {"most": MAX_CHANNELS})
 
 
-def _told(values: dict[str, Any]) -> dict[str, Any]:
+def _logged_values(values: dict[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in TOLD if name in values}
 
 
 def change(channel: Channel, *, name: str, address: str = "", by: Actor, **options: Any) -> None:
     """Change a channel. Without a new address it keeps the stored one. Raises InvalidValue."""
-    fields: dict[str, Any] = _told(options)
+    fields: dict[str, Any] = _logged_values(options)
     if channel.kind == Kind.EMAIL:
         address = address or channel.address  # an imported address was never checked
     elif address == channel.address or channel.kind == Kind.BROWSER:

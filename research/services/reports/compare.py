@@ -394,7 +394,7 @@ def _made_with(topic: Topic, report: Report) -> dict[str, str]:
         settings = TopicSettings.from_json(topic, run.settings)
         for name in _TOLD:
             label = str(TopicSettings._meta.get_field(name).verbose_name)  # type: ignore[union-attr]
-            values[label[:1].upper() + label[1:]] = _words(settings, name)
+            values[label[:1].upper() + label[1:]] = _setting_text(settings, name)
     asked_services = run.manifest.get("services")
     if asked_services is not None:
         values[_("Services searched")] = ", ".join(map(label_of, asked_services))
@@ -403,7 +403,7 @@ def _made_with(topic: Topic, report: Report) -> dict[str, str]:
     return values
 
 
-def _words(settings: TopicSettings, name: str) -> str:
+def _setting_text(settings: TopicSettings, name: str) -> str:
     """Return one setting's value as text, or "" if it isn't set."""
     value = getattr(settings, name)
     if name == "services":
@@ -488,7 +488,9 @@ def chosen(choices: Sequence[SavedRun], query: Query) -> Pair:
     pair = Pair(choices)
     if len(choices) < 2:
         return pair
-    older, newer = (_named(pair, query.get(name, "").strip()[:20]) for name in ("from", "to"))
+    older, newer = (
+        _run_from_url(pair, query.get(name, "").strip()[:20]) for name in ("from", "to")
+    )
     if newer is None and older is None:
         newer, older = choices[-1], choices[-2]
         read = [choice for choice in choices if choice.is_read]
@@ -503,7 +505,7 @@ def chosen(choices: Sequence[SavedRun], query: Query) -> Pair:
     return pair
 
 
-def _named(pair: Pair, text: str) -> SavedRun | None:
+def _run_from_url(pair: Pair, text: str) -> SavedRun | None:
     """Return the run that the URL names. Add a problem if there is none."""
     if not text:
         return None

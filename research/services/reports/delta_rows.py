@@ -285,7 +285,7 @@ def delta_row(item: DeltaItem, by_number: dict[int, SourceRow], page: str = "") 
     cited = [by_number[n] for n in item.citations if n in by_number]
     shown_as = ((page, s.n, s.card, s.n) for s in cited)
     marks = format_html_join("", '<a href="{}#source-{}" title="{}">[{}]</a>', shown_as)
-    now_at, before_at = _stand(item, cited), _stood(item)
+    now_at, before_at = _source_of_new(item, cited), _source_of_old(item)
     if now_at and before_at and now_at.link == before_at.link:
         # The same page, read again. Its last version has no known date, so neither date is shown.
         dates = (now_at.published_at, before_at.published_at)
@@ -320,7 +320,7 @@ def unbroken(text: str) -> SafeString:
     return format_html_join("", "{}", ((part,) for part in [*parts, text[end:]]))
 
 
-def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> ItemSource | None:
+def _source_of_new(item: DeltaItem, cited: Sequence[SourceRow]) -> ItemSource | None:
     """Return the item's first source, with the quote from it if it says more than the item."""
     quote = plain_quote(item.quote)
     if match_key(quote) == match_key(item.sentence):
@@ -331,7 +331,7 @@ def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> ItemSource | None:
     return ItemSource(quote, "", reports.Link(), None) if quote else None
 
 
-def _stood(item: DeltaItem) -> ItemSource | None:
+def _source_of_old(item: DeltaItem) -> ItemSource | None:
     """Return the source of the old sentence, as known when the run compared the two."""
     old = item.previous_source
     if not old:
@@ -351,7 +351,7 @@ def marked_words(before: str, now: str) -> tuple[SafeString | str, SafeString | 
     If they have little in common, all of the old one is marked as deleted and none of the new one.
     """
     old, new = _WORD.findall(before), _WORD.findall(now)
-    if _alike(_words(old), _words(new)) < ALIKE:
+    if _similarity(_only_words(old), _only_words(new)) < ALIKE:
         return format_html('<s class="old">{}</s>', unbroken(before)), unbroken(now)
     matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
     was, became = [], []
@@ -369,7 +369,10 @@ def in_one(before: str, now: str) -> SafeString | None:
     None if the two have too little in common to be read as one.
     """
     old, new = _WORD.findall(before), _WORD.findall(now)
-    if max(_alike(_words(old), _words(new)), _alike(_plain(old), _plain(new))) < ALIKE:
+    if (
+        max(_similarity(_only_words(old), _only_words(new)), _similarity(_plain(old), _plain(new)))
+        < ALIKE
+    ):
         return None
     parts: list[SafeString] = []
     for kind, gone, come in _passages(old, new):
@@ -409,7 +412,7 @@ def _passages(old: list[str], new: list[str]) -> list[tuple[str, str, str]]:
     return [("equal" if kind == "gap" else kind, gone, come) for kind, gone, come in results]
 
 
-def _words(pieces: Iterable[str]) -> list[str]:
+def _only_words(pieces: Iterable[str]) -> list[str]:
     return [piece for piece in pieces if piece[0].isalnum()]
 
 
@@ -418,7 +421,7 @@ def _plain(pieces: Iterable[str]) -> list[str]:
     return [piece for piece in pieces if piece.isalpha()]
 
 
-def _alike(old: list[str], new: list[str]) -> float:
+def _similarity(old: list[str], new: list[str]) -> float:
     return difflib.SequenceMatcher(None, old, new, autojunk=False).ratio()
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 import re
 import sys
@@ -26,7 +24,7 @@ from django.utils.translation import gettext as _
 from beacon_site.embedded import places
 from beacon_site.net.errors import ProviderUnavailable
 from beacon_site.net.extract import MIB, ChildFailed, ChildNotStarted, ChildProcess
-from beacon_site.text.cleaning import cell
+from beacon_site.text.cleaning import csv_lines
 from beacon_site.text.markdown import by_direction, render
 from memory.models import ModelCall
 from memory.models.errors import MemoryRefused
@@ -248,13 +246,11 @@ def style() -> SafeString:
 
 def as_csv(run: Run) -> str:
     """Return the run's hits as CSV: new, known, returning or blocked, and the citation number."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(CSV_FIELDS)
-    for hit in run.hits.order_by("place"):
-        row = {name: getattr(hit, name, "") for name in CSV_FIELDS} | {"url": hit.link}
-        writer.writerow([cell(row[name]) for name in CSV_FIELDS])
-    return out.getvalue()
+    rows = (
+        {name: getattr(hit, name, "") for name in CSV_FIELDS} | {"url": hit.link}
+        for hit in run.hits.order_by("place")
+    )
+    return "".join(csv_lines(CSV_FIELDS, rows))
 
 
 def as_json(run: Run) -> str:

@@ -128,7 +128,7 @@ def date_of_slot(runs: Sequence[SavedRun], slot: int) -> str:
 
 
 def over_time(
-    topic: Topic, runs: Sequence[SavedRun], until: datetime | None = None, *, page: int = 1
+    topic: Topic, runs: Sequence[SavedRun], until: datetime | None, *, page: int
 ) -> dict[str, Any]:
     """Return the context of a page of questions, those with current answers first. Four queries.
 
@@ -160,7 +160,7 @@ def over_time(
     questions = [_question(by_chain[chain], runs, slot) for chain in chains if by_chain[chain]]
     _tell_apart(questions)
     later = facts.filter(created__gte=until).count() if until else 0
-    places = _places(runs)
+    places = _slot_headings(runs)
     return {
         "runs": runs,
         "slot": slot,
@@ -179,7 +179,7 @@ def over_time(
     }
 
 
-def _places(runs: Sequence[SavedRun]) -> list[str]:
+def _slot_headings(runs: Sequence[SavedRun]) -> list[str]:
     """Return the heading at each position of the date line, the present last."""
     return [
         _("Known before Run #%(number)d") % {"number": runs[0].number},
@@ -204,7 +204,7 @@ def _tell_apart(questions: Sequence[Question]) -> None:
     shared = Counter(question.name.casefold() for question in questions)
     for one in questions:
         if shared[one.name.casefold()] > 1 and not one.is_named:
-            one.name = _fitting(one.newest.text)
+            one.name = _shortened_name(one.newest.text)
             for block in one.blocks:
                 if block.text == one.newest.text:
                     block.label = one.name  # it isn't said again
@@ -224,7 +224,7 @@ def _question(lives: Sequence[FactHistory], runs: Sequence[SavedRun], slot: int)
     for block in blocks:
         block.label = _label(block.text, shared, name)
         block.is_later = block.start >= 2 * slot
-    question.lines = _lines(blocks, 2 * len(runs))
+    question.lines = _as_lines(blocks, 2 * len(runs))
     return question
 
 
@@ -291,7 +291,7 @@ def _when(place: float, numbers: Sequence[int], runs: Sequence[SavedRun]) -> str
     return (_("after Run #%(number)d") if place % 1 else _("Run #%(number)d, %(day)s")) % params
 
 
-def _lines(blocks: Sequence[Block], columns: int) -> list[list[Cell]]:
+def _as_lines(blocks: Sequence[Block], columns: int) -> list[list[Cell]]:
     """Return the blocks as cells, in as few lines as possible."""
     lines: list[list[Block]] = []
     for block in sorted(blocks, key=lambda one: one.start):
@@ -347,7 +347,7 @@ def _name(text: str, shared: Sequence[str]) -> str:
     words_of_row = [word for word in _TOKEN.findall(row) if re.match(r"\w", word)]
     words_shared = [word for word in shared if re.match(r"\w", word)]
     if colon and len(words_of_row) > 1 and words_shared[: len(words_of_row)] == words_of_row:
-        return _fitting(row)
+        return _shortened_name(row)
     for words in _runs(text, shared):
         while words and words[0].casefold() in _SMALL:
             words = words[1:]
@@ -355,9 +355,9 @@ def _name(text: str, shared: Sequence[str]) -> str:
             words = words[:-1]
         if sum(word.casefold() not in _SMALL for word in words) > 1:
             name = " ".join(words)
-            return _fitting(name[0].upper() + name[1:])
+            return _shortened_name(name[0].upper() + name[1:])
     subject = _SUBJECT.match(text)
-    return _fitting(subject[1] if subject else text)
+    return _shortened_name(subject[1] if subject else text)
 
 
 def _runs(text: str, shared: Sequence[str]) -> list[list[str]]:
@@ -372,7 +372,7 @@ def _runs(text: str, shared: Sequence[str]) -> list[list[str]]:
     return runs
 
 
-def _fitting(text: str) -> str:
+def _shortened_name(text: str) -> str:
     if width_of(text) <= MAX_NAME_LENGTH:
         return text
     if width_of(text) == len(text):

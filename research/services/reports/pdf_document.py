@@ -234,7 +234,7 @@ class _Writer(FileWriter):
         self.flowables.append(made)
 
     def paragraph(self, line: Line, place: Place) -> None:
-        parts = list(_parts(line))
+        parts = list(_split_long_line(line))
         for n, part in enumerate(parts):
             markup = self._markup(part)
             if self.at_sources and place.number is not None and place.depth == 1 and not n:
@@ -358,7 +358,7 @@ def _sources_at(tokens: list[Token], domains: list[str]) -> tuple[int, int]:
     return found
 
 
-def _parts(line: Line) -> Iterator[Line]:
+def _split_long_line(line: Line) -> Iterator[Line]:
     """Yield a line, in several parts if it's very long."""
     if sum(_length(piece.text) for piece in line) <= MAX_LENGTH:
         yield line

@@ -615,7 +615,7 @@ def _add_facts(
         key = report_text.sentence_key(fact.text)
         if key in shown or str(fact.pk) in texts:
             continue
-        line = _known(topic, fact, key, by_number, book)
+        line = _line_of_fact(topic, fact, key, by_number, book)
         if page.is_first and line.since is not None and line.since.is_selected:
             line.status = str(Status.NEW)
             page.changed.append(line)
@@ -643,7 +643,7 @@ def _disputes(topic: Topic, page: Reading, facts: Sequence[Any]) -> dict[Any, Co
     return disputes
 
 
-def _known(
+def _line_of_fact(
     topic: Topic, fact: Any, key: str, by_number: Mapping[int, Column], book: SourceBook
 ) -> Line:
     found, confirmed = by_number.get(fact.first_run or 0), by_number.get(fact.confirmed_run or 0)

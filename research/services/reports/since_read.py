@@ -370,7 +370,7 @@ class TopicSummary:
     def words(self) -> str:
         """Return the counts as a sentence: `3 new facts since you last read, 2 changed`."""
         counts = tuple(sorted(self.counts.items()))
-        return _words(counts, self.was_read, get_language())
+        return _cached_counts_text(counts, self.was_read, get_language())
 
 
 # Lists have dozens of these but few different ones.
@@ -390,7 +390,9 @@ def _tags(counts: tuple[int, int, int, int], words: str, _language: str | None) 
 
 
 @lru_cache(500)
-def _words(counts: tuple[tuple[str, int], ...], was_read: bool, _language: str | None) -> str:
+def _cached_counts_text(
+    counts: tuple[tuple[str, int], ...], was_read: bool, _language: str | None
+) -> str:
     return describe_counts(dict(counts), was_read=was_read)
 
 

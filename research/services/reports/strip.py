@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from django.db.models import Case, Count, IntegerField, OuterRef, Q, Subquery, Value, When
+from django.db.models import Case, Count, F, IntegerField, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -191,7 +191,7 @@ def _counted(status: str) -> Any:
     return Count("delta_items", filter=shown)
 
 
-def strip_of(topic: Topic, first: int | None = None, last: int | None = None) -> Strip | None:
+def strip_of(topic: Topic, first: int | None, last: int | None) -> Strip | None:
     """Return the strip with its selection, or None if no run was saved. One query.
 
     The selection is what the person hasn't read, otherwise everything since the last changes.
@@ -210,33 +210,25 @@ def strip_of(topic: Topic, first: int | None = None, last: int | None = None) ->
         .filter(topic=topic, report__isnull=False)
         .exclude(number=None)
         .order_by("-number")
-        .annotate(
-            **{f"n_{status.name.lower()}": _counted(status) for status in Status},
-            n_baseline=baseline,
-        )
         .values(
-            "pk", "number", "is_baseline", "status", "report__created", "report__read_at",
-            "n_new", "n_changed", "n_contradicted", "n_gone", "n_confirmed", "n_baseline",
+            "pk",
+            "number",
+            "is_baseline",
+            "status",
+            at=F("report__created"),
+            is_read=Q(report__read_at__isnull=False),
+            new=_counted(Status.NEW) + baseline,
+            changed=_counted(Status.CHANGED),
+            contradicted=_counted(Status.CONTRADICTED),
+            gone=_counted(Status.GONE),
+            confirmed=_counted(Status.CONFIRMED),
         )
-    )[: MAX_COLUMNS + 1]  # fmt: skip
-    is_past = as_of.current() is not None
-    columns = [
-        Column(
-            pk=row["pk"],
-            number=row["number"],
-            at=row["report__created"],
-            is_baseline=row["is_baseline"],
-            # What is unread is so today. At an earlier date, the latest changes are selected.
-            is_read=is_past or row["report__read_at"] is not None,
-            status=row["status"],
-            new=row["n_new"] + row["n_baseline"],
-            changed=row["n_changed"],
-            contradicted=row["n_contradicted"],
-            gone=row["n_gone"],
-            confirmed=row["n_confirmed"],
-        )
-        for row in rows
-    ]
+    )[: MAX_COLUMNS + 1]
+    columns = [Column(**row) for row in rows]
+    if as_of.current() is not None:
+        # What is unread is so today. At an earlier date, the latest changes are selected.
+        for column in columns:
+            column.is_read = True
     if not columns:
         return None
     is_full = len(columns) > MAX_COLUMNS

@@ -132,7 +132,7 @@ def _row(call: ToolCall, *, is_earlier: bool) -> dict[str, Any]:
     return {
         "number": call.position,
         "tool": call.tool,
-        "asked": shorten(_asked(call), MAX_CALL_LENGTH),
+        "asked": shorten(_main_argument(call), MAX_CALL_LENGTH),
         "told": in_brief(_MARKS.sub("\n", call.result), MAX_RESULT_LENGTH),
         "took": presenters.duration(call.milliseconds),
         "is_error": call.is_error,
@@ -141,7 +141,7 @@ def _row(call: ToolCall, *, is_earlier: bool) -> dict[str, Any]:
     }
 
 
-def _asked(call: ToolCall) -> str:
+def _main_argument(call: ToolCall) -> str:
     told = next((call.arguments[name] for name in _WHAT if call.arguments.get(name)), None)
     if told is None:
         return json.dumps(call.arguments, ensure_ascii=False) if call.arguments else ""

@@ -36,10 +36,10 @@ def _runs(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:
     runs = Run.objects.for_user(owner).filter(pk__in=ids).select_related("topic")
     # A run's manifest and settings are large, and every list of records names runs.
     runs = runs.only("number", "status", "topic__title", "topic__slug", "topic__trashed_at")
-    return {str(run.pk): _told(run) for run in runs}
+    return {str(run.pk): _label_and_url(run) for run in runs}
 
 
-def _told(run: Run) -> tuple[str, str]:
+def _label_and_url(run: Run) -> tuple[str, str]:
     words = _("%(run)s of “%(topic)s”") % {"run": run, "topic": shorten(run.topic.title, 60)}
     if run.topic.trashed_at is not None:
         return words, ""
@@ -122,7 +122,7 @@ def step_rows(
 
 
 def _step_row(run: Run, step: Step, names: dict[str, str], calls: Sequence[Any]) -> StepRow:
-    look, word = _look(run, step)
+    look, word = _step_class_and_state(run, step)
     label = names.get(step.name, step.name.replace("_", " ").capitalize())
     if step.part:
         label = tracks.label_of(step.part)
@@ -154,7 +154,7 @@ def _step_price(step: Step) -> str:
     return spending.format_money(step.money, step.unpriced_calls) if step.money else ""
 
 
-def _look(run: Run, step: Step) -> tuple[str, str]:
+def _step_class_and_state(run: Run, step: Step) -> tuple[str, str]:
     """Return a step's class and state. If its run has ended, a running step counts as stopped."""
     if step.state == Step.State.RUNNING and not step.is_follow_up:
         if run.status == Run.Status.QUEUED:
@@ -243,7 +243,7 @@ def hit_groups(
                     "state": state,
                     "label": label,
                     "rows": [hit_row(hit, is_over=is_over) for hit in shown],
-                    "line": _line(state, found, is_over=is_over),
+                    "line": _group_summary(state, found, is_over=is_over),
                     "count": len(found),
                     "is_long": len(found) > MAX_HITS,
                     "left_out": len(found) - len(shown),
@@ -268,7 +268,7 @@ def _was_found(hit: Hit) -> bool:
     return hit.service != known_pages.SERVICE
 
 
-def _line(state: str, hits: Sequence[Hit], *, is_over: bool) -> str:
+def _group_summary(state: str, hits: Sequence[Hit], *, is_over: bool) -> str:
     """Return the summary of a group's hits: `9 read · 1 could not be read`."""
     counts = Counter(hit.reading for hit in hits)
     same = counts[Hit.Reading.NEAR_DUPLICATE]

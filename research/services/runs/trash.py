@@ -266,7 +266,7 @@ def deletion_summary(report: Report) -> dict[str, Any]:
     run = report.run
     seen, sources = only_of(run)
     facts = _brought(run)
-    is_last, is_only = _beside(run)
+    is_last, is_only = _is_last_and_only(run)
     counts = _counted(findings=_findings(run), notes=_notes(run), seen=seen, sources=sources)
     back = _facts_to_restore(run, facts) if is_last else []
     return {"facts": facts, "back": back, "is_last": is_last, "is_only": is_only, **counts}
@@ -329,7 +329,7 @@ def _others(run: Run) -> Any:
     return Run.objects.filter(topic=run.topic_id).saved().kept().exclude(pk=run.pk)
 
 
-def _beside(run: Run) -> tuple[bool, bool]:
+def _is_last_and_only(run: Run) -> tuple[bool, bool]:
     """Return whether the run is the topic's last, and whether it is the only one."""
     numbers = [number or 0 for number in _others(run).values_list("number", flat=True)]
     return max(numbers, default=0) < (run.number or 0), not numbers
@@ -374,7 +374,7 @@ def trash_run(report: Report, *, by: Actor, why: str = "") -> None:
     Raises InvalidValue while a run of its topic is in progress.
     """
     with transaction.atomic():
-        topic, run, report = _held(report)
+        topic, run, report = _locked_report(report)
         if report.trashed_at is not None:
             return
         _check_now(run)
@@ -384,7 +384,7 @@ def trash_run(report: Report, *, by: Actor, why: str = "") -> None:
         transaction.on_commit(lambda: topic_memory.publish(topic.pk))
 
 
-def _held(report: Report) -> tuple[Topic, Run, Report]:
+def _locked_report(report: Report) -> tuple[Topic, Run, Report]:
     """Lock the topic. Return it with the current run and report.
 
     Raises InvalidValue if the run was permanently deleted in the meantime.
@@ -411,7 +411,7 @@ def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
         "why": _("moved to Trash with %(run)s") % {"run": run},
         "source": source,
     }
-    brought, (is_last, is_only) = _brought(run), _beside(run)
+    brought, (is_last, is_only) = _brought(run), _is_last_and_only(run)
     back = _facts_to_restore(run, brought) if is_last else []
     expires_at = topic.expires_at
     changed = _topic_without(topic, run, report, is_last=is_last, is_only=is_only)
@@ -453,22 +453,22 @@ def restore_run(report: Report, *, by: Actor) -> None:
     of the topic is in progress.
     """
     with transaction.atomic():
-        topic, run, report = _held(report)
+        topic, run, report = _locked_report(report)
         if report.trashed_at is None:
             return
         _check_now(run)
-        rows = _told(report)
+        rows = _trash_revisions(report)
         report.restore(by=by)
         why = _("restored with %(run)s") % {"run": run}
         for model in _ALONG:
-            _put_back(model, topic, rows, by, why)
+            _restore_records(model, topic, rows, by, why)
         review_acts.restore_state_for(topic.owner, TrashedRows.source_of(report.pk), by=by)
         restore_state(report)
         Activity.log(topic.owner, by, "run-restored", subject=run, label=str(report))
         transaction.on_commit(lambda: topic_memory.publish(topic.pk))
 
 
-def _told(report: Report) -> QuerySet[Any]:
+def _trash_revisions(report: Report) -> QuerySet[Any]:
     """Return the changes made when the report last went to the trash.
 
     Earlier changes were undone when it was restored.
@@ -479,7 +479,9 @@ def _told(report: Report) -> QuerySet[Any]:
     return Revision.objects.filter(owner=report.owner_id, source=source, pk__gt=since)
 
 
-def _put_back(model: type[Any], topic: Topic, rows: QuerySet[Any], by: Actor, why: str) -> None:
+def _restore_records(
+    model: type[Any], topic: Topic, rows: QuerySet[Any], by: Actor, why: str
+) -> None:
     rows = rows.filter(record_type=model.record_type()).order_by("record_id", "-id")
     last = {revision.record_id: revision for revision in rows.distinct("record_id")}
     records = model.objects.filter(owner=topic.owner_id, pk__in=last).select_for_update()
@@ -546,17 +548,15 @@ def forget_run(report: Report, by: Actor) -> None:
     _check_now(run)
     for record in _trashed_with(report):
         record.purge(by=by)
-    ModelCall.objects.filter(source=run.source).update(prompt=[], answer="", error="")
-    for item in read_for(run):
-        item.purge(by=by)
-    lines = Activity.objects.filter(subject_type="run", subject_id=str(run.pk))
-    lines.update(label="", detail={})
+    _forget_texts(run, by)
     TrashedRows.objects.filter(record_id=report.pk).delete()
 
 
 def _trashed_with(report: Report) -> Iterable[Remembered]:
     for model in (TopicFact, Observation, Note):
-        ids = _told(report).filter(record_type=model.record_type(), after__has_key="trashed_at")
+        ids = _trash_revisions(report).filter(
+            record_type=model.record_type(), after__has_key="trashed_at"
+        )
         rows = model.objects.filter(owner=report.owner_id).in_trash()
         yield from rows.filter(pk__in=list(ids.values_list("record_id", flat=True)))
 
@@ -636,10 +636,12 @@ def restore(removed: RemovedRun, *, by: Actor) -> None:
 
 def forget_removed_run(removed: RemovedRun, by: Actor) -> None:
     """Delete the conversations and pages of a run that is about to be permanently deleted."""
-    run = removed.run
+    _forget_texts(removed.run, by)
+
+
+def _forget_texts(run: Run, by: Actor) -> None:
     ModelCall.objects.filter(source=run.source).update(prompt=[], answer="", error="")
-    items: list[ContentItem] = list(read_for(run))
-    for item in items:
+    for item in list(read_for(run)):
         item.purge(by=by)
     lines = Activity.objects.filter(subject_type="run", subject_id=str(run.pk))
     lines.update(label="", detail={})

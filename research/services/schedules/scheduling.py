@@ -91,9 +91,7 @@ Preset = Schedule.Preset
 # --- cron expressions and words ---
 
 
-def cron_of(
-    preset: str, *, hour: int = DEFAULT_HOUR, weekday: int = 1, day: str = "1", line: str = ""
-) -> str:
+def cron_of(preset: str, *, hour: int, weekday: int, day: str, line: str) -> str:
     """Return the cron expression of a preset, or "" for manual runs only.
 
     `weekday` counts from 0 (Sunday). `day` is "1" to "28", or "L" for the last day of a month.

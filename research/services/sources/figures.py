@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.db.keyset import PAGE_SIZE, Page
-from beacon_site.text.cleaning import cell, choice_param, csv_line, number_of, text_param
+from beacon_site.text.cleaning import choice_param, csv_lines, number_of, text_param
 from beacon_site.text.messages import from_column
 from memory.models import Activity, RefusedSource, SourceRule, Topic, User, as_of
 from memory.models.actors import Actor
@@ -67,7 +67,9 @@ def set_rule(
         settings = topic_editing.settings_of(held)
         before = act_here(settings, place)
         if before != act:
-            topic_editing.edit_topic(held, by=by, wanted=_wanted(settings, place, before, act))
+            topic_editing.edit_topic(
+                held, by=by, wanted=_changed_lists(settings, place, before, act)
+            )
     return place, before
 
 
@@ -76,7 +78,9 @@ def act_here(settings: TopicSettings, place: str) -> str:
     return next((act for act in Act.values if place in lists_of(settings, act)), NONE)
 
 
-def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[str, list[str]]:
+def _changed_lists(
+    settings: TopicSettings, place: str, before: str, act: str
+) -> dict[str, list[str]]:
     """Return the changed lists. Raises InvalidValue and LimitReached."""
     groups: dict[str, list[str]] = {}
     if before != NONE:
@@ -543,15 +547,15 @@ FIELDS = (
 
 
 def as_csv(topic: Topic, filters: SourcesFilter) -> Iterator[str]:
-    """Yield the whole list as CSV that is safe to open in a spreadsheet."""
-    rules = Rules.of(topic)
-    yield csv_line(FIELDS)
-    for row in _rows(topic, filters, rules, "LIMIT %(size)s", size=MAX_IN_FILE):
-        values = {name: getattr(row, name, "") for name in FIELDS}
-        values |= {
+    """Yield the whole list as CSV."""
+    found = _rows(topic, filters, Rules.of(topic), "LIMIT %(size)s", size=MAX_IN_FILE)
+    rows = (
+        {name: getattr(row, name, "") for name in FIELDS}
+        | {
             "not_read_reason": row.why,
             "last_seen": row.last_at.isoformat() if row.last_at else "",
-            "trust": row.trust,
             "treated": row.effect_words,
         }
-        yield csv_line([cell(values[name]) for name in FIELDS])
+        for row in found
+    )
+    return csv_lines(FIELDS, rows)

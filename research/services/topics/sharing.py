@@ -463,7 +463,7 @@ def facts_of(topic: Topic) -> list[FactRow]:
     return [FactRow(fact, {}) for fact in facts.live().for_agents().order_by("position", "created")]
 
 
-def page_of_sources(topic: Topic, cursor: str = "") -> Page:
+def page_of_sources(topic: Topic, cursor: str) -> Page:
     """Return a page of the web pages read or cited, latest first, without the owner's library.
 
     Each source has its link and its host.

@@ -57,6 +57,7 @@ from research.services.topics.settings import standing_rules
 from research.services.topics.settings.editing import (
     EDITABLE_BY_EDITORS,
     SETTINGS_FIELDS,
+    EditConflict,
     State,
     plain,
     settings_of,
@@ -874,6 +875,30 @@ def base_of(form: forms.Form) -> State:
     except (ValueError, RecursionError):
         return {}
     return base if isinstance(base, dict) else {}
+
+
+def rebased_data(form: TopicForm | EditorForm, stored: forms.Form, exc: EditConflict) -> QueryDict:
+    """Return what was typed, based on what is stored now, so saving again keeps it.
+
+    Fields that only others changed get their new value, as the form `stored` has it.
+    """
+    base, data = base_of(form), QueryDict(mutable=True)
+    data.update(form.data)
+    for name, mine in form.state().items():
+        if name not in exc.theirs and mine == base.get(name):
+            for part in SCHEDULE_PARTS if name == "schedule" else (name,):
+                data.setlist(part, _as_sent(stored[part].value()))
+    data["base"] = json.dumps(exc.now)
+    return data
+
+
+def _as_sent(value: Any) -> list[str]:
+    """Return a field's shown value as a browser sends it."""
+    if isinstance(value, list):
+        return [str(each) for each in value]
+    if value in (None, False):
+        return []
+    return ["on" if value is True else str(value)]
 
 
 def initial_of(topic: Topic) -> dict[str, Any]:

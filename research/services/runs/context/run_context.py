@@ -421,9 +421,7 @@ class RunContext:
             **more,
         )
 
-    def each_of(
-        self, calls: Sequence[Callable[[], T]], *, at_once: int = 24
-    ) -> Iterator[Outcome[T]]:
+    def each_of(self, calls: Sequence[Callable[[], T]], *, at_once: int) -> Iterator[Outcome[T]]:
         """Run the calls in parallel threads. Yield outcomes as they arrive.
 
         Between outcomes, it checks for requests. When the run must stop, calls that haven't started

@@ -81,7 +81,7 @@ def steps_of(depth: str, *, judges: bool = False) -> list[StepKind]:
     return steps
 
 
-def steps_of_run(run: Run, *, judges: bool = False) -> list[StepKind]:
+def steps_of_run(run: Run, *, judges: bool) -> list[StepKind]:
     return list(RECHECK) if run.rechecks else steps_of(run.depth, judges=judges)
 
 

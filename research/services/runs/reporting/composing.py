@@ -346,7 +346,7 @@ def nothing_new(
         "unread": _unread(context),
     }
     known = _again(values) if with_known_pages else ""
-    parts = [_outcome(values), known, _emptied(again), _rest(values, context)]
+    parts = [_outcome(values), known, _emptied(again), _describe_unread(values, context)]
     return " ".join(filter(None, parts))
 
 
@@ -382,7 +382,7 @@ def _outcome(values: dict[str, int | str]) -> str:
     return _("Nothing new %(since)s. The searches found no pages.") % values
 
 
-def _rest(values: dict[str, int | str], context: RunContext) -> str:
+def _describe_unread(values: dict[str, int | str], context: RunContext) -> str:
     """Describe the new sources that weren't read."""
     if not values["unread"]:
         return ""
@@ -473,7 +473,7 @@ def compose(
     again.confirmed = {c.previous_id for c in changes if c.status == Status.CONFIRMED}
     facts = _followed(facts, pages, changes)
     is_quiet = memory is not None and not any(change.is_listed for change in changes)
-    standing = _standing(changes, facts) if memory else []
+    standing = _remaining_facts(changes, facts) if memory else []
     known = KnownSources.of(context, facts, pages, changes)
     deleted = {fact.id for fact in missing}
     for change in changes:
@@ -626,7 +626,7 @@ def _as_known(facts: Iterable[TopicFact]) -> list[KnownFact]:
     ]
 
 
-def _standing(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[KnownFact]:
+def _remaining_facts(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[KnownFact]:
     """Return the facts that remain: all except replaced ones and those gone from their page."""
     changes = list(changes)
     replaced = {c.replaces for c in changes}

@@ -211,14 +211,16 @@ def bullet(
     """Return a change as a list item, with its sources and its old version."""
     marks = "".join(f"[{number}]" for number in change.citations)
     source = next((by_number[n] for n in change.citations if n in by_number), {})
-    now = " ".join(filter(None, [change.sentence, marks, _stands(source, change.quote, change)]))
+    now = " ".join(
+        filter(None, [change.sentence, marks, _source_in_brackets(source, change.quote, change)])
+    )
     label = _label(change) if with_label or change.needs_review else ""
     line = f"- **{label}:** {now}" if label else f"- {now}"
     if change.status in (Status.CHANGED, Status.CONTRADICTED):
         old = change.previous_source
         before = _("before: %(text)s") % {"text": change.previous_text}
         line += "\n  " + " ".join(
-            filter(None, [before, _stands(old, old.get("quote", ""), change)])
+            filter(None, [before, _source_in_brackets(old, old.get("quote", ""), change)])
         )
     return line
 
@@ -228,7 +230,7 @@ def _label(change: Change) -> str:
     return _("%(status)s, needs review") % {"status": label} if change.needs_review else label
 
 
-def _stands(source: Mapping[str, Any], quote: str, change: Change) -> str:
+def _source_in_brackets(source: Mapping[str, Any], quote: str, change: Change) -> str:
     """Return a sentence's source in brackets: domain, date, and the quote if it differs."""
     address, domain = source.get("link", ""), source.get("domain", "")
     is_web = address.startswith(("http://", "https://")) and not sample.is_sample_url(address)

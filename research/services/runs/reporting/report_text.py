@@ -281,8 +281,14 @@ def _time_frame(context: RunContext) -> list[str]:
 
 
 def _standard(parts: Parts) -> list[str]:
-    findings = _section(_found(parts), parts.fresh) if parts.is_baseline else []
-    return [parts.summary, *findings, *_more(parts.more), *_background(parts), *_known(parts)]
+    findings = _section(_findings_heading(parts), parts.fresh) if parts.is_baseline else []
+    return [
+        parts.summary,
+        *findings,
+        *_more(parts.more),
+        *_background(parts),
+        *_known_section(parts),
+    ]
 
 
 def _executive(parts: Parts) -> list[str]:
@@ -291,17 +297,19 @@ def _executive(parts: Parts) -> list[str]:
     lead, bullets = lines[:1] or [parts.summary], lines[1:IN_SHORT]
     rest = [line for line in parts.fresh if line not in lines[:IN_SHORT]]
     more = [line for line in parts.more if line not in lines[:IN_SHORT]]
-    findings = _section(_found(parts), [*rest, *more]) if parts.is_baseline else _more(more)
-    shown = [*findings, *_background(parts), *_known(parts)]
+    findings = (
+        _section(_findings_heading(parts), [*rest, *more]) if parts.is_baseline else _more(more)
+    )
+    shown = [*findings, *_background(parts), *_known_section(parts)]
     return ["## " + _("In short"), *lead, _list(bullets), *shown]
 
 
 def _bullets(parts: Parts) -> list[str]:
     """Return grouped bullets, or the sentence that says there is nothing new."""
-    findings = _section(_found(parts), parts.fresh) if parts.is_baseline else []
+    findings = _section(_findings_heading(parts), parts.fresh) if parts.is_baseline else []
     if not (parts.fresh or parts.more):
         findings = [_list([parts.summary])]
-    return [*findings, *_more(parts.more), *_background(parts), *_known(parts)]
+    return [*findings, *_more(parts.more), *_background(parts), *_known_section(parts)]
 
 
 def _memo(parts: Parts) -> list[str]:
@@ -322,7 +330,7 @@ def _memo(parts: Parts) -> list[str]:
         nothing = _("The sources don’t say what this means.")
         heading = "## " + _("What it means, according to the sources")
         blocks += [heading, _list(means) or nothing]
-    return [*blocks, *_more(more), *_background(parts), *_known(parts)]
+    return [*blocks, *_more(more), *_background(parts), *_known_section(parts)]
 
 
 _LAYOUTS: dict[Style, Callable[[Parts], list[str]]] = {
@@ -333,7 +341,7 @@ _LAYOUTS: dict[Style, Callable[[Parts], list[str]]] = {
 }
 
 
-def _found(parts: Parts) -> str:
+def _findings_heading(parts: Parts) -> str:
     """Return the heading of the findings.  If no page is about the topic, it says so."""
     if parts.is_in_passing:
         return _("Only mentioned in passing")
@@ -348,7 +356,7 @@ def _more(lines: Sequence[str]) -> list[str]:
     return _section(_("More from the new sources"), lines)
 
 
-def _known(parts: Parts) -> list[str]:
+def _known_section(parts: Parts) -> list[str]:
     return _section(_("Already known"), parts.known)
 
 

@@ -147,7 +147,7 @@ class _Said:
     def __init__(self, text: str) -> None:
         self._text = NormalizedText(text)
         self._runs = _runs(text)
-        self._words = _words(text)
+        self._words = _bare_words(text)
 
     def has(self, quote: str, kind: str) -> bool:
         """Return whether the text has a quote, or all runs of a long sentence or item."""
@@ -159,11 +159,11 @@ class _Said:
             return True
         if _is_there(quote.rstrip(".;,"), self._text):
             return True
-        words = _words(quote)
+        words = _bare_words(quote)
         return width(words) >= MIN_ROW and words in self._words
 
 
-def _words(text: str) -> str:
+def _bare_words(text: str) -> str:
     """Return the letters and digits of a text, without its markup and between spaces."""
     return f" {_NO_WORD.sub(' ', normal_form(text).casefold()).strip()} "
 
@@ -278,7 +278,8 @@ def outcome(
             of_page = [*by_page.get(page_of(page.url), []), *_facts_elsewhere(change, unread)]
             of_page += others.get(page_of(page.url), [])
             result.changes += [
-                _change(one, page, of_page, result.spoken_of) for one in _apart(change, of_page)
+                _change(one, page, of_page, result.spoken_of)
+                for one in _split_merged(change, of_page)
             ]
     for one in again:
         _confirm_or_mark_gone(one, by_page.get(page_of(one.page.url), []), pages, result)
@@ -366,12 +367,12 @@ def _without_moved(
     if len(known) < 2:
         return list(pairs)
     groups = {
-        page_news.NEW: [(page.number, _words(page.previous)) for page in known],
-        page_news.GONE: [(page.number, _words(page.text)) for page in known],
+        page_news.NEW: [(page.number, _bare_words(page.previous)) for page in known],
+        page_news.GONE: [(page.number, _bare_words(page.text)) for page in known],
     }
 
     def is_elsewhere(change: PageChange, page: PageText) -> bool:
-        words = _words(change.quote)
+        words = _bare_words(change.quote)
         return width(words) >= MIN_ROW and any(
             number != page.number and words in text
             for number, text in groups.get(change.status, ())
@@ -391,7 +392,7 @@ def _statements(page: PageText) -> set[str]:
     return {match_key(entry.quote) for entry in entries if word_count(entry.quote) >= FEW_WORDS}
 
 
-def _apart(change: PageChange, facts: Sequence[KnownFact]) -> Sequence[PageChange]:
+def _split_merged(change: PageChange, facts: Sequence[KnownFact]) -> Sequence[PageChange]:
     """Split a merged change if a fact rests on one of its parts."""
     is_known = any(_rests_on(fact, one) for fact in facts for one in change.members)
     return change.members if is_known else [change]

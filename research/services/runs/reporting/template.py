@@ -118,13 +118,13 @@ def _inside(sentences: str) -> Iterator[str]:
 def laid_out(settings: TopicSettings, contents: Contents) -> str:
     """Return the body by the topic's template, in Markdown."""
     blocks = _blocks(contents, settings.report_max_items)
-    words = _words(settings, contents)
+    words = _word_values(settings, contents)
     parts: list[str] = []
     for line in settings.report_template.splitlines():
         name = alone(line)
         if name in BLOCKS:
             # Each block once, however the template came here, so that a body can't become huge.
-            added = ["", *_apart(parts, name, blocks.pop(name, "")), ""]
+            added = ["", *_separated(parts, name, blocks.pop(name, "")), ""]
         else:
             # The page shows the title itself, so the body's headings begin at the second level.
             added = [re.sub(r"^# ", "## ", filled(line, words))]
@@ -134,7 +134,7 @@ def laid_out(settings: TopicSettings, contents: Contents) -> str:
     return "\n".join(parts).strip()
 
 
-def _apart(before: Sequence[str], name: str, block: str) -> Iterator[str]:
+def _separated(before: Sequence[str], name: str, block: str) -> Iterator[str]:
     """Yield a block. The numbers of sources can't continue a numbered list above it.
 
     A definition of a link that nothing uses ends the list, and isn't shown.
@@ -169,7 +169,7 @@ def _list(lines: Sequence[str], most: int | None) -> str:
     return "\n".join(shown)
 
 
-def _words(settings: TopicSettings, contents: Contents) -> dict[str, str]:
+def _word_values(settings: TopicSettings, contents: Contents) -> dict[str, str]:
     run = contents.run
     words = {
         "topic": run.topic.title,

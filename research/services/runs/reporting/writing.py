@@ -144,7 +144,7 @@ def opinions(
         return NO_OPINION
     if answer is None or not isinstance(answer.parsed, Relations):
         return NO_OPINION
-    values = _said(answer.parsed, pairs)
+    values = _relations_by_pair(answer.parsed, pairs)
     taken = {
         number: _verdict(relation, pairs[number])
         for number, relation in values.items()
@@ -186,7 +186,7 @@ def _messages(comparison: Comparison, pairs: Mapping[int, Pair], about: str) -> 
     for question, (number, place) in pairs.items():
         fact = comparison.told(place)
         found = comparison.told(comparison.known + number)
-        shown.append((question, _shown(fact), _shown(found)))
+        shown.append((question, _sentence_for_prompt(fact), _sentence_for_prompt(found)))
     context = {"topic": for_prompt(one_line(about)), "pairs": shown}
     return [
         Message("system", render_to_string("prompts/compare_system.txt", context)),
@@ -194,7 +194,7 @@ def _messages(comparison: Comparison, pairs: Mapping[int, Pair], about: str) -> 
     ]
 
 
-def _shown(dated_sentence: DatedSentence) -> dict[str, str]:
+def _sentence_for_prompt(dated_sentence: DatedSentence) -> dict[str, str]:
     """Return a sentence for the prompt, with its context only if that is harmless."""
     around = {"before": dated_sentence.before, "title": dated_sentence.title}
     kept = {name: text for name, text in around.items() if not injection_reason(text)}
@@ -206,7 +206,7 @@ def _shown(dated_sentence: DatedSentence) -> dict[str, str]:
 # --- answers ---
 
 
-def _said(answer: Relations, pairs: Mapping[int, Pair]) -> dict[int, str]:
+def _relations_by_pair(answer: Relations, pairs: Mapping[int, Pair]) -> dict[int, str]:
     """Return one relation per answered pair. Conflicting answers for a pair are ignored."""
     groups: dict[int, set[str]] = {}
     for one in answer.relations:

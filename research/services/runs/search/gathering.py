@@ -117,7 +117,7 @@ def _vote(hit: Hit, asked: QueryResult, result: SearchHit, order: Order) -> None
     hit.rank = min(hit.rank or result.rank, result.rank)
     if any((v["query"], v["service"]) == (asked.query, asked.service) for v in hit.queries):
         return  # duplicates of a page in one answer count as one vote, the best
-    values = _told(result)
+    values = _hit_fields(result)
     gave = [name for name in _MAY_LACK if values[name]]
     vote = {"query": asked.query, "service": asked.service, "rank": result.rank, "gave": gave}
     for name in _TOLD:
@@ -131,7 +131,7 @@ def _vote(hit: Hit, asked: QueryResult, result: SearchHit, order: Order) -> None
         hit.title = hit.link[:500]
 
 
-def _told(result: SearchHit) -> dict[str, Any]:
+def _hit_fields(result: SearchHit) -> dict[str, Any]:
     return {
         "service": result.service,
         "link": result.url,

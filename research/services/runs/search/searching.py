@@ -185,7 +185,7 @@ def ask(
             gate.failed(failure, is_last=is_last)
             if is_last or not _waited(failure, tries, gate):
                 break
-    result = _asked(provider.service, query, hits, tries, began, failure)
+    result = _query_result(provider.service, query, hits, tries, began, failure)
     logger.info(
         "search failed" if result.problem else "search answered",
         service=result.service,
@@ -214,7 +214,7 @@ def _waited(failure: ProviderError, tries: int, gate: Gate) -> bool:
     return gate.closed_by is None
 
 
-def _asked(
+def _query_result(
     service: str,
     query: str,
     hits: list[SearchHit],

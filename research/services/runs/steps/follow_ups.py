@@ -225,7 +225,7 @@ def history_of(context: RunContext) -> list[Message]:
     messages: list[Message] = []
     for number, query in enumerate(context.output("plan").get("queries", [])):
         messages += _call(
-            f"s{number}", "web_search", {"query": query}, _found(context, query, hits)
+            f"s{number}", "web_search", {"query": query}, _query_outcome(context, query, hits)
         )
     for number, hit in enumerate(hits):
         if hit.reading != Hit.Reading.NOT_READ:
@@ -243,7 +243,7 @@ def _call(key: str, tool: str, arguments: dict[str, Any], result: str) -> list[M
     return [Message("assistant", "", (call,)), Message("tool", result, (), key)]
 
 
-def _found(context: RunContext, query: str, hits: list[Hit]) -> str:
+def _query_outcome(context: RunContext, query: str, hits: list[Hit]) -> str:
     """Return each service's answer to a query, and the titles of its hits."""
     lines = []
     for entry in context.output("search").get("asked", []):
@@ -292,7 +292,7 @@ def reflect(context: RunContext) -> StepResult:
             trust=Trust.EXTERNAL,
             topic=topic,
             meter=context.meter,
-            told=_told(context, topic),
+            told=_entry_from_facts(context, topic),
             last_try=not context.step.may_retry,
         )
     )
@@ -312,7 +312,7 @@ def is_read_only(run: Run) -> bool:
     return not written.exclude(record_type__in=_OF_ITS_TOPIC).exists()
 
 
-def _told(context: RunContext, topic: Topic) -> EntryContent:
+def _entry_from_facts(context: RunContext, topic: Topic) -> EntryContent:
     """Return the entry's text without a model: the run's verified facts, unchanged."""
     facts = [without_citations(fact) for fact in facts_of(context)]
     words = ngettext("%(n)d finding: %(topic)s", "%(n)d findings: %(topic)s", len(facts))
@@ -371,7 +371,7 @@ def summarise(context: RunContext) -> StepResult:
         return _summary_result(note, is_new=False)
     warning, written = "", None
     try:
-        written = _asked(context, topic)
+        written = _summary_by_model(context, topic)
     except ProviderUnavailable as exc:
         if context.step.may_retry:
             raise
@@ -529,7 +529,7 @@ def _items(run: Run, statuses: Iterable[str]) -> list[DeltaItem]:
 # --- the model ---
 
 
-def _asked(work: RunContext, topic: Topic) -> RunSummary | None:
+def _summary_by_model(work: RunContext, topic: Topic) -> RunSummary | None:
     """Return the model's summary of the report, or None without a model."""
     report = work.run.report
     context: dict[str, Any] = {

@@ -309,7 +309,7 @@ def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
     next to the edited ones. Raises PlanNotWaiting if that plan no longer waits.
     """
     with transaction.atomic():
-        step = _held(run, seen)
+        step = _requeued_plan_step(run, seen)
         edited = queries != step.output["queries"]
         output: PlanOutput = step.output
         output["reviewed"] = _seen_by(str(by), edited=edited)
@@ -325,7 +325,7 @@ def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
 def replan(run: Run, *, seen: datetime, by: Actor) -> None:
     """Have the run create a new plan, and wait for review again. Raises PlanNotWaiting."""
     with transaction.atomic():
-        _held(run, seen)
+        _requeued_plan_step(run, seen)
         reopen_plan(run)
         Activity.log(run.topic.owner, by, "plan-recreated", subject=run)
 
@@ -338,7 +338,7 @@ def resume_unreviewed() -> int:
         assert since is not None  # noqa: S101  (waited_long_enough asks for it)  # nosec B101
         try:
             with transaction.atomic():
-                step = _held(run, since)
+                step = _requeued_plan_step(run, since)
                 output: PlanOutput = step.output
                 output["reviewed"] = _seen_by("", edited=False)
                 _store(step, output)
@@ -349,7 +349,7 @@ def resume_unreviewed() -> int:
     return done
 
 
-def _held(run: Run, seen: datetime) -> Step:
+def _requeued_plan_step(run: Run, seen: datetime) -> Step:
     """Queue the run again and return the step of its plan, both locked until the commit."""
     if not run.go_on(seen):
         raise PlanNotWaiting(plan_outcome(run))
@@ -457,7 +457,7 @@ def facet_queries(
     topic = one_line(topic)
     language = query_language(topic, languages, known)
     subject, kind = subject_of(topic), kind_of(topic)
-    narrowed = [f"{subject} {part}" for part in _parts(focus, objective, topic)]
+    narrowed = [f"{subject} {part}" for part in _short_parts(focus, objective, topic)]
     fresh = last_run_at is None
     words = _LANGUAGES.get(language)
     if words is None:
@@ -470,10 +470,10 @@ def facet_queries(
     covered = [set(match_key(part).split()) for part in narrowed]
     facets = [f for f in words["facets"][kind] if not _is_covered(f, covered)]
     if fresh:
-        candidates = [topic, *(_asked(subject, facet.format(**dates)) for facet in facets)]
+        candidates = [topic, *(_with_facet(subject, facet.format(**dates)) for facet in facets)]
         return _distinct([*candidates[:3], *narrowed, *candidates[3:]])
     news = [f"{subject} {said.format(**dates)}" for said in words["news"]]
-    dated = [_asked(subject, facet.format(**dates)) for facet in facets if "{when}" in facet]
+    dated = [_with_facet(subject, facet.format(**dates)) for facet in facets if "{when}" in facet]
     return _distinct([*news, *dated[:1], *narrowed, *dated[1:]])
 
 
@@ -528,7 +528,7 @@ def _is_covered(facet: str, parts: Sequence[set[str]]) -> bool:
     return any(words <= part for part in parts)
 
 
-def _asked(subject: str, facet: str) -> str:
+def _with_facet(subject: str, facet: str) -> str:
     """Return the subject with the words of a facet that it doesn't contain yet."""
     held = [word.strip(".,:").casefold() for word in subject.split()]
     added = [word for word in facet.split() if not any(_is_like(word, other) for other in held)]
@@ -547,7 +547,7 @@ def _dates(words: dict[str, Any], now: date) -> dict[str, str]:
     return {name: words[name].format(**parts) for name in ("year", "month")}
 
 
-def _parts(focus: str, objective: str, topic: str) -> list[str]:
+def _short_parts(focus: str, objective: str, topic: str) -> list[str]:
     """Return the first short parts of what narrows a topic. A long sentence isn't a query."""
     parts = re.split(r"[.,;:。；，、\n]", focus or objective)
     cleaned = [one_line(part).strip() for part in parts]

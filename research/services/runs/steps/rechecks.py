@@ -82,7 +82,7 @@ def statements(
 def _first(fact: TopicFact, known: Sequence[str], pages: Sequence[Page]) -> Statement | None:
     changed = None
     for page in pages:
-        kind, statement = _said(fact, known, page)
+        kind, statement = _compare_fact(fact, known, page)
         if statement is None:
             continue
         if kind == "confirmed" or page.reading.url == fact.url:
@@ -91,7 +91,9 @@ def _first(fact: TopicFact, known: Sequence[str], pages: Sequence[Page]) -> Stat
     return changed
 
 
-def _said(fact: TopicFact, known: Sequence[str], page: Page) -> tuple[str, Statement | None]:
+def _compare_fact(
+    fact: TopicFact, known: Sequence[str], page: Page
+) -> tuple[str, Statement | None]:
     bare = without_citations(fact.text)
     number = page.reading.number
     for words in (fact.quote, bare):
@@ -248,7 +250,7 @@ def read_sources(context: RunContext) -> StepResult:
 def search(context: RunContext) -> StepResult:
     """Search separately for each fact that its own page no longer mentions."""
     facts = facts_of(context)
-    said = statements(facts, _known(context), _pages(context))
+    said = statements(facts, _known_texts(context), _pages(context))
     silent = [fact for fact in facts if str(fact.pk) not in said]
     queries, versions = search_for(context, silent)
     new = context.run.hits.count()
@@ -276,7 +278,7 @@ def compare(context: RunContext) -> StepResult:
     memory = inputs.known(context)
     assert memory is not None  # noqa: S101 (`load` saw to it)  # nosec B101
     facts, pages = facts_of(context), _pages(context)
-    said = statements(facts, _known(context), pages)
+    said = statements(facts, _known_texts(context), pages)
     draft = Draft("", "", list(said.values()), written_by=EXTRACTIVE, is_extractive=True)
     output = composing.compose(context, memory, [page.reading for page in pages], draft)
     ids = {str(fact.pk) for fact in facts}
@@ -306,7 +308,7 @@ def _drop_unmentioned(output: WriteOutput) -> None:
         finding["citations"] = [numbers[n] for n in finding["citations"] if n in numbers]
 
 
-def _known(context: RunContext) -> list[str]:
+def _known_texts(context: RunContext) -> list[str]:
     memory = inputs.known(context)
     return [without_citations(fact.text) for fact in memory.facts] if memory else []
 
@@ -332,7 +334,7 @@ def _write_down(context: RunContext, facts: list[TopicFact], output: WriteOutput
         change = by_fact.get(str(fact.pk))
         status = change["status"] if change else ""
         if change:
-            line = _line(change)
+            line = _change_line(change)
         else:
             marks = "".join(f"[{s['n']}]" for s in output["sources"] if s["link"] == fact.url)
             line = f"{' '.join(filter(None, [fact.text, marks]))} ({_why_not(context, fact)})"
@@ -360,7 +362,7 @@ def _write_down(context: RunContext, facts: list[TopicFact], output: WriteOutput
     return counts
 
 
-def _line(change: dict[str, Any]) -> str:
+def _change_line(change: dict[str, Any]) -> str:
     marks = "".join(f"[{number}]" for number in change["citations"])
     line = f"{change['sentence']} {marks}".strip()
     if change["status"] == Status.CONFIRMED:

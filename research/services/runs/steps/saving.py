@@ -241,10 +241,10 @@ def _facts(context: RunContext, changes: list[Change]) -> list[FoundFact] | None
         found = [f for f in verify["findings"][: write["main"]] if f["supported"]]
         if not found:
             return None
-        return [_found(f["sentence"], f["citations"], f["quote"], sources) for f in found]
+        return [_found_fact(f["sentence"], f["citations"], f["quote"], sources) for f in found]
     fresh = [
         replace(
-            _found(c.sentence, c.citations, c.quote, sources),
+            _found_fact(c.sentence, c.citations, c.quote, sources),
             replaces=c.replaces,
             answers=c.previous_id,
         )
@@ -263,7 +263,7 @@ def _facts(context: RunContext, changes: list[Change]) -> list[FoundFact] | None
     changed = [fact for fact, change in zip(fresh, listed, strict=True) if change.previous_id]
     new = [fact for fact, change in zip(fresh, listed, strict=True) if not change.previous_id]
     follows = {
-        c.previous_id: _found(c.sentence, c.citations, c.quote, sources)
+        c.previous_id: _found_fact(c.sentence, c.citations, c.quote, sources)
         for c in _confirmed(changes)
         if c.follows
     }
@@ -306,7 +306,7 @@ def _confirmed(changes: list[Change]) -> list[Change]:
     return [c for c in changes if c.status == Status.CONFIRMED and not c.hidden_reason]
 
 
-def _found(
+def _found_fact(
     sentence: str, citations: list[int], quote: str, sources: dict[int, CitedSource]
 ) -> FoundFact:
     source = next((sources[n] for n in citations if n in sources), None)
