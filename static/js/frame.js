@@ -189,6 +189,18 @@
   document.addEventListener("click", ({ target }) => {
     document.querySelectorAll(MENUS).forEach((menu) => menu.contains(target) || menu.removeAttribute("open"));
   });
+  // A menu that doesn't fit above the bottom of the window, or the phone's bar there, opens upwards if it fits there.
+  const showUpwards = ({ target }) => {
+    if (!target.matches?.("details.dropdown")) return;
+    target.classList.remove("upwards");
+    const menu = target.querySelector(".menu")?.getBoundingClientRect();
+    if (!target.open || !menu) return;
+    const bar = document.querySelector(".phone-bar")?.getBoundingClientRect();
+    const end = bar?.height ? bar.top : innerHeight;
+    const isTooLow = menu.bottom > end && menu.height < target.getBoundingClientRect().top - (bar?.height ?? 0);
+    target.classList.toggle("upwards", isTooLow);
+  };
+  document.addEventListener("toggle", showUpwards, true);
   document.addEventListener("keydown", ({ key }) => {
     const menu = key === "Escape" && document.querySelector(MENUS);
     if (!menu) return;
