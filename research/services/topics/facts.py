@@ -24,10 +24,10 @@ from beacon_site.text.cleaning import match_key
 from beacon_site.text.messages import from_column
 from beacon_site.text.messages import gettext as _
 from memory.models import Revision, Topic, TopicFact, Use
+from research.claims.blocks import plain_quote
 from research.models import Run
 from research.models.reports import Link, link_of
 from research.services.facts import staleness
-from research.services.reports.delta_rows import plain_quote
 from research.services.topics.settings import editing
 
 TIMELINE_SIZE = 25  # rows with whole sentences and sources are longer than a table's
