@@ -262,7 +262,7 @@ def _bar(request: BeaconRequest, topic: Topic, rows: Sequence[fact_rows.FactRow]
     )
 
 
-def _is_wanted(row: fact_rows.FactRow, bar: FilterBar) -> bool:
+def _is_shown(row: fact_rows.FactRow, bar: FilterBar) -> bool:
     text = row.fact.text.casefold()
     if not all(word in text for word in bar.words.casefold().split()):
         return False
@@ -284,8 +284,8 @@ def _page(
         "topic": topic,
         "tab": "facts",
         "bar": bar,
-        "current": [row for row in current if _is_wanted(row, bar)],
-        "struck": [row for row in struck if _is_wanted(row, bar)],
+        "current": [row for row in current if _is_shown(row, bar)],
+        "struck": [row for row in struck if _is_shown(row, bar)],
         "kept": sum(row.fact.is_kept for row in current),
         "stale": sum(bool(row.stale) for row in current),
         "form": form or FactForm(),
