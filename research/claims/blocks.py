@@ -31,6 +31,7 @@ from research.claims import latex, restructured_text, structured
 MAX_ENTRIES = 20_000  # per page; enough for a table of 10,000 rows
 MAX_ADDED_CELLS = 30_000  # per page, for cells that span several columns or rows
 MAX_QUOTE_LENGTH = 1_500
+CELL = r"(?:\\.|[^|\\])*\|"  # of a Markdown table, with the bar after it
 MAX_CELL_LENGTH = 400
 MAX_SIGN_LENGTH = 8  # characters of a cell such as ✅
 MAX_KEY_WORDS = 8
@@ -380,6 +381,20 @@ def plain_text(text: str) -> str:
     """Return a cell, heading or item without markup, link targets and entities."""
     text, code = take_out_code(without_rst(text))
     return put_back_code(_without_markup(text), code)
+
+
+def cells_of(quote: str) -> list[str]:
+    """Return the cells of a quote if it is a row of a Markdown table, otherwise []."""
+    quote = quote.strip()
+    if len(quote) < 3 or not (quote.startswith("|") and quote.endswith("|")):
+        return []
+    cells = [one[:-1].strip().replace("\\|", "|") for one in re.findall(CELL, quote[1:])]
+    return cells if len(cells) > 1 else []
+
+
+def plain_quote(quote: str) -> str:
+    """Return the quote as a line of text, without markup and the bars between a row's cells."""
+    return " · ".join(filter(None, map(plain_text, cells_of(quote)))) or plain_text(quote)
 
 
 def _macro_words(macro: re.Match[str]) -> str:

@@ -123,6 +123,14 @@
   });
   addEventListener("load", unfold); // before it, a browser may not know the target yet
 
+  // A button with data-close-opened empties what a button of the line opened below it, which then has focus.
+  document.addEventListener("click", ({ target }) => {
+    const opened = target.closest("[data-close-opened]")?.closest(".opened");
+    if (!opened) return;
+    opened.replaceChildren();
+    opened.parentElement.querySelector(":scope > .line-acts > a")?.focus();
+  });
+
   // <article data-mark-read="/url/">: read after two seconds on screen. With data-mark-read-on="act" (the
   // page opened by itself after a run was watched) only after a key, a click or scrolling.
   const markRead = (element) => {
