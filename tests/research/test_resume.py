@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import OperationalError
 from django.db.models import F
 from django.utils import timezone
 
-from beacon_site.db import leased_jobs
+from beacon_site.db import errors, leased_jobs
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ContentItem, SeenUrl, Topic
@@ -223,6 +225,19 @@ def test_an_interrupted_run_is_queued_again_at_once(
     assert run.not_before <= timezone.now()
     assert run in Run.objects.waiting()
     assert cast.carried_out(run).number == 1
+
+
+def test_a_run_that_finds_the_disk_full_waits_and_says_so(
+    topic: Topic, scripted: Providers, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(pipeline, "connection", SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(errors, "_full_at", errors._full_at)  # restored after the test
+    full = OperationalError("could not extend file")
+    full.__cause__ = psycopg.errors.DiskFull()
+    with cast.before_step("verify", raising(full)):
+        run = cast.carried_out(cast.started(topic))
+
+    assert (run.status, run.error) == ("queued", "the server’s disk is full")
 
 
 def test_an_unforeseen_error_ends_the_run_and_is_raised_again(topic: Topic, scripted: Providers):

@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from beacon_site.db.errors import FULL, failure_of
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.text.dates import zone_of
@@ -141,7 +142,9 @@ def _execute(run: Run) -> None:
         # step.
         logger.warning("database error during a run", run=run.pk, error=str(exc))
         connection.close()
-        run.postpone_or_fail(_("the database didn’t respond: %(why)s") % {"why": exc})
+        is_full = failure_of(exc) is FULL
+        words = _("the database didn’t respond: %(why)s") % {"why": exc}
+        run.postpone_or_fail(_("the server’s disk is full") if is_full else words)
     except (KeyboardInterrupt, SystemExit):
         run.requeue(_("interrupted"))
         raise
