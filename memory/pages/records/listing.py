@@ -163,8 +163,9 @@ def facets_of(user: User, listed: ListedKind, text: str) -> list[Facet]:
         "edited": _("edited by a person"), "paused": _("paused"), "superseded": _("replaced"),
         "trashed": _("in Trash"),
     }  # fmt: skip
+    identity = {Note.Kind.AGENT: _("persona"), Note.Kind.USER: _("profile")}
     return [
-        _facet("kind", _("Type"), "kind", dict(Note.Kind.choices)),
+        _facet("kind", _("Type"), "kind", dict(Note.Kind.choices) | identity),
         _facet("stability", _("Stability"), "stability", dict(Note.Stability.choices)),
         _facet("expiry", _("Expiry"), "is", expiry),
         *among,
