@@ -116,6 +116,18 @@ def test_the_help_lists_the_pages_keys_and_gives_the_focus_back(visitor: Visitor
     expect(visitor.page.locator("dialog[open]")).to_have_count(0)
 
 
+def test_an_opened_change_is_closed_again(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.goto("/activity/?kind=changes")
+    page.locator(".stream summary").first.press("Enter")
+    opener = page.locator(".stream .acts a").first
+    opener.press("Enter")
+    expect(page.locator("#_activity_change")).to_be_visible()
+    page.get_by_role("button", name="Close", exact=True).press("Enter")
+    expect(page.locator("#_activity_change")).to_have_count(0)
+    expect(opener).to_be_focused()
+
+
 def test_the_palette_leads_to_a_page_by_keys_alone(visitor: Visitor) -> None:
     page = visitor.page
     visitor.goto("/topics/new/")
