@@ -271,9 +271,7 @@ class _Reader:
         quote = one_line(quote)[:MAX_QUOTE_LENGTH]
         place = len(self.entries)
         self.entries.append(
-            Entry(
-                kind, headings, subject, kept, quote, place, self.group, is_step=self.is_step
-            )
+            Entry(kind, headings, subject, kept, quote, place, self.group, is_step=self.is_step)
         )
 
 

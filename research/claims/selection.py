@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice, takewhile
 from urllib.parse import urlsplit
 
@@ -95,6 +95,8 @@ MAX_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
 # What a statement gains if all words of the topic are in it or around it. The statement and its headings
 # must have this share of those words that are on any page. With the page's title, they can lack one.
 CLOSE, MIN_NAMED, MAX_LACKING = 0.5, 0.5, 1
+# A first report with fewer statements also takes those near in meaning that lack half of the words.
+FEW, NEAR = 4, 0.45
 # A page is as close to the topic as another if it has this share of its closeness. That many known
 # pages of a folder are compared, by their first characters.
 AS_CLOSE, AS_CLOSE_ON_SITE, MAX_NEARBY, CLOSELY = 0.4, 0.7, 20, 20_000
@@ -229,6 +231,8 @@ class _Candidate:
     score: float = 0.0
     closeness: float = 0.0  # the share of the topic's words in it or around it
     is_far: bool = False  # it, its headings and its page's title lack too many of the topic's words
+    is_near: bool = False  # it has a word of the topic, and lacks at most half of them
+    meaning: float = 0.0  # its similarity to the topic, from its vector
 
     @cached_property
     def key(self) -> str:
@@ -277,8 +281,19 @@ def find(
     best.sort(key=_rank)
     most_relevant = max(page.relevance for page in pages)
     least_relevance = min(MIN_RELEVANCE, NEARLY_AS_RELEVANT * most_relevant) if embed else 0.0
-    excluded = [*known, *struck]
-    return _select(best, excluded, limit, more_news, _Before(known_pages), least_relevance)
+    choose = partial(
+        _select,
+        best,
+        [*known, *struck],
+        before=_Before(known_pages),
+        least_relevance=least_relevance,
+    )
+    found = choose(limit, more_news)
+    if len(found) < FEW and not known and not known_pages:
+        for candidate in best:
+            candidate.is_far &= not candidate.is_near or candidate.meaning < NEAR
+        found = choose(min(limit, FEW), more_news)
+    return found
 
 
 def _folders(url: str) -> tuple[str, ...]:
@@ -617,7 +632,9 @@ def _score(candidate: _Candidate) -> float:
     local = said / whole if whole else 0.0
     if count:
         candidate.closeness = close / count
-        candidate.is_far = not owned or named < MIN_NAMED * count or count - titled > MAX_LACKING
+        lacking = count - titled
+        candidate.is_far = not owned or named < MIN_NAMED * count or lacking > MAX_LACKING
+        candidate.is_near = bool(owned) and lacking <= max(MAX_LACKING, count // 2)
     lead = 1 / (1 + entry.order / 4)
     lead *= 0.12 if page.is_news else 0.06
     score = 0.4 * page.relevance + 0.3 * local + lead + _bonus(candidate)
@@ -674,7 +691,8 @@ def _add_meaning(candidates: list[_Candidate], about: str, embed: Embed) -> None
     ]
     wanted, *others = embed([about[:400], *texts])
     for candidate, vector in zip(best, others, strict=True):
-        candidate.score += MEANING * (max(0.0, _cosine(wanted, vector)) - 0.35)
+        candidate.meaning = _cosine(wanted, vector)
+        candidate.score += MEANING * (max(0.0, candidate.meaning) - 0.35)
 
 
 def _rank(candidate: _Candidate) -> tuple[float, int]:
@@ -747,7 +765,9 @@ def _select(
             is_far = bool(taken) and candidate.is_far
             is_record = candidate.entry.kind in (ROW, PAIR)
             least = MIN_OF_RECORD if is_record else MIN_OF_BEST
-            is_weak = bool(taken) and (candidate.score < least * top or page.relevance < least_relevance)
+            is_weak = bool(taken) and (
+                candidate.score < least * top or page.relevance < least_relevance
+            )
             if is_far or is_weak or (is_sentence and counts[page.place] >= most_prose):
                 continue
             group = page.place, candidate.entry.group

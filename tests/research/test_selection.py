@@ -617,6 +617,20 @@ def test_steps_of_a_numbered_list_need_the_others_so_they_come_last():
     assert sentences(page(1, "Tram", f"1. {step}\n"), topic="Tram depot") == [step]
 
 
+def test_a_first_report_with_few_statements_takes_some_that_are_near_in_meaning():
+    topic = "Tram extension airport harbour budget"
+    near = "The tram costs 80 million euros and is paid by the region from June 2027 until 2031."
+    pages = [page(1, "Airport", f"The harbour gets a tram to the airport in 2027.\n\n{near}")]
+
+    def embed(texts):
+        return [[0.8, 0.6] if "harbour gets" in text else [1.0, 0.0] for text in texts]
+
+    assert near in sentences(*pages, topic=topic, embed=embed)
+    assert near not in sentences(*pages, topic=topic)
+    # A later run has other statements.
+    assert near not in sentences(*pages, topic=topic, embed=embed, known=["A known fact."])
+
+
 def test_a_list_gives_at_most_two_items():
     items = "".join(f"- Tram {n}: leaves the depot at {n} o'clock\n" for n in range(1, 7))
     lists = f"# Tram\n\n{items}\n## Depot\n\n{items.replace('leaves', 'reaches')}"
