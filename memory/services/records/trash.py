@@ -121,7 +121,7 @@ def _who_sent(query: Query) -> str:
     return choice_param(query, "who", WHO)
 
 
-def found(user: User, query: Query) -> Kinds:
+def matching_records(user: User, query: Query) -> Kinds:
     """Yield each kind of record with those of the user's that match the page's filters."""
     who = _who_sent(query)
     for name, rows in trashed(user, _type_sent(query)):
@@ -138,7 +138,7 @@ def selected(user: User, form: QueryDict) -> Kinds | None:
     None if nothing is selected.
     """
     if "all" in form:
-        return found(user, form)
+        return matching_records(user, form)
     ids: dict[str, list[UUID]] = {}
     keys = form.getlist("record")[:PAGE]
     for key in keys:
@@ -226,7 +226,11 @@ def page(
     """
     fields = ("trashed_at", "id", "record_type")
     parts = []
-    kinds = trashed(user, record_type, scopes=scopes) if query is None else found(user, query)
+    kinds = (
+        trashed(user, record_type, scopes=scopes)
+        if query is None
+        else matching_records(user, query)
+    )
     for name, rows in kinds:
         behind = keyset(rows, by="trashed_at", falling=True, cursor=cursor)
         named = behind.annotate(record_type=Value(name, output_field=CharField()))

@@ -197,7 +197,7 @@ def successors_of(
     if space is None or not found:
         return {}
     among = among_of(kind, scope, space.language)
-    kept = bm25_sql.kept(space, among, set(found.values()))
+    kept = bm25_sql.matching_ids(space, among, set(found.values()))
     return {old: new if new in kept else None for old, new in found.items()}
 
 

@@ -55,7 +55,7 @@ class Quote:
     @property
     def shown(self) -> dict[str, Any]:
         """Return the quote with its context, as lines and table rows."""
-        return shown(self.quote or self.sentence, self.before, self.after)
+        return quote_context(self.quote or self.sentence, self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def plain_quote(quote: str) -> str:
     return " · ".join(filter(None, map(plain_text, cells_of(quote)))) or plain_text(quote)
 
 
-def shown(quote: str, before: str = "", after: str = "") -> dict[str, Any]:
+def quote_context(quote: str, before: str = "", after: str = "") -> dict[str, Any]:
     """Return the lines before and after a quote, and the rows of its table, for a template.
 
     Each row is its kind ("head", "quote" or "row") and its cells.
