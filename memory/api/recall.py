@@ -27,11 +27,12 @@ from memory.models.ratings import MAX_REASON_LENGTH
 from memory.services.notes.saving import lowest_trust
 from memory.services.search import names, ratings
 from memory.services.search.about import MAX, PAGE, About, about
-from memory.services.search.kinds import KINDS, FoundRecord
+from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, parse
 from memory.services.search.recall import (
     MAX_HITS,
     Explanation,
+    FoundRecord,
     RecallHit,
     RecallOptions,
     RecallPage,

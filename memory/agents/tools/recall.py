@@ -30,9 +30,8 @@ from memory.services.context.layers import EXTERNAL_WORDS, build_context, contex
 from memory.services.notes.saving import lowest_trust
 from memory.services.search.about import About, about
 from memory.services.search.filters import named_topic
-from memory.services.search.kinds import FoundRecord
 from memory.services.search.query import FOR_AGENTS, Question, parse
-from memory.services.search.recall import RecallHit, only_similar, recall_page
+from memory.services.search.recall import FoundRecord, RecallHit, only_similar, recall_page
 from memory.services.search.related import Related, related_to
 from memory.services.search.snippets import passage
 
