@@ -282,12 +282,12 @@ class GuardedFetcher:
 def _without_browser(failure: NoText) -> NoText:
     if isinstance(failure, PartNotFound):
         words = _(
-            "%(why)s The page may need JavaScript to show its text. An admin can install Chromium and set BEACON_CHROMIUM."
+            "%(why)s The page may need JavaScript to show its text. To let Beacon read such pages, an admin can set up Chromium."
         )
         return PartNotFound(words % {"why": failure}, has_scripts=True)
     return NeedsJavaScript(
         _(
-            "This page needs JavaScript. To read such pages, an admin can install Chromium and set BEACON_CHROMIUM."
+            "This page needs JavaScript. To let Beacon read such pages, an admin can set up Chromium."
         ),
         has_scripts=True,
     )

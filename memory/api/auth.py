@@ -125,7 +125,7 @@ class Caller:
         # A slug is unique only among live topics.
         mine = Topic.objects.for_user(self.owner).live().filter(pk__in=only)
         found = {
-            "topics": lambda: mine.filter(slug=named).exists(),
+            "topics": lambda: getattr(Topic.objects.by_slug(self.owner, named), "pk", None) in only,
             "shared-topics": lambda: UUID(str(named)) in only,
             "runs": lambda: mine.filter(runs=named).exists(),
         }

@@ -382,7 +382,11 @@ class BeaconAPI(NinjaAPI):
 
 
 def entered(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Wrap an endpoint in the steps that all endpoints share."""
+    """Wrap an endpoint in the steps that all endpoints share.
+
+    `run` is the bound method of its operation, which knows its parameters.
+    """
+    known = _query_names(run.__self__)  # type: ignore[attr-defined]
 
     @wraps(run)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -392,6 +396,7 @@ def entered(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
                 check_size(request, LARGER.get(request.path, MAX_BODY))
                 check(caller)
                 caller.check_topics(request)
+                _check_query(request, known)
                 response = once(request, caller, lambda: run(request, *args, **kwargs))
                 if not caller.may("read"):
                     sent = said_in(request) if response.status_code >= 400 else ""
@@ -407,6 +412,30 @@ def entered(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
         return response
 
     return answer
+
+
+def _query_names(operation: Operation) -> list[str]:
+    """Return the names of the query parameters that an operation reads."""
+    models: Iterable[Any] = operation.models
+    queries = [one for one in models if one.__ninja_param_source__ == "query"]
+    return [name for one in queries for name in one.__ninja_flatten_map__]
+
+
+def _check_query(request: HttpRequest, known: list[str]) -> None:
+    """Raise Problem (422) for parameters that the endpoint doesn't have.
+
+    Without this, a misspelled filter would return all records.
+    """
+    unknown = [name for name in request.GET if name not in known]
+    if not unknown:
+        return
+    params = {"names": ", ".join(unknown), "known": ", ".join(known)}
+    if known:
+        words = _("Unknown query parameters: %(names)s. This call accepts %(known)s.")
+    else:
+        words = _("Unknown query parameters: %(names)s. This call accepts none.")
+    why = _("isn’t a known parameter")
+    raise Problem(422, words % params, errors={name: [why] for name in unknown})
 
 
 def located(response: HttpResponse, path: str) -> None:
@@ -437,9 +466,7 @@ def _add_problems(document: dict[str, Any]) -> None:
 
 def _statuses(path: str, method: str, endpoint: dict[str, Any]) -> list[int]:
     parameters = endpoint.get("parameters", [])
-    found = [401, 403, 429, 503]
-    if parameters or endpoint.get("requestBody") or method == "post":
-        found.append(422)
+    found = [401, 403, 422, 429, 503]
     if method != "get":
         found += [400, 409, 411, 413, 415]
     if "{" in path:

@@ -15,13 +15,13 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy as _lazy
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from pydantic import BaseModel
 
 from beacon_site.db.errors import GONE, Failure, failure_of
 from beacon_site.text.cleaning import clean, shorten
+from beacon_site.text.invalid_fields import why_invalid
 from beacon_site.web.http import Middleware
 from memory.models.errors import InvalidValue, Locked, MemoryRefused, NoSuchKey, StaleWrite
 from memory.services.files.texts import NoSuchFile, OverBudget
@@ -195,38 +195,12 @@ def _invalid(request: HttpRequest, exc: ValidationError) -> Problem:
         # ("body", "note", "tags", 0): its place, the argument's name, the field.
         place = list(one["loc"])
         field = ".".join(map(str, place[2:] if place[0] == "body" else place[1:]))
-        errors.setdefault(field or str(place[0]), []).append(_why_invalid(one))
+        errors.setdefault(field or str(place[0]), []).append(why_invalid(one))
     text = "; ".join(f"{field}: {', '.join(words)}" for field, words in list(errors.items())[:5])
     detail = _("The request has invalid fields, so nothing was changed. %(fields)s")
     if request.method in ("GET", "HEAD"):
         detail = _("The request has invalid fields. %(fields)s")
     return Problem(422, detail % {"fields": text}, errors=errors)
-
-
-_WHOLE, _YES_NO, _ONE_OF = (
-    _lazy("must be a whole number"), _lazy("must be true or false"), _lazy("must be %(expected)s")
-)  # fmt: skip
-_TYPES: dict[str, Any] = {
-    "extra_forbidden": _lazy("isn’t a known field"), "missing": _lazy("is required"),
-    "string_type": _lazy("must be text"), "list_type": _lazy("must be a list"),
-    "int_type": _WHOLE, "int_parsing": _WHOLE, "int_from_float": _WHOLE,
-    "float_type": _lazy("must be a number"), "float_parsing": _lazy("must be a number"),
-    "bool_type": _YES_NO, "bool_parsing": _YES_NO, "literal_error": _ONE_OF, "enum": _ONE_OF,
-    "greater_than_equal": _lazy("must be at least %(ge)s"),
-    "less_than_equal": _lazy("must be at most %(le)s"),
-    "string_too_long": _lazy("must be at most %(max_length)s characters long"),
-    "too_long": _lazy("must have at most %(max_length)s entries"),
-}  # fmt: skip
-
-
-def _why_invalid(error: Mapping[str, Any]) -> str:
-    """Return what is wrong with a field. Pydantic's own messages are technical."""
-    context: dict[str, Any] = error.get("ctx", {})
-    if error["type"] in ("string_too_short", "too_short") and context["min_length"] == 1:
-        return _("can’t be empty")
-    if error["type"] in _TYPES:
-        return str(_TYPES[error["type"]]) % context
-    return str(error["msg"]).removeprefix("Value error, ")
 
 
 class ProblemMiddleware(Middleware):

@@ -129,15 +129,19 @@ class TopicQuerySet(RememberedQuerySet):
     def renamed_from(self, user: Any, slug: str) -> Topic | None:
         """Return the user's topic that had this slug before it was renamed.
 
-        None if there is none, or if another topic has this slug now.
+        None if there is none, or if another topic has this slug now, also in Trash.
         """
-        mine = self.for_user(user).live()
+        mine = self.for_user(user)
         if mine.filter(slug=slug).exists():
             return None
         renames = Revision.objects.filter(
             owner=user, record_type=Topic.record_type(), before__slug=slug
         )
-        return mine.filter(pk__in=renames.values("record_id")).order_by("-updated").first()
+        return mine.live().filter(pk__in=renames.values("record_id")).order_by("-updated").first()
+
+    def by_slug(self, user: Any, slug: str) -> Topic | None:
+        """Return the user's topic with this slug, or the one that had it before it was renamed."""
+        return self.for_user(user).live().filter(slug=slug).first() or self.renamed_from(user, slug)
 
     def create_topic(
         self, *, owner: User, title: str, by: Actor, source: str = "explicit", **fields: Any

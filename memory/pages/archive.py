@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from datetime import UTC
+from datetime import UTC, date
 from typing import Any
 
 from django import forms
@@ -13,6 +13,7 @@ from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
@@ -216,9 +217,15 @@ def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = No
     labels = jobs.labels()  # in the order of the list, which JSON doesn't keep
     found, counts = row.result.get("kinds", {}), row.result.get("counts", {})
     kinds = [(label, found[n]) for n, label in labels.items() if _has_content(found.get(n))]
+    own = f"import:{row.name}"  # the origin of all items that name no other
     context: dict[str, Any] = {
         "row": row,
         "tab": "archive",
+        "made_on": _day(row.options.get("made_at", "")),
+        "first": [
+            one | {"created_on": _day(one["created"]), "is_of_file": one["source"] == own}
+            for one in row.result.get("first", [])
+        ],
         "kinds": kinds,
         "touched": [(label, one) for label, one in kinds if one["new"] or one["differing"]],
         "written": [(label, counts[n]) for n, label in labels.items() if counts.get(n)],
@@ -235,6 +242,13 @@ def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = No
         context["reading"] = reading or _reading(row)
     name = "_archive_row" if request.htmx else "archive_row"
     return render(request, f"memory/{name}.html", context)
+
+
+def _day(text: str) -> date | None:
+    try:
+        return parse_date(text[:10])
+    except ValueError:
+        return None
 
 
 def _has_content(counted: dict[str, Any] | None) -> bool:

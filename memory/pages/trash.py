@@ -255,10 +255,12 @@ def _emptying(request: BeaconRequest) -> dict[str, Any]:
     """Return the page's summary of what would be deleted."""
     chosen, nouns = selected(request.user, request.POST), record_kinds.nouns()
     counts = trash_listing.counts(chosen or trashed(request.user))
+    named = selected(request.user, request.POST)
     return {
         "kinds": [(nouns[name], number) for name, number in counts.items()],
         "total": sum(counts.values()),
         "is_chosen": chosen is not None,
+        "names": trash_listing.labels(request.user, named, FEW) if named else [],
         "keys": [] if "all" in request.POST else request.POST.getlist("record")[:PAGE],
         "word": trash_listing.word(),
         "typed": request.POST.get("word", ""),

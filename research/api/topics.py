@@ -293,8 +293,11 @@ def _topics(caller: Caller) -> TopicQuerySet:
 
 
 def topic_of(caller: Caller, slug: str) -> Topic:
-    """Return the topic with this slug. Raises Problem (404) if the caller has none."""
-    topic: Topic | None = locked_rows(_topics(caller).filter(slug=clean(slug)[0])).first()
+    """Return the topic with this slug, or that had it. Raises Problem (404) if the caller has none."""
+    slug = clean(slug)[0]
+    topic: Topic | None = locked_rows(_topics(caller).filter(slug=slug)).first()
+    if topic is None and (renamed := Topic.objects.renamed_from(caller.owner, slug)):
+        topic = locked_rows(_topics(caller).filter(pk=renamed.pk)).first()
     if topic is None:
         raise not_found(_("This topic doesn’t exist, is in Trash, or isn’t yours."))
     return topic

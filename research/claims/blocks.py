@@ -31,6 +31,7 @@ from research.claims import latex, restructured_text, structured
 MAX_ENTRIES = 20_000  # per page; enough for a table of 10,000 rows
 MAX_ADDED_CELLS = 30_000  # per page, for cells that span several columns or rows
 MAX_QUOTE_LENGTH = 1_500
+CELL = r"(?:\\.|[^|\\])*\|"  # of a Markdown table, with the bar after it
 MAX_CELL_LENGTH = 400
 MAX_SIGN_LENGTH = 8  # characters of a cell such as ✅
 MAX_KEY_WORDS = 8
@@ -150,6 +151,7 @@ class Entry:
     order: int = 0
     group: int = 0  # shared by the entries of one table, list or paragraph
     part: int = 0  # the position of a sentence in its paragraph
+    is_step: bool = field(default=False, compare=False)  # an item of a numbered list
 
     @cached_property
     def path(self) -> tuple[str, ...]:
@@ -202,6 +204,7 @@ class _Reader:
     levels: list[tuple[int, str]] = field(default_factory=list)
     items: list[tuple[int, str]] = field(default_factory=list)
     lead: str = ""  # a short line with a colon, which names the list below it
+    is_step: bool = False
     underlines: list[str] = field(default_factory=list)
     group: int = 0
     added_cells: int = 0
@@ -265,10 +268,11 @@ class _Reader:
         if not subject and not any(value for _name, value in kept):
             return
         headings = (*self.headings, *under)
+        quote = one_line(quote)[:MAX_QUOTE_LENGTH]
         place = len(self.entries)
         self.entries.append(
             Entry(
-                kind, headings, subject, kept, one_line(quote)[:MAX_QUOTE_LENGTH], place, self.group
+                kind, headings, subject, kept, quote, place, self.group, is_step=self.is_step
             )
         )
 
@@ -377,6 +381,20 @@ def plain_text(text: str) -> str:
     """Return a cell, heading or item without markup, link targets and entities."""
     text, code = take_out_code(without_rst(text))
     return put_back_code(_without_markup(text), code)
+
+
+def cells_of(quote: str) -> list[str]:
+    """Return the cells of a quote if it is a row of a Markdown table, otherwise []."""
+    quote = quote.strip()
+    if len(quote) < 3 or not (quote.startswith("|") and quote.endswith("|")):
+        return []
+    cells = [one[:-1].strip().replace("\\|", "|") for one in re.findall(CELL, quote[1:])]
+    return cells if len(cells) > 1 else []
+
+
+def plain_quote(quote: str) -> str:
+    """Return the quote as a line of text, without markup and the bars between a row's cells."""
+    return " · ".join(filter(None, map(plain_text, cells_of(quote)))) or plain_text(quote)
 
 
 def _macro_words(macro: re.Match[str]) -> str:
@@ -537,7 +555,7 @@ def _read_item(reader: _Reader, lines: list[str], place: int) -> int:
     match = _ITEM.match(lines[place])
     assert match is not None  # noqa: S101 (the caller looked)  # nosec B101
     indent, text = len(match.group(1)), match.group(2)
-    whole = [lines[place].strip()]
+    first, whole = place, [lines[place].strip()]
     place += 1
     while place < len(lines) and lines[place].strip() and not _starts(lines, place):
         whole.append(lines[place].strip())
@@ -549,7 +567,9 @@ def _read_item(reader: _Reader, lines: list[str], place: int) -> int:
     quote = one_line(" ".join(whole))
     # The list marker isn't part of a quote.
     quote = quote[quote.index(match.group(2)[:1]) :] if match.group(2)[:1] in quote else quote
+    reader.is_step = lines[first].lstrip()[0].isdigit()
     _add_item(reader, text, quote, under)
+    reader.is_step = False
     name = plain_text(text).rstrip(":")
     if len(name.split()) <= 12:
         reader.items.append((indent, name[:120]))

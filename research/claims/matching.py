@@ -267,6 +267,26 @@ _SPELLED_WORD = re.compile(rf"\b(?:{'|'.join(_SPELLED)})\b")
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*\s*(?:\[\d+\]\s*)*$")
 _MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)\s*(%|[\u3040-\u30ff\u4e00-\u9fff]{1,2})")
 
+# The value that a sentence says is no longer so: the 5 of "falls from 5 kg to 3 kg". A range, such as
+# "open from 9 to 17", has no verb of change.
+_VALUE = r"(?:[€$£¥]\s?)?\d[\d.,:]*(?:\s?[^\W\d]{1,12}|\s?[%€$£¥°]){0,2}?"
+_CHANGES = (
+    r"adjust|chang|climb|cut|decreas|declin|doubl|drop|expand|extend|fall|fell|go|goes|grew|grow|halv"
+    r"|increas|jump|lower|mov|rais|reduc|ris|rose|shift|shorten|shrank|shrink|shrunk|went"
+)
+_FORMER = re.compile(
+    rf"\b(?:{_CHANGES})[a-z]{{0,4}}\b[^.;:]{{0,80}}?\bfrom\s(?P<en>{_VALUE})\s(?:(?:up|down)\s)?to\b"
+    rf"|\bvon\s(?P<de>{_VALUE})\sauf\b"
+    r"|\b(?:pass|baiss|augment|diminu|rédui|relev|port|mont)\w{0,6}\b[^.;:]{0,80}?"
+    rf"\bde\s(?P<fr>{_VALUE})\sà\b"
+    r"|\b(?:pas|baj|sub|aument|disminu|redu[cj]|cambi|ampl[ií])\w{0,6}\b[^.;:]{0,80}?"
+    rf"\bde\s(?P<es>{_VALUE})\sa\b"
+    r"|\b(?:previously|formerly|instead of|rather than|(?:up|down) from|zuvor|vorher|bisher|statt|anstatt"
+    rf"|au lieu de|auparavant|en lugar de|en vez de|antes)\s(?P<before>{_VALUE})(?!\w)"
+    r"|[从由](?P<zh>\d[\d.,]*\s?[^\W\d]{0,4}?%?)(?=[升降增减提调改上下涨缩])"
+    r"|(?P<ja>\d[\d.,]*\s?[^\W\d]{0,4}?%?)から(?=\s?\d[\d.,]*\s?[^\W\d]{0,4}?%?(?:に|へ)(?:変|引|値|減|増|上|下|短|延|拡|縮))"
+)
+
 # Words that become a name with the number after them: "version 13", "line 7".
 _NUMBERED = (
     "version|release|model|phase|stage|level|chapter|article|batch|line|route|flight|part|unit|type"
@@ -299,7 +319,8 @@ _SMALL = frozenset(_BEFORE_NAMES.split())
 class ParsedSentence:
     """A parsed sentence.
 
-    `numbers` contain dates as year, `m<month>` and `day<day>`, and shares as `31%`. `subject` are
+    `numbers` contain dates as year, `m<month>` and `day<day>`, and shares as `31%`, without those that
+    the sentence says are no longer so. `subject` are
     the numbers that name the subject (the 13 of "Version 13 …"). `states` maps dimensions to states
     (life: ended). `frame` are the remaining terms, each once, with a mark for every dimension.
     `names` are the proper names. `is_one` means that only one thing can have its role ("the current
@@ -331,7 +352,7 @@ def parse_statement(sentence: str) -> ParsedSentence:
     return ParsedSentence(
         text=text,
         key=match_key(text),
-        numbers=values.numbers(folded),
+        numbers=values.numbers(_without_former(folded)),
         subject=_subject(text),
         states=tuple(sorted(states.items())),
         frame=tuple(dict.fromkeys([*marks, *frame])),
@@ -339,6 +360,14 @@ def parse_statement(sentence: str) -> ParsedSentence:
         is_one=ONE_HOLDER.search(folded) is not None,
         is_wide=is_wide_text(text),
     )
+
+
+def _without_former(text: str) -> str:
+    """Return a text without the values that it says are no longer so."""
+    for match in reversed(list(_FORMER.finditer(text))):
+        start, end = next(match.span(name) for name, value in match.groupdict().items() if value)
+        text = f"{text[:start]} {text[end:]}"
+    return text
 
 
 def states_of(text: str) -> dict[str, str]:

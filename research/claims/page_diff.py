@@ -172,6 +172,8 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     left.split_paragraphs(language, _values_of_headings(old), _values_of_headings(new))
     edited = left.old
     result.pairs += left.take(lambda e: (e.kind, e.path, e.match, e.signs))
+    repeated = left.drop_repeated()
+    edited = [entry for entry in edited if id(entry) not in repeated]
     result.has_numbered_clauses = all(map(_are_clauses_numbered, (old, new)))
     if result.has_numbered_clauses:
         result.pairs += left.take(
@@ -279,6 +281,23 @@ class _Unmatched:
         old = {id(e) for e in self.old if id(e) in old and e.path not in more_new}
         new = {id(e) for e in self.new if id(e) in new and e.path not in more_old}
         self.old, self.new = _split(self.old, language, old), _split(self.new, language, new)
+
+    def drop_repeated(self) -> set[int]:
+        """Leave out statements that an earlier one of the same version repeats word for word.
+
+        A line that a file has twice is one statement. Returns the ids of those left out.
+        """
+        dropped: set[int] = set()
+        for entries in (self.old, self.new):
+            seen: set[Hashable] = set()
+            for entry in entries:
+                name = (entry.kind, entry.path, entry.match, entry.signs)
+                if entry.match and name in seen:
+                    dropped.add(id(entry))
+                seen.add(name)
+        self.old = [entry for entry in self.old if id(entry) not in dropped]
+        self.new = [entry for entry in self.new if id(entry) not in dropped]
+        return dropped
 
     def take(
         self, key: Callable[[Entry], Hashable | None], *, unique: bool = False

@@ -85,7 +85,12 @@ FIRST_LEAD = 0.3  # of a page's first statement below its title, if it has a wor
 LEAD = 600  # characters at the top of a page that show its subject
 FOCUS_WEIGHT = 0.4
 # The share of the best score that a statement needs. Rows of a table score less, but can change.
-MIN_OF_BEST, MIN_OF_RECORD = 0.77, 0.65
+MIN_OF_BEST, MIN_OF_RECORD = 0.78, 0.65
+# The relevance that a page needs for more than the best statement of all: this, or this share of the
+# most relevant page's. Without vectors, relevance is too low to be compared with a fixed value.
+MIN_RELEVANCE, NEARLY_AS_RELEVANT = 0.55, 0.8
+STEP = 0.4  # of a step in a numbered list, which needs the steps before it
+MAX_ITEMS = 2  # of a list; more would copy it
 MAX_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
 # What a statement gains if all words of the topic are in it or around it. The statement and its headings
 # must have this share of those words that are on any page. With the page's title, they can lack one.
@@ -270,7 +275,10 @@ def find(
     if embed:
         _add_meaning(best, f"{topic}. {narrowed} {focus}".strip(), embed)
     best.sort(key=_rank)
-    return _select(best, [*known, *struck], limit, more_news, _Before(known_pages))
+    most_relevant = max(page.relevance for page in pages)
+    least_relevance = min(MIN_RELEVANCE, NEARLY_AS_RELEVANT * most_relevant) if embed else 0.0
+    excluded = [*known, *struck]
+    return _select(best, excluded, limit, more_news, _Before(known_pages), least_relevance)
 
 
 def _folders(url: str) -> tuple[str, ...]:
@@ -644,7 +652,7 @@ def _bonus(candidate: _Candidate) -> float:
         else:
             count = min(ENOUGH_WORDS, entry.words)
             value += LENGTH_WEIGHT * math.log(max(count, SHORT) / SHORT)
-            value -= VAGUE * is_vague(entry.text) + 0.2 * (count < FEW_WORDS)
+            value -= VAGUE * is_vague(entry.text) + 0.2 * (count < FEW_WORDS) + STEP * entry.is_step
         value -= 0.15 * (page_news.share_of(entry) < 1.0)
     else:
         value += 0.03 * (len(entry.fields) > 1) - 0.05 * (not entry.subject)
@@ -697,10 +705,11 @@ def _select(
     limit: int,
     more_news: int,
     before: _Before,
+    least_relevance: float,
 ) -> list[Finding]:
     """Take the best repeatedly, lowering the score of what resembles those already taken.
 
-    What known pages said `before` isn't taken.
+    What known pages said `before` isn't taken. After the first one, pages need `least_relevance`.
     """
     texts = [candidate.terms for candidate in candidates]
     vectors = sentence_vectors(texts, idf(texts))
@@ -738,8 +747,11 @@ def _select(
             is_far = bool(taken) and candidate.is_far
             is_record = candidate.entry.kind in (ROW, PAIR)
             least = MIN_OF_RECORD if is_record else MIN_OF_BEST
-            is_weak = bool(taken) and candidate.score < least * top
+            is_weak = bool(taken) and (candidate.score < least * top or page.relevance < least_relevance)
             if is_far or is_weak or (is_sentence and counts[page.place] >= most_prose):
+                continue
+            group = page.place, candidate.entry.group
+            if candidate.entry.kind == ITEM and per_group[group] >= MAX_ITEMS:
                 continue
         is_known = candidate.key in keys or before.said(candidate.entry.quote)
         if is_known or not _is_wanted(candidate, taken, excluded):

@@ -85,17 +85,21 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def _to_renamed_topic(request: HttpRequest) -> HttpResponse | None:
-    """Redirect from a URL with a topic's earlier name, such as one in an email, or return None."""
+    """Redirect from a URL with a topic's earlier name, such as one in an email, or return None.
+
+    A form that was open while the topic was renamed is sent to the new URL.
+    """
     match, user = request.resolver_match, getattr(request, "user", None)
     slug = match.kwargs.get("slug") if match else None
-    if not (match and slug and user and user.is_authenticated and request.method == "GET"):
+    if not (match and slug and user and user.is_authenticated):
         return None
     topic = Topic.objects.renamed_from(user, slug)
     if topic is None:
         return None
     path = reverse(match.view_name, kwargs={**match.kwargs, "slug": topic.slug})
     query = request.META.get("QUERY_STRING", "")
-    return redirect(f"{path}?{query}" if query else path)
+    is_form = request.method not in ("GET", "HEAD")
+    return redirect(f"{path}?{query}" if query else path, preserve_request=is_form)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.functional import Promise
@@ -36,8 +36,10 @@ from memory.models.actors import Actor
 from memory.models.as_of import at
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.library import ADDRESS
+from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import date_or_problem
 from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import offer, offer_revision, toast_with_undo, undoes
 from research.models import DeltaItem, Run, RunAlreadyActive
 from research.pages import sources, topic_list
@@ -226,6 +228,48 @@ def _panel(topic: Any, key: str, shown: dict[str, Any]) -> dict[str, Any]:
     return {"row": row, "question": question, "trail": fact_history.Trail(found)}
 
 
+_KINDS: dict[str, tuple[Promise, Callable[[fact_rows.FactRow], bool]]] = {
+    "current": (gettext_lazy("Current"), lambda row: row.fact.state == TopicFact.State.CURRENT),
+    "contradicted": (gettext_lazy("Contradicted"), lambda row: row.fact.is_contradicted),
+    "stale": (gettext_lazy("Stale"), lambda row: bool(row.stale)),
+    "locked": (gettext_lazy("Locked"), lambda row: row.fact.lock != Lock.OPEN),
+    "yours": (gettext_lazy("Added or corrected by you"), lambda row: row.fact.edited_by_person),
+    "wrong": (
+        gettext_lazy("Marked as wrong"),
+        lambda row: row.fact.state == TopicFact.State.STRUCK,
+    ),
+}
+
+
+def _bar(request: BeaconRequest, topic: Topic, rows: Sequence[fact_rows.FactRow]) -> FilterBar:
+    """Return the filters in the URL, or after an act over htmx, those of the page it was on."""
+    query = request.GET
+    if request.method == "POST" and request.htmx:
+        query = QueryDict(urlsplit(request.htmx.current_url or "").query)
+    choices = [
+        Choice(kind, label, sum(is_of(row) for row in rows))
+        for kind, (label, is_of) in _KINDS.items()
+    ]
+    choices.append(Choice("outdated", _("Outdated"), fact_rows.retired(topic).count()))
+    facets = [Facet("show", _("Status"), choices)]
+    return FilterBar(
+        reverse("research:topic-facts", args=[topic.slug]),
+        "facts-list",
+        filter_bar.read(query, facets),
+        label=_("Search facts"),
+        placeholder=_("Search facts"),
+        facets=facets,
+    )
+
+
+def _is_shown(row: fact_rows.FactRow, bar: FilterBar) -> bool:
+    text = row.fact.text.casefold()
+    if not all(word in text for word in bar.words.casefold().split()):
+        return False
+    show = bar.query.get("show", "")
+    return show != "outdated" and (show not in _KINDS or _KINDS[show][1](row))
+
+
 def _page(
     request: BeaconRequest,
     topic: Any,
@@ -235,11 +279,13 @@ def _page(
 ) -> HttpResponse:
     current, struck = fact_rows.facts_of(topic)
     topic.fact_count = len(current)  # counted before the action
+    bar = _bar(request, topic, [*current, *struck])
     context = {
         "topic": topic,
         "tab": "facts",
-        "current": current,
-        "struck": struck,
+        "bar": bar,
+        "current": [row for row in current if _is_shown(row, bar)],
+        "struck": [row for row in struck if _is_shown(row, bar)],
         "kept": sum(row.fact.is_kept for row in current),
         "stale": sum(bool(row.stale) for row in current),
         "form": form or FactForm(),
@@ -247,12 +293,16 @@ def _page(
         "most_kept": TopicFact.MAX_BY_PEOPLE,
         "has_runs": has_runs,
     }
-    if request.htmx and request.htmx.target != "timeline":
+    if request.htmx and request.htmx.target not in ("timeline", bar.target):
         return render(request, "research/_facts.html", context)
-    gone = fact_rows.timeline_of(topic, cursor=request.GET.get("cursor", ""))
-    context |= {"rows": gone.rows, "next_cursor": gone.next_cursor}
+    if bar.query.get("show", "") not in _KINDS:
+        cursor = request.GET.get("cursor", "")
+        gone = fact_rows.timeline_of(topic, cursor=cursor, words=bar.words)
+        context |= {"rows": gone.rows, "next_cursor": gone.next_cursor}
     if request.htmx and request.htmx.target == "timeline":
         return render(request, "research/_topic_timeline.html", context)
+    if request.htmx:
+        return render(request, "research/_facts_found.html", context)
     context |= {"head": topic_list.head_of(topic), "rules": sources.rules_of(topic)}
     return render(request, "research/topic_facts.html", context)
 

@@ -309,7 +309,9 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
         label=_("Search runs"), placeholder=_("Search run numbers and errors"), facets=facets,
         count=ngettext("%(n)d run", "%(n)d runs", total) % {"n": total},
     )  # fmt: skip
-    more = {"next_cursor": page.next_cursor, "removed": removed, "bar": bar}
+    shown = [row["run"] for row in page.rows]
+    has_cost = any(run.money or run.tokens or run.unpriced_calls for run in shown)
+    more = {"next_cursor": page.next_cursor, "removed": removed, "bar": bar, "has_cost": has_cost}
     return _show(request, "runs", found, rows=page.rows, **more)
 
 

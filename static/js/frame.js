@@ -123,6 +123,14 @@
   });
   addEventListener("load", unfold); // before it, a browser may not know the target yet
 
+  // A button with data-close-opened empties what a button of the line opened below it, which then has focus.
+  document.addEventListener("click", ({ target }) => {
+    const opened = target.closest("[data-close-opened]")?.closest(".opened");
+    if (!opened) return;
+    opened.replaceChildren();
+    opened.parentElement.querySelector(":scope > .line-acts > a")?.focus();
+  });
+
   // <article data-mark-read="/url/">: read after two seconds on screen. With data-mark-read-on="act" (the
   // page opened by itself after a run was watched) only after a key, a click or scrolling.
   const markRead = (element) => {
@@ -189,6 +197,18 @@
   document.addEventListener("click", ({ target }) => {
     document.querySelectorAll(MENUS).forEach((menu) => menu.contains(target) || menu.removeAttribute("open"));
   });
+  // A menu that doesn't fit above the bottom of the window, or the phone's bar there, opens upwards if it fits there.
+  const showUpwards = ({ target }) => {
+    if (!target.matches?.("details.dropdown")) return;
+    target.classList.remove("upwards");
+    const menu = target.querySelector(".menu")?.getBoundingClientRect();
+    if (!target.open || !menu) return;
+    const bar = document.querySelector(".phone-bar")?.getBoundingClientRect();
+    const end = bar?.height ? bar.top : innerHeight;
+    const isTooLow = menu.bottom > end && menu.height < target.getBoundingClientRect().top - (bar?.height ?? 0);
+    target.classList.toggle("upwards", isTooLow);
+  };
+  document.addEventListener("toggle", showUpwards, true);
   document.addEventListener("keydown", ({ key }) => {
     const menu = key === "Escape" && document.querySelector(MENUS);
     if (!menu) return;

@@ -15,7 +15,7 @@ from memory.accounts import tokens
 from memory.api import frame
 from memory.api import notes as notes_api
 from memory.api.auth import caller_of
-from memory.models import Note
+from memory.models import Note, Topic
 from tests.api.cast import ROOT, Program, problem
 
 DEEP = "[" * 40 + "]" * 40
@@ -79,7 +79,7 @@ def test_invalid_fields_are_explained_in_plain_language(agent: Program) -> None:
         "confidence": ["must be at most 1.0"],
     }
     assert "nothing was changed" in told["detail"]
-    told = problem(agent.get("/notes?limit=many&colour=red"), 422)
+    told = problem(agent.get("/notes?limit=many"), 422)
     assert told["errors"]["limit"] == ["must be a whole number"]
     assert "changed" not in told["detail"]
 
@@ -212,3 +212,19 @@ def test_an_error_inside_is_a_problem_too_and_tells_nothing(
     answer = agent.get("/notes")
 
     assert "secret" not in str(problem(answer, 500))
+
+
+def test_a_query_parameter_that_does_not_exist_is_refused_with_those_that_do(
+    agent: Program, person: Program
+) -> None:
+    listed = problem(agent.get("/notes?kindd=rule&limit=3"), 422)
+    none = problem(person.post("/topics?title=x", {"title": "x"}), 422)
+
+    assert listed["detail"] == (
+        "Unknown query parameters: kindd. This call accepts "
+        "limit, cursor, kind, tag, scope, topic, state, as_of."
+    )
+    assert listed["errors"] == {"kindd": ["isn’t a known parameter"]}
+    assert none["detail"] == "Unknown query parameters: title. This call accepts none."
+    assert not Topic.objects.exists()
+    assert agent.get("/notes?kind=rule&limit=3").status_code == 200

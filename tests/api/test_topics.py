@@ -120,12 +120,25 @@ def test_null_sets_a_field_back_and_what_is_left_out_stays(person: Program) -> N
     assert now["objective"] == WHOLE["objective"]
 
 
-def test_another_title_is_another_address(agent: Program) -> None:
+def test_a_renamed_topic_has_both_addresses(
+    agent: Program, person: Program, stranger: Program, alice: Any
+) -> None:
     made = agent.post("/topics", {"title": "One"}).json()
     agent.patch("/topics/one", {"title": "Two"}, If_Match=f'"{made["version"]}"')
 
-    problem(agent.get("/topics/one"), 404)
     assert agent.get("/topics/two").json()["id"] == made["id"]
+    assert agent.get("/topics/one").json()["slug"] == "two"
+    assert agent.post("/topics/one/runs").json()["topic"] == "two"
+    problem(stranger.get("/topics/one"), 404)
+    limited = Program(alice, "read", name="limited", topics=[Topic.objects.get()])
+    assert limited.get("/topics/one").json()["slug"] == "two"
+
+    again = person.post("/topics", {"title": "One"}).json()
+    assert agent.get("/topics/one").json()["id"] == again["id"]
+    problem(limited.get("/topics/one"), 404)
+    person.delete("/topics/one", If_Match="*")
+    problem(person.delete("/topics/one", If_Match="*"), 404)
+    assert agent.get("/topics/two").status_code == 200
 
 
 def test_a_change_that_cannot_be_changes_nothing(person: Program) -> None:

@@ -86,8 +86,8 @@ TITLES = {
     "emoji": "🔋 Batteries & <b>cells</b> 👩‍🔬",
 }
 UNREAD = (
-    "The page doesn’t contain “heading: News”. The page may need JavaScript to show its text. An admin can "
-    "install Chromium and set BEACON_CHROMIUM."
+    "The page doesn’t contain “heading: News”. The page may need JavaScript to show its text. To let Beacon read "
+    "such pages, an admin can set up Chromium."
 )
 CHINESE = "据报道，新型固态电池的能量密度达到每公斤四百瓦时，比上一代高出百分之三十。"
 

@@ -37,10 +37,11 @@ def test_a_file_is_condensed_compared_restored_and_locked(
     expect(page.locator("main")).to_contain_text("condensed without a model")
 
     visitor.follow("History")
-    visitor.press("Compare selected")
+    visitor.follow("Compare two versions")
     expect(page.locator("#compare-heading")).to_have_text("Version 2 compared with version 3")
     page.locator("#view").select_option("side")
-    page.get_by_role("button", name="Compare", exact=True).click()
+    if not has_scripts:
+        visitor.press("Compare")
     expect(page.locator("table.text-sides")).to_be_visible()
     visitor.press("Restore version 2")
     expect(page.locator("article.file-text li", has_text="Fares are stale")).to_have_count(2)

@@ -74,6 +74,16 @@ def test_an_ended_session_leaves_a_summary_of_seven_days(session: Session):
 
 
 @pytest.mark.requirement("R246")
+def test_a_session_without_an_answer_leaves_only_what_was_asked(alice: Any):
+    unanswered = start(alice, "Reports")
+    told(unanswered, "When do the reports come?", "")
+    ended(unanswered)
+
+    [note] = Note.objects.for_user(alice).exclude(kind__in=Note.IDENTITY)
+    assert note.kind == "log" and "- When do the reports come?" in note.content
+
+
+@pytest.mark.requirement("R246")
 def test_a_model_may_sum_up_and_name_next_steps(session: Session, monkeypatch: Any):
     made = FakeLanguageModel({"result": "Fridays.", "next_steps": ["Ask about June."]})
     monkeypatch.setattr(connections, "language_model", lambda: made)

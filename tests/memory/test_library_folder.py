@@ -96,6 +96,33 @@ def test_a_file_that_is_gone_goes_to_the_trash_and_is_restored(folder: Path, adm
     assert "trashed_at" in back.after and back.after["trashed_at"] is None
 
 
+def test_a_renamed_file_stays_the_same_document_even_if_it_was_edited(
+    folder: Path, admin: Any
+) -> None:
+    rules = "The pilot line in Lanling runs at night. Each run is logged by two people. "
+    (folder / "pilot.md").write_text(f"# Pilot line\n\n{rules}It may be stopped at any time.\n")
+    scan_folder(admin, folder)
+    document = LibraryDocument.objects.get()
+    (folder / "archive").mkdir()
+    (folder / "pilot.md").rename(folder / "archive/line.md")
+    assert scan_folder(admin, folder)["gone"] == 0
+    (folder / "archive/line.md").unlink()
+    (folder / "line.md").write_text(f"# Pilot line\n\n{rules}It was stopped in May.\n")
+    assert scan_folder(admin, folder)["added"] == 0
+
+    assert LibraryDocument.objects.get() == document
+    document.refresh_from_db()
+    assert (document.path, document.trashed_at) == ("line.md", None)
+    assert "stopped in May" in document.text
+
+    (folder / "line.md").unlink()
+    (folder / "menu.md").write_text(
+        "# Menu\n\nSoup on Monday, pasta on Tuesday and fish on Friday.\n"
+    )
+    done = scan_folder(admin, folder)
+    assert (done["added"], done["gone"]) == (1, 1)
+
+
 def test_a_folder_that_is_not_there_trashes_nothing_and_says_so(
     folder: Path, bob: Any, settings: Any
 ) -> None:

@@ -87,9 +87,9 @@ def test_a_part_says_of_how_much_it_is_one(alice: Any):
         ({"transform": "first_n", "n": 10**9}, "whole number from 1"),
         ({"transform": "filtered"}, "needs q"),
         ({"unit": "bytes"}, "characters, lines"),
-        ({"n": "many"}, "n: "),
-        ({"transform": ["full"]}, "transform: "),
-        ({"what": "all"}, "what: "),
+        ({"n": "many"}, "“n” "),
+        ({"transform": ["full"]}, "“transform” "),
+        ({"what": "all"}, "“what” "),
     ],
 )
 def test_a_wrong_call_is_an_answer_that_says_what_to_do(
@@ -103,7 +103,7 @@ def test_a_wrong_call_is_an_answer_that_says_what_to_do(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({}, "content: Field required"),
+        ({}, "“content” is required"),
         ({"content": 7}, "wasn’t called"),
         ({"content": " "}, "Nothing was stored"),
         ({"content": "x", "type": "blob"}, "custom"),
@@ -146,9 +146,9 @@ def test_a_query_lists_what_is_known_and_never_the_content(alice: Any):
         ({"after": "2026-13-45"}, "must be a date"),
         ({"after": "0001-01-01T00:00:00+23:59"}, "must be a date"),
         ({"after": "2026-02-02", "before": "2026-02-01"}, "later than"),
-        ({"limit": 0}, "limit: "),
-        ({"limit": 10**9}, "limit: "),
-        ({"type": "blob"}, "type: "),
+        ({"limit": 0}, "“limit” must be "),
+        ({"limit": 10**9}, "“limit” must be "),
+        ({"type": "blob"}, "“type” must be "),
     ],
 )
 def test_an_odd_query_is_answered_with_what_to_do(alice: Any, arguments: Any, says: str):

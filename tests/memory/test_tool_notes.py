@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime, time, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from django.utils import timezone
 
 from memory.models import Note, Observation, Proposal, Session, Topic, Trust
 from memory.services.context import identity
@@ -53,9 +56,30 @@ def test_a_note_that_expires_says_when(alice: Any):
     assert f"kept until {note.expires_at:%Y-%m-%d}" in answer.text
 
 
+@pytest.mark.parametrize("written", ["Friday", "friday", "iso"])
+def test_a_note_can_be_valid_until_a_day_of_the_persons_calendar(alice: Any, written: str):
+    type(alice).objects.filter(pk=alice.pk).update(time_zone="Pacific/Auckland")
+    alice.refresh_from_db()
+    today = timezone.localdate(timezone=ZoneInfo("Pacific/Auckland"))
+    day = today + timedelta(days=(4 - today.weekday()) % 7 or 7)
+
+    sent = day.isoformat() if written == "iso" else written
+    answer = call(alice, "remember", content="The shop is closed.", until=sent)
+
+    [note] = notes(alice)
+    assert note.stability == "volatile"
+    assert note.expires_at == datetime.combine(
+        day + timedelta(days=1), time(), ZoneInfo("Pacific/Auckland")
+    )
+    assert f"kept until {day}" in answer.text
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
+        ({"content": "x", "until": "2020-01-01"}, "“2020-01-01” isn’t today or a later day"),
+        ({"content": "x", "until": "whenever"}, "or a weekday"),
+        ({"content": "x", "until": "Friday", "ttl_days": 3}, "Use either until or ttl_days"),
         ({"content": " "}, "Enter the text"),
         ({"content": "x", "stability": "volatile"}, "Set “Expires after”"),
         ({"content": "x", "stability": "permanent", "ttl_days": 3}, "never expires"),

@@ -47,13 +47,14 @@ def test_schemas_are_plain_enough_for_every_endpoint():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"query": "x", "colour": "red"}, "colour"),
-        ({}, "query: Field required"),
+        ({"query": "x", "colour": "red"}, "“colour” isn’t an argument of this tool. Arguments"),
+        ({}, "“query” is required. Arguments"),
         ({"query": ""}, "“query” can’t be empty. Arguments"),
-        ({"query": "x", "limit": "many"}, "limit"),
-        ({"query": "x", "limit": 0}, "limit"),
+        ({"query": "x", "limit": "many"}, "“limit” must be a whole number"),
+        ({"query": "x", "limit": 0}, "“limit” must be at least 1"),
+        ({"query": "x", "types": ["page"]}, "“types.0” must be 'note', 'observation', 'fact'"),
         ({"_unparsed": "query=x"}, "weren’t a JSON object"),
-        ({"query": {"a": 1}}, "query"),
+        ({"query": {"a": 1}}, "“query” must be text"),
     ],
 )
 def test_arguments_that_do_not_fit_are_explained(alice: Any, arguments: dict[str, Any], said: str):

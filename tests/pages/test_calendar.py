@@ -158,7 +158,7 @@ def test_topics_at_the_same_minute_are_named_with_a_free_hour(browser: Client, a
     page = text_of(browser.get(PAGE))
 
     assert "5 times, first on Mon 2 Nov, 07:00" in page
-    assert 'Move to 09:00<span class="sr-only">: B tracker</span>' in page
+    assert "Move “B tracker” to 09:00</button>" in page
     assert reverse("research:schedule-hour", args=[second.slug, 9]) in page
 
 
@@ -169,8 +169,8 @@ def test_taking_every_offer_makes_no_new_clash(browser: Client, alice: Any):
 
     page = text_of(browser.get(PAGE))
 
-    assert 'Move to 08:00<span class="sr-only">: B tracker</span>' in page
-    assert 'Move to 09:00<span class="sr-only">: C tracker</span>' in page
+    assert "Move “B tracker” to 08:00</button>" in page
+    assert "Move “C tracker” to 09:00</button>" in page
 
 
 def test_a_line_with_several_hours_is_not_moved_by_a_button(browser: Client, alice: Any):

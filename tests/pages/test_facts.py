@@ -303,3 +303,33 @@ def test_a_version_from_the_future_overwrites_nothing(browser: Client, fact: Top
 
     fact.refresh_from_db()
     assert fact.text == TEXT
+
+
+# --- the filter bar ------------------------------------------------------------------------------
+
+
+def test_the_list_is_filtered_by_words_and_status(browser: Client, topic: Topic, fact: TopicFact):
+    make_fact(topic, "The next major version is due in autumn.", make_run(topic))
+    old = make_fact(topic, "Version 17.0 repairs nothing.", make_run(topic))
+    old.retire(by=RESEARCH, why="replaced", run=2)
+
+    def shown(query: str) -> list[bool]:
+        html = browser.get(f"{FACTS}?view=list&{query}").content.decode()
+        return [text in html for text in (TEXT, "due in autumn", old.text)]
+
+    assert shown("") == [True, True, True]
+    assert shown("q=Repairs") == [True, False, True]
+    assert shown("show=current") == [True, True, False]
+    assert shown("show=outdated") == [False, False, True]
+    assert shown("q=repairs+nothing&show=nonsense") == [False, False, True]
+    assert "No matching facts" in browser.get(f"{FACTS}?q=unknown").content.decode()
+
+
+def test_an_act_on_a_filtered_list_keeps_the_filter(browser: Client, topic: Topic, fact: TopicFact):
+    make_fact(topic, "The next major version is due in autumn.", make_run(topic))
+    url = f"{FACTS}{fact.pk}/lock/"
+
+    page = browser.post(url, headers={**HTMX, "HX-Current-URL": f"http://testserver{FACTS}?q=18.1"})
+
+    assert TEXT in page.content.decode()
+    assert "due in autumn" not in page.content.decode()

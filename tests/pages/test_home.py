@@ -275,7 +275,7 @@ def test_calls_of_unknown_price_are_named_next_to_the_months_cost(browser: Clien
     make_call(run, money=None)
 
     body = home(browser)
-    assert "$0.25</dd>" in body and ">1</dd>" in body.partition("Calls without a price")[2]
+    assert "$0.25</dd>" in body and ">1</dd>" in body.partition("Unpriced calls")[2]
 
 
 def test_topics_whose_last_run_failed_are_reported_with_their_common_reason(

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from memory.models import Topic
+from research.claims import blocks
 from research.services.reports import delta_rows
 from tests.pages.report_cast import page, section
 from tests.research.factories import make_fact, make_second_run
@@ -65,7 +66,7 @@ def test_a_sentence_is_shown_without_the_table_next_to_it():
     [(ROW, "PostgreSQL 17 · Available · 2029-12-04"), ("a | b", "a | b"), ("| a |", "| a |")],
 )
 def test_a_row_is_a_line_of_text_without_bars(quote: str, words: str):
-    assert delta_rows.plain_quote(quote) == words
+    assert blocks.plain_quote(quote) == words
 
 
 def test_a_source_shows_the_table_with_the_quoted_row_marked(browser: Client, topic: Topic):

@@ -215,7 +215,7 @@ def test_pages_read_are_counted_as_the_hits_are(browser: Client, topic: Topic):
     make_hits(run, 3)
     read = run.hits.filter(reading="read").count()
 
-    assert re.search(rf">Read</dt><dd>{read} pages?<", page(browser, run))
+    assert re.search(rf">Pages read</dt><dd>{read}<", page(browser, run))
 
 
 def test_its_memory_expires_in_the_topic_pages_words(browser: Client, run: Run):
@@ -246,7 +246,7 @@ def test_the_panel_and_the_list_count_the_same_pages(browser: Client, topic: Top
     shown = page(browser, run)
     words = " ".join(strip_tags(shown.replace("<", " <")).split())
 
-    assert "Results 3 New pages 1 Known pages 2 Read 4 pages (3 read again)" in words
+    assert "Results 3 New pages 1 Known pages 2 Pages read 4 (3 read again)" in words
     assert "Pages in this run 5" in words
     known = "Known 3 1 found by search · 2 not found this time · 2 read again"
     assert f"{known} · 1 couldn’t be read" in words

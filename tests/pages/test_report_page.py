@@ -9,6 +9,7 @@ from django.test import Client
 from django.utils.html import strip_tags
 
 from memory.models import Topic, User
+from research.claims import blocks
 from research.models import DeltaItem, Report, Run
 from research.services.reports import delta_rows
 from tests.pages.report_cast import page, section, url
@@ -379,7 +380,7 @@ def test_run_details_are_folded_at_the_end(browser: Client, run: Run):
 
 
 def test_quotes_are_shown_without_markup():
-    assert delta_rows.plain_quote('<h1 class="big">Call for **talks** - closed</h1>') == (
+    assert blocks.plain_quote('<h1 class="big">Call for **talks** - closed</h1>') == (
         "Call for talks - closed"
     )
-    assert delta_rows.plain_quote("| <b>T1</b> | 2027 |") == "T1 · 2027"
+    assert blocks.plain_quote("| <b>T1</b> | 2027 |") == "T1 · 2027"

@@ -96,7 +96,10 @@ def test_links_with_a_topics_earlier_name_lead_to_it(
     )
     assert browser.get("/topics/boats/").headers["Location"] == "/topics/ships/"
     assert browser.get("/topics/ships/runs/4711/").status_code == 404
-    assert browser.post(f"{HOME}run/").status_code == 404
+    sent = browser.post(f"{HOME}settings/?a=1", {"title": "Rafts"})  # open since before
+    assert (sent.status_code, sent.headers["Location"]) == (307, "/topics/ships/settings/?a=1")
+    assert browser.post("/topics/ships/runs/4711/cancel/").status_code == 404
+    assert client_of(bob).post(f"{HOME}run/").status_code == 404
     assert client_of(bob).get(HOME).status_code == 404
 
 

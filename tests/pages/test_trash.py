@@ -313,6 +313,7 @@ def test_what_is_selected_or_matches_is_deleted_permanently_once_the_word_is_typ
     assert "You selected 1 record" in asked
     assert "<h1>Delete permanently</h1>" in asked and "<h1>Empty Trash</h1>" not in asked
     assert f"note:{notes[0].pk}" in asked
+    assert "Price note 0" in asked and "Price note 1" not in asked
     assert Note.objects.for_user(alice).in_trash().count() == 4
 
     browser.post(EMPTY, ticked | {"word": trash_listing.word()})

@@ -69,7 +69,7 @@ def test_without_a_browser_an_admin_is_told_what_to_do(
 
     with pytest.raises(
         NoText,
-        match=r"This page needs JavaScript\. To read such pages, an admin can install Chromium",
+        match=r"This page needs JavaScript\. To let Beacon read such pages, an admin can set up Chromium",
     ):
         fetcher.fetch(url)
     with pytest.raises(PartNotFound, match="The page may need JavaScript to show its text"):

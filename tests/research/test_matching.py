@@ -28,6 +28,22 @@ def kind(new: str, *previous: str) -> str | None:
             "The vaccine does not protect against the new variant.",
             "The vaccine protects against the new variant.",
         ),
+        (
+            "The minimum order for delivery falls from 5 kg to 3 kg.",
+            "The minimum order for delivery is 5 kg.",
+        ),
+        (
+            "Minimum order weight for delivery 5 kg",
+            "The minimum order weight for delivery falls from 5 kg to 3 kg.",
+        ),
+        (
+            "The trial of new accounts lasts 30 days instead of 14 days.",
+            "The trial of new accounts lasts 14 days.",
+        ),
+        (
+            "Die Mindestmenge für die Lieferung sinkt von 5 kg auf 3 kg.",
+            "Die Mindestmenge für die Lieferung beträgt 5 kg.",
+        ),
         ("第二批电芯的循环寿命提高到1100次。", "目前电芯的循环寿命为800次。"),
         ("新版本已于2026年5月发布。", "新版本将于2026年5月发布。"),
     ],
@@ -43,6 +59,11 @@ def test_another_number_date_state_or_negation_is_a_change(new: str, before: str
             "PostgreSQL 17 will be supported until 8 November 2029 [3].",
             "PostgreSQL 17 will be supported until 8 November 2029.",
         ),
+        (
+            "The minimum order for delivery is now 3 kg.",
+            "The minimum order for delivery falls from 5 kg to 3 kg.",
+        ),
+        ("The museum is open from 9 to 17.", "The museum opens from 9 to 17."),
         ("The plant employs 1,200 people.", "The plant employs 1200 people."),
         ("Prices fell by 20% in May 2024.", "Prices fell by 20 percent in May 2024."),
         ("2025年出货量为7.8吉瓦时。", "2025年出货量为7.8吉瓦时。"),

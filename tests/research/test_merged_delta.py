@@ -168,7 +168,7 @@ def test_one_run_alone_is_told_as_its_report_shows_it(sentences: list[str]):
     [
         ('<h1 class="big">Talks - closed</h1>', ""),  # says no more than the sentence
         ("<p>The call for **talks** is closed.</p>", "“The call for talks is closed.”"),
-        ("| Talks | closed in May |", "“| Talks | closed in May |”"),
+        ("| Talks | closed in May |", "“Talks · closed in May”"),
     ],
 )
 def test_a_quote_is_shown_without_markup_if_it_says_more(quote: str, shown: str):

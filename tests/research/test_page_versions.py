@@ -286,6 +286,15 @@ def test_orders_to_the_reader_are_not_told():
     assert said(TABLE, new) == []
 
 
+def test_a_line_that_a_file_has_twice_is_reported_once():
+    head = "stop,price\nHarbour,2.40\nMarket,2.60\n"
+    assert said(head, f"{head}Castle,3.10\nCastle,3.10\n") == [
+        ("new", "Tram lines, Castle: price 3.10")
+    ]
+    old, new = (f"{head}Castle,{price}\nCastle,{price}\n" for price in ("3.10", "3.40"))
+    assert said(old, new) == [("changed", "Tram lines, Castle: price 3.40 (was 3.10)")]
+
+
 def test_ten_thousand_rows_are_compared_in_seconds():
     rows = "\n".join(f"| L{n} | Open | {n}.40 € |" for n in range(10_000))
     old = f"# All\n\n| Line | Status | Price |\n| --- | --- | --- |\n{rows}\n"

@@ -19,7 +19,7 @@ APP = """<html><head><title>Cells</title></head><body><noscript>Turn JavaScript 
 <div id=app></div><script>fetch('/data').then((r) => r.text()).then((t) => {
 document.getElementById('app').innerHTML = '<main><p>' + t + '</p></main>'; });</script></body></html>"""
 
-WARNING = "Pages that need JavaScript couldn’t be read. An admin can install Chromium and set BEACON_CHROMIUM."
+WARNING = "Pages that need JavaScript couldn’t be read. An admin can set up Chromium for them."
 
 
 def carried_out(topic: Topic, providers: Providers, server: HTTPServer) -> Run:
@@ -59,5 +59,7 @@ def test_without_chromium_the_run_says_what_an_admin_can_do(
 
     hit = run.hits.get()
     assert hit.reading == Hit.Reading.FAILED
-    assert hit.reason.startswith("This page needs JavaScript. To read such pages, an admin")
+    assert hit.reason.startswith(
+        "This page needs JavaScript. To let Beacon read such pages, an admin"
+    )
     assert run.warnings.count(WARNING) == 1

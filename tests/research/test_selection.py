@@ -589,9 +589,40 @@ def test_statements_far_below_the_best_one_are_left_out(monkeypatch):
 
     assert weak not in sentences(*pages, topic="Tram extension airport")
     monkeypatch.setattr(selection, "MIN_OF_BEST", -9)
+    monkeypatch.setattr(selection, "MIN_RELEVANCE", 0)
     monkeypatch.setattr(selection, "MIN_NAMED", 0)
     monkeypatch.setattr(selection, "MAX_LACKING", 9)
     assert weak in sentences(*pages, topic="Tram extension airport")
+
+
+def test_a_page_that_is_hardly_about_the_topic_adds_nothing_to_one_that_is():
+    passing = "The night bus replaces the tram to the airport from 1 May 2026 until 30 June 2026."
+    about = [page(1, "Tram extension", TRAMS), page(2, "Tram to the airport", f"{passing}\n")]
+    hardly = [about[0], page(2, "Holidays", f"{BREAD * 20}\n{passing}\n")]
+
+    assert passing in sentences(*about, topic="Tram extension airport")
+    assert passing not in sentences(*hardly, topic="Tram extension airport")
+    assert sentences(hardly[1], topic="Tram extension airport") == [passing]
+
+
+def test_steps_of_a_numbered_list_need_the_others_so_they_come_last():
+    step = "Couple the tram in the depot to the second one in track 12 before 5 October 2026."
+    fact = "The tram to the depot in Castle Street runs every 20 minutes between May and June."
+    numbered = page(1, "Tram", f"{fact}\n\n1. Open the gate.\n2. {step}\n")
+    bulleted = page(1, "Tram", f"{fact}\n\n- Open the gate.\n- {step}\n")
+
+    assert sentences(numbered, topic="Tram depot") == [fact]
+    assert sentences(bulleted, topic="Tram depot") == [fact, step]
+    # A page with nothing but steps still says what it has.
+    assert sentences(page(1, "Tram", f"1. {step}\n"), topic="Tram depot") == [step]
+
+
+def test_a_list_gives_at_most_two_items():
+    items = "".join(f"- Tram {n}: leaves the depot at {n} o'clock\n" for n in range(1, 7))
+    lists = f"# Tram\n\n{items}\n## Depot\n\n{items.replace('leaves', 'reaches')}"
+
+    assert len(sentences(page(1, "Tram", f"# Tram\n\n{items}"), topic="Tram depot")) == 2
+    assert len(sentences(page(1, "Tram", lists), topic="Tram depot")) > 2
 
 
 def test_the_meaning_of_a_sentence_includes_its_heading():

@@ -49,6 +49,31 @@ def test_a_topic_that_there_is_gets_its_next_run(alice: User, name: str) -> None
     assert Topic.objects.count() == 1
 
 
+def test_a_renamed_topic_is_found_by_its_earlier_name(alice: User) -> None:
+    topic = create_topic(owner=alice, title="Solid-state batteries", by=alice.actor)
+    slug = topic.slug
+    topic.rename("Batteries", by=alice.actor)
+
+    result = call(alice, "research_topic", topic="Solid-state batteries")
+
+    assert result.data["topic"] == "batteries"
+    assert Topic.objects.count() == 1
+    read = call(alice, "get_report", topic=slug)
+    assert read.data["run"] == result.data["run"]
+
+
+def test_a_number_without_a_report_names_the_newest(alice: User) -> None:
+    topic = sample(alice)
+    nothing = call(alice, "get_report", topic=topic.slug)
+    carried_out(call(alice, "research_topic", topic=topic.slug).data["run"])
+
+    missing = call(alice, "get_report", topic=topic.slug, number=99)
+
+    assert nothing.text == f"“{topic.title}” has no runs yet. Call research_topic to start one."
+    assert missing.is_error
+    assert missing.text.endswith("Its newest report is that of Run #1.")
+
+
 def test_a_run_in_progress_is_named_and_none_is_started(alice: User) -> None:
     first = call(alice, "research_topic", topic="Heat pumps").data["run"]
 

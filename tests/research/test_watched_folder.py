@@ -240,3 +240,19 @@ def test_activity_offers_no_undo_of_a_file_and_says_where_its_document_went(
         and "document “About Harbor Cloud” to Trash" not in page
     )
     assert " Undo" not in page, page
+
+
+def test_what_changed_in_a_document_that_was_also_renamed_is_reported_in_the_first_run_after_it(
+    first: Callable[..., Topic], edited: Edit, tmp_path: Path
+):
+    plans = "| Plan | Price | Storage |\n|---|---|---|\n| Cove | 4 € | 10 GB |\n| Bay | 9 € | 50 GB |\n| Gulf | 19 € | 200 GB |\n"
+    topic = first(plans_md=f"# Harbor Cloud plans\n\n{plans}")
+    document = LibraryDocument.objects.get(path="plans.md")
+    (tmp_path / "plans.md").unlink()
+
+    run = edited(topic, tariffs_md=f"# Harbor Cloud plans\n\n{plans.replace('9 €', '11 €', 1)}")
+
+    document.refresh_from_db()
+    assert document.path == "tariffs.md" and document.trashed_at is None
+    ((status, sentence),) = told(run)
+    assert status == "changed" and "Bay" in sentence and "11 €" in sentence

@@ -246,7 +246,10 @@ def _day(session: Session) -> str:
 
 
 def _summarise(session: Session) -> None:
-    """Write the session's result as a note for seven days: by the model, or else by rules."""
+    """Write the session's result as a note for seven days: by the model, or else by rules.
+
+    Without an answer there is no result. What was asked is in the log of requests.
+    """
     messages = said_in(session)
     if not messages or _written(session, Note.Kind.SUMMARY):
         return
@@ -254,6 +257,8 @@ def _summarise(session: Session) -> None:
     answers = [one.content for one in messages if one.role == "assistant" and one.content]
     last = plain(without_marks(answers[-1])) if answers else ""
     result = plain(session_summary.result) if session_summary else last
+    if not result:
+        return
     steps = (
         [shorten(plain(step), MAX_STEP_LENGTH) for step in session_summary.next_steps]
         if session_summary
@@ -264,7 +269,7 @@ def _summarise(session: Session) -> None:
     parts = {
         _("Goal"): f" {shorten(goal, MAX_REQUEST_LENGTH)}",
         _("Actions"): f" {_actions(messages)}",
-        _("Result"): " " + (shorten(result, MAX_RESULT_LENGTH) or _("no answer was given")),
+        _("Result"): f" {shorten(result, MAX_RESULT_LENGTH)}",
         _("Next steps"): "".join(f"\n- {step}" for step in [s for s in steps if s][:MAX_STEPS]),
     }
     title = _("Conversation “%(title)s”, %(day)s") % params

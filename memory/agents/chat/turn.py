@@ -55,7 +55,13 @@ from memory.services.review.proposals import SourceBlocked, check_not_blocked
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Filter, Question
-from memory.services.search.recall import MEANING, MIN_MEANING, RecallHit, recall_each
+from memory.services.search.recall import (
+    MEANING,
+    MIN_MEANING,
+    RecallHit,
+    only_similar,
+    recall_each,
+)
 from memory.services.search.snippets import answering, passage
 
 # --- answers from recall -----------------------------------------------------------------------
@@ -109,28 +115,31 @@ class Statement:
         return self.hit.type == "note" and self.hit.record.source.startswith("run:")
 
 
-def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> tuple[str, bool]:
+def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> tuple[str, str]:
     """Answer with the statements in memory that fit the question best, each with its citation.
 
     A text to remember isn't a question, so the answer only confirms that it was noted. Also
-    returns whether statements were found.
+    returns a sentence about the statements, which is empty if none were found.
     """
     if talk.question.cites and "?" not in talk.question.content:
         if until := day_of(talk.question.cites[0].get("until", "")):
             kept = _("Noted. I’ll keep this until %(day)s.")
-            return kept % {"day": date_format(until, "j M Y")}, False
-        return _("Noted. I’ll keep this for 30 days."), False
+            return kept % {"day": date_format(until, "j M Y")}, ""
+        return _("Noted. I’ll keep this for 30 days."), ""
     found = _statements(talk, caller)
     statements = _best(found, talk) if _has_related(found, talk) else []
     if not statements:
         nothing = _(
             "I didn’t find anything about that in memory. Try different words, or tell me what I should remember."
         )
-        return nothing, False
+        return nothing, ""
     _note_given([statement.hit for statement in statements], talk, caller)
+    about = _("Here’s what I found in memory.")
+    if not _only_asks(talk) and not any(_shares_word(statement.hit) for statement in statements):
+        about = only_similar()
     return "\n".join(
         f"- “{_bare(statement.text)}” {_mark(statement.hit)}" for statement in statements
-    ), True
+    ), about
 
 
 def _statements(talk: ConversationContext, caller: ToolContext) -> list[Statement]:
@@ -159,12 +168,20 @@ def _has_related(found: Sequence[Statement], talk: ConversationContext) -> bool:
 
     Otherwise, the nearest of all records would be quoted, whatever they are about.
     """
-    terms = query_terms(_query(talk), language_of(talk.session.owner))
-    return all(map(_is_weak, terms)) or any(
-        not all(map(_is_weak, hit.explanation.matched_terms))
+    return _only_asks(talk) or any(
+        _shares_word(hit)
         or (MEANING in hit.retrievers and hit.retrievers[MEANING].score >= MIN_MEANING)
         for hit in {one.hit.id: one.hit for one in found}.values()
     )
+
+
+def _only_asks(talk: ConversationContext) -> bool:
+    return all(map(_is_weak, query_terms(_query(talk), language_of(talk.session.owner))))
+
+
+def _shares_word(hit: RecallHit) -> bool:
+    """Whether it contains a word of the question that says something."""
+    return not all(map(_is_weak, hit.explanation.matched_terms))
 
 
 def _is_weak(stem: str) -> bool:
@@ -438,9 +455,8 @@ class _Turn:
     # --- by recall --------------------------------------------------------------------------------
 
     def _by_recall(self, why: str) -> None:
-        text, has_found = answer_by_recall(self._talk, self._caller)
-        found = _("%(why)s Here’s what I found in memory.") % {"why": why}
-        self._store(text, RECALL, found if has_found else why)
+        text, about = answer_by_recall(self._talk, self._caller)
+        self._store(text, RECALL, " ".join(filter(None, [why, about])))
 
     def _store(self, text: str, by: str, notice: str = "") -> None:
         """End the answer with its citations checked; wrong ones are removed, with a notice."""

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from datetime import date
 from typing import Any, Literal
 
+from django.utils import timezone
 from pydantic import AliasChoices, Field, model_validator
 
 from beacon_site.text.cleaning import clean, one_line, shorten, uuid_of
+from beacon_site.text.dates import until_of, zone_of
 from beacon_site.text.messages import gettext as _
 from memory.agents.tools.recall import unreadable_reason
 from memory.agents.tools.types import (
@@ -29,7 +32,7 @@ from memory.models import AgentScope, Note, Observation, Proposal, Session, Topi
 from memory.models.errors import InvalidValue
 from memory.models.notes import MAX_EVIDENCE, MAX_TAGS
 from memory.services.context import identity
-from memory.services.notes.saving import supersede, usual_stability, write_note
+from memory.services.notes.saving import days_until, supersede, usual_stability, write_note
 from memory.services.observations.consolidation import (
     keep_lines,
     lines_in,
@@ -69,6 +72,11 @@ class RememberArguments(Arguments):
         None, description="Default: stable. volatile requires ttl_days. permanent has none."
     )
     ttl_days: int | None = Field(None, description="Days until it expires. Default: never.")
+    until: str = Field(
+        "",
+        max_length=40,
+        description="Use instead of ttl_days: the last day on which it’s valid, such as 2026-12-04 or Friday.",
+    )
     confidence: float = Field(1.0, description="From 0 to 1. A rule needs 0.8 or more.")
     evidence: list[str] = Field(
         [],
@@ -158,6 +166,7 @@ def save_note(
     topic: Topic | None,
     tags: Sequence[str],
     evidence: Sequence[str],
+    until: date | None = None,
     **fields: Any,
 ) -> Note | Proposal:
     """Write a note. Raises InvalidValue."""
@@ -175,8 +184,16 @@ def save_note(
         texts=[content, *evidence, *tags, *named_by_caller],
     )
     return held or write_note(
-        context.owner, kind, content, by=context.by, source=source, topic=topic, trust=trust, **fields
-    )  # fmt: skip
+        context.owner,
+        kind,
+        content,
+        by=context.by,
+        source=source,
+        topic=topic,
+        trust=trust,
+        until=until,
+        **fields,
+    )
 
 
 def replace_note(
@@ -276,16 +293,36 @@ def _reviewed_lines(
 
 
 def _remember(context: ToolContext, args: RememberArguments) -> ToolResult:
-    note = save_note(context, source=context.source, topic=context.topic, **args.model_dump())
+    until = _until(context, args) if args.until else None
+    fields = args.model_dump(exclude={"until"})
+    if until is not None:
+        fields["stability"] = args.stability or Note.Stability.VOLATILE.value
+        fields["ttl_days"] = days_until(until, zone_of(context.owner.time_zone))
+    note = save_note(context, source=context.source, topic=context.topic, until=until, **fields)
     if isinstance(note, Proposal):
         return pending_result(note)
-    day = f"{note.expires_at:%Y-%m-%d}" if note.expires_at else ""
-    until = _("until %(day)s") % {"day": day} if day else _("until deleted")
-    params = {"kind": note.kind, "id": note.pk, "until": until}
+    day = until or note.expires_at
+    kept = _("until %(day)s") % {"day": f"{day:%Y-%m-%d}"} if day else _("until deleted")
+    params = {"kind": note.kind, "id": note.pk, "until": kept}
     saved = _("Saved as a %(kind)s, note:%(id)s, kept %(until)s.")
     known = _("You already saved this as a %(kind)s, note:%(id)s, kept %(until)s.")
     text = (known if note.is_repeat else saved) % params
     return ToolResult(text + _cleaned(note.cleaned), data=_written(note))
+
+
+def _until(context: ToolContext, args: RememberArguments) -> date:
+    """Return the last day on which a note is valid, in the owner's time zone. Raises InvalidValue."""
+    today = timezone.localdate(timezone=zone_of(context.owner.time_zone))
+    day = until_of(f"until {args.until}", today)
+    if day is None:
+        problem = _(
+            "“%(text)s” isn’t today or a later day. Use a date such as %(day)s, or a weekday."
+        ) % {"text": args.until, "day": today.isoformat()}
+    elif args.ttl_days is not None:
+        problem = _("Use either until or ttl_days, not both.")
+    else:
+        return day
+    raise InvalidValue(problem, errors={"until": [problem]})
 
 
 def _update(context: ToolContext, args: UpdateArguments) -> ToolResult:

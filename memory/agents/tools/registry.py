@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from beacon_site.providers.llm.base import Tool
 from beacon_site.text import secret_scanner
 from beacon_site.text.cleaning import clean, shorten
+from beacon_site.text.invalid_fields import why_invalid
 from memory.agents.tools import content as tool_content
 from memory.agents.tools import files as tool_files
 from memory.agents.tools import memory_commands, recall
@@ -211,10 +212,9 @@ def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
 
 
 def _problem(name: str, error: ErrorDetails) -> str:
-    """Return what is wrong with an argument. Pydantic's own message for an empty text is technical."""
-    if error["type"] == "string_too_short" and error["ctx"]["min_length"] == 1:
-        return _("“%(name)s” can’t be empty") % {"name": name}
-    return f"{name}: {error['msg']}"
+    is_unknown = error["type"] == "extra_forbidden"
+    why = _("isn’t an argument of this tool") if is_unknown else why_invalid(error)
+    return f"“{name}” {why}"
 
 
 def _as_words(value: Any) -> str:

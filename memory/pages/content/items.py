@@ -67,9 +67,9 @@ BEGINNING = 400  # characters of a content that are read for its first line
 MAX_SCOPES = 200
 # The orders: the field, whether descending, and the label. The first is the default.
 SORTS = {
-    "newest": ("created", True, gettext_lazy("newest first")),
-    "oldest": ("created", False, gettext_lazy("oldest first")),
-    "largest": ("size", True, gettext_lazy("largest first")),
+    "newest": ("created", True, gettext_lazy("Newest")),
+    "oldest": ("created", False, gettext_lazy("Oldest")),
+    "largest": ("size", True, gettext_lazy("Largest")),
 }
 MAX_COUNTED = 1_000  # beyond it the list says "more than"
 

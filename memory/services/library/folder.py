@@ -7,6 +7,7 @@ to the first admin account, and everyone can read them.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from django.utils import timezone
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.net.errors import ProviderUnavailable
-from beacon_site.text.cleaning import clean
+from beacon_site.text.cleaning import clean, match_key
 from beacon_site.text.messages import gettext as _
 from memory.models import LibraryDocument, LibraryFolder, Trust, User
 from memory.models.actors import SYSTEM
@@ -37,6 +38,12 @@ SEARCH_SECONDS = 20.0  # seconds a search waits for a scan; the task does the re
 TASK_SECONDS = 600.0
 UNWATCHED_SECONDS = 86_400.0  # a folder that wasn't scanned for a day is no longer watched
 SOURCE = "import:library-folder"
+# A new file is a missing one under another name if they share this much of their runs of words.
+RENAMED = 0.5
+RUN = 3  # words
+MAX_COMPARED = 50  # missing files that a new one is compared with, besides those of the same name
+MAX_COMPARED_LENGTH = 200_000  # characters
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\u3040-\u30ff\u3400-\u9fff]+")
 # The results of a scan, in files. `left` are those it had no time for.
 RESULTS = ("added", "changed", "unchanged", "gone", "skipped", "remaining")
 
@@ -83,18 +90,20 @@ def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECOND
     known = _documents_by_path(owner)
     done = Counter(skipped=skipped)
     fresh: list[LibraryDocument] = []
+    missing = _Missing.of(known, files, closed)
     seem_changed = [path for path, stat in files.items() if not _is_same(known.get(path), stat)]
     done["unchanged"] = len(files) - len(seem_changed)
     for path, reading in _read_ahead(root, seem_changed, ends):
         if reading is None:
             done["remaining"] += 1
             continue
-        _take_in(owner, path, files[path], reading, known.get(path), done, fresh)
+        before = known.get(path) or missing.take(path, reading)
+        _take_in(owner, path, files[path], reading, before, done, fresh)
         if len(fresh) >= BATCH:
             LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
             fresh = []
     LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
-    done["gone"] = _trash_missing(known, files, closed)
+    done["gone"] = missing.trash()
     return done
 
 
@@ -124,7 +133,8 @@ def _take_in(
         )
         return
     document = LibraryDocument.objects.get(pk=before.pk)
-    if document.trashed_at is None and document.digest == reading.digest:
+    is_renamed = document.path != path
+    if document.trashed_at is None and document.digest == reading.digest and not is_renamed:
         # Only its time changed, so there is no new version that topics would read again.
         LibraryDocument.objects.filter(pk=document.pk).update(
             size=stat.st_size, modified_at=_modified(stat)
@@ -133,24 +143,81 @@ def _take_in(
         return
     if document.trashed_at is not None:
         fields["trashed_at"] = None
+    fields["path"] = path
     changed = {name: value for name, value in fields.items() if value != getattr(document, name)}
-    document.change(by=SYSTEM, why=_("the file changed"), source=SOURCE, **changed)
+    why = _("the file was renamed") if is_renamed else _("the file changed")
+    document.change(by=SYSTEM, why=why, source=SOURCE, **changed)
     done["changed"] += 1
 
 
-def _trash_missing(
-    known: dict[str, LibraryDocument], files: Collection[str], closed: Iterable[str]
-) -> int:
-    """Move documents to Trash whose files no longer exist, except those in unreadable folders."""
-    gone = [
-        one.pk
-        for path, one in known.items()
-        if one.trashed_at is None and path not in files and not path.startswith(tuple(closed))
-    ]
-    for pk in gone:
-        document = LibraryDocument.objects.get(pk=pk)
-        document.trash(by=SYSTEM, why=_("its file no longer exists"), source=SOURCE)
-    return len(gone)
+class _Missing:
+    """The documents whose files no longer exist, except those in unreadable folders.
+
+    A new file can be one of them under another name.
+    """
+
+    def __init__(self, documents: dict[str, LibraryDocument]) -> None:
+        self._documents = documents  # by path
+        self._runs: dict[str, set[tuple[str, ...]]] = {}
+
+    @classmethod
+    def of(
+        cls, known: dict[str, LibraryDocument], files: Collection[str], closed: Iterable[str]
+    ) -> _Missing:
+        return cls(
+            {
+                path: one
+                for path, one in known.items()
+                if one.trashed_at is None
+                and path not in files
+                and not path.startswith(tuple(closed))
+            }
+        )
+
+    def take(self, path: str, reading: DocumentText) -> LibraryDocument | None:
+        """Return the document that a new file was before it was renamed, if there is one."""
+        if not self._documents or reading.problem:
+            return None
+        path = self._same(reading) or self._most_alike(path, reading)
+        return self._documents.pop(path, None)
+
+    def _same(self, reading: DocumentText) -> str:
+        same = (path for path, one in self._documents.items() if one.digest == reading.digest)
+        return next(same, "")
+
+    def _most_alike(self, path: str, reading: DocumentText) -> str:
+        name, ours = path.rpartition("/")[2], _runs(reading.text)
+        is_few = len(self._documents) <= MAX_COMPARED
+        alike = [
+            (2 * len(ours & theirs) / (len(ours) + len(theirs)), other)
+            for other, document in self._documents.items()
+            if document.media_type == reading.media_type
+            and (is_few or other.rpartition("/")[2] == name)
+            and (theirs := self._runs_of(other))
+            and ours
+        ]
+        share, best = max(alike, default=(0.0, ""))
+        return best if share >= RENAMED else ""
+
+    def _runs_of(self, path: str) -> set[tuple[str, ...]]:
+        if path not in self._runs:
+            document = LibraryDocument.objects.get(pk=self._documents[path].pk)
+            self._runs[path] = set() if document.problem else _runs(document.text)
+        return self._runs[path]
+
+    def trash(self) -> int:
+        """Move the documents to Trash, and return how many."""
+        for one in self._documents.values():
+            document = LibraryDocument.objects.get(pk=one.pk)
+            document.trash(by=SYSTEM, why=_("its file no longer exists"), source=SOURCE)
+        return len(self._documents)
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    """Return the runs of words of a text, or of characters if it has no spaces between words."""
+    words = match_key(text[:MAX_COMPARED_LENGTH]).split()
+    parts = [part for word in words for part in (_WIDE.findall(word) or [word])]
+    return set(zip(*(parts[n:] for n in range(RUN)), strict=False))
 
 
 def _list(root: Path) -> tuple[dict[str, os.stat_result], int, list[str]]:
@@ -249,7 +316,7 @@ def _documents_by_path(owner: User) -> dict[str, LibraryDocument]:
     """Return the folder's files by path without their text, active rows before trashed ones."""
     rows = LibraryDocument.objects.for_user(owner).from_folder().order_by("created")
     known: dict[str, LibraryDocument] = {}
-    for row in rows.only("path", "size", "modified_at", "trashed_at"):
+    for row in rows.only("path", "size", "modified_at", "trashed_at", "digest", "media_type"):
         if row.path not in known or known[row.path].trashed_at is not None:
             known[row.path] = row
     return known

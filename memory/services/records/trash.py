@@ -224,30 +224,40 @@ def page(
     `scopes` as in `trashed`; `query` filters it for a person's page, which shows what is
     restored along.
     """
-    fields = ("trashed_at", "id", "record_type")
-    parts = []
     kinds = (
         trashed(user, record_type, scopes=scopes)
         if query is None
         else matching_records(user, query)
     )
-    for name, rows in kinds:
-        behind = keyset(rows, by="trashed_at", falling=True, cursor=cursor)
-        named = behind.annotate(record_type=Value(name, output_field=CharField()))
-        parts.append(named.order_by("-trashed_at", "-id").values(*fields)[: size + 1])
-    if not parts:
-        return Page([], None)
-    if len(parts) == 1:
-        rows_found = list(parts[0])
-    else:
-        union = parts[0].union(*parts[1:], all=True)
-        rows_found = list(union.order_by("-trashed_at", "-id")[: size + 1])
-    rows_shown = [TrashRow(row["record_type"], row["id"], row["trashed_at"]) for row in rows_found]
+    rows_shown = _latest(kinds, size + 1, cursor)
     _name(user, rows_shown[:size])
     if query is not None:
         _add_restored_with(rows_shown[:size])
-    last = rows_shown[size - 1] if len(rows_found) > size else None
+    last = rows_shown[size - 1] if len(rows_shown) > size else None
     return Page(rows_shown[:size], cursor_of(last.trashed_at, last.pk) if last else None)
+
+
+def labels(user: User, kinds: Kinds, most: int) -> list[str]:
+    """Return what the latest of these records are called."""
+    rows = _latest(kinds, most)
+    _name(user, rows)
+    return [row.label for row in rows]
+
+
+def _latest(kinds: Kinds, size: int, cursor: str = "") -> list[TrashRow]:
+    fields = ("trashed_at", "id", "record_type")
+    parts = []
+    for name, rows in kinds:
+        behind = keyset(rows, by="trashed_at", falling=True, cursor=cursor)
+        named = behind.annotate(record_type=Value(name, output_field=CharField()))
+        parts.append(named.order_by("-trashed_at", "-id").values(*fields)[:size])
+    if not parts:
+        return []
+    rows_found = parts[0]
+    if len(parts) > 1:
+        union = parts[0].union(*parts[1:], all=True)
+        rows_found = union.order_by("-trashed_at", "-id")[:size]
+    return [TrashRow(row["record_type"], row["id"], row["trashed_at"]) for row in rows_found]
 
 
 def _name(user: User, rows: Iterable[TrashRow]) -> None:

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from pydantic import Field
 
 from beacon_site import health
-from beacon_site.text.cleaning import as_data, clean, one_line, shorten
+from beacon_site.text.cleaning import as_data, clean, one_line, shorten, slug_of
 from beacon_site.text.messages import grouped
 from memory.agents.tools import registry as tools
 from memory.agents.tools.types import (
@@ -114,9 +114,15 @@ def _research(context: ToolContext, args: TopicArguments) -> ToolResult:
 
 
 def _topic(context: ToolContext, name: str) -> Topic | None:
-    """Return the owner's topic with this title or slug, if the caller's token is for it."""
-    found = Topic.objects.titled(context.owner, name) or (
-        Topic.objects.for_user(context.owner).live().filter(named_topic(name.rstrip("*"))).first()
+    """Return the owner's topic that has or had this title or slug, if the token is for it."""
+    found = (
+        Topic.objects.titled(context.owner, name)
+        or Topic.objects.for_user(context.owner)
+        .live()
+        .filter(named_topic(name.rstrip("*")))
+        .first()
+        or Topic.objects.renamed_from(context.owner, slug_of(name))
+        or Topic.objects.renamed_from(context.owner, name)
     )
     is_other = found is not None and context.only_topics and found.pk not in context.only_topics
     return None if is_other else found
@@ -220,6 +226,7 @@ def _report(context: ToolContext, args: ReportArguments) -> ToolResult:
         runs = runs.filter(topic__in=context.only_topics)
     if args.run is not None:
         runs = runs.filter(pk=args.run)
+    topic = None
     if args.topic:
         topic = _topic(context, one_line(clean(args.topic)[0]))
         if topic is None or not context.may_read(topic):
@@ -231,9 +238,20 @@ def _report(context: ToolContext, args: ReportArguments) -> ToolResult:
             return refused("bad_arguments", _("A report number requires a topic. Pass both."))
         runs = runs.filter(number=args.number)
     run = _newest_with_report(runs, any_of_topic=args.run is None)
-    if run is None:
+    return _no_run(context, args, topic) if run is None else _report_or_progress(context, run)
+
+
+def _no_run(context: ToolContext, args: ReportArguments, topic: Topic | None) -> ToolResult:
+    """Return the answer for a run that doesn't exist, with the one that can be read instead."""
+    if topic is None:
         return refused("not_found", _("This run doesn’t exist. Call research_topic to start one."))
-    return _report_or_progress(context, run)
+    params = {"topic": shorten(topic.title, 80)}
+    newest = _newest_with_report(topic.runs.exclude(number=None), any_of_topic=True)
+    if newest is None:
+        text = _("“%(topic)s” has no runs yet. Call research_topic to start one.") % params
+        return refused("not_found", text)
+    text = _("“%(topic)s” has no such run. Its newest report is that of Run #%(number)d.")
+    return refused("not_found", text % {**params, "number": newest.number})
 
 
 def _newest_with_report(runs: QuerySet[Any], *, any_of_topic: bool) -> Run | None:

@@ -28,6 +28,7 @@ from beacon_site.text.cleaning import uncited
 from beacon_site.text.dates import zone_of
 from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import SYSTEM, Actor
+from research.claims.blocks import plain_quote
 from research.models import (
     AffectedLine,
     Delivery,
@@ -41,7 +42,7 @@ from research.models import (
 )
 from research.services.facts import affected
 from research.services.reports import since_read
-from research.services.reports.delta_rows import in_one, plain_quote
+from research.services.reports.delta_rows import in_one
 from research.services.runs.reporting.merged_deltas import merge
 from research.services.schedules import cron
 

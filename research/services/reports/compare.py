@@ -25,10 +25,10 @@ from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import choice_param, match_key, plain
 from beacon_site.text.diff import Piece, word_pieces
 from memory.models import Topic, TopicFact
+from research.claims.blocks import plain_quote
 from research.models import DeltaItem, Report, Run, TopicSettings
 from research.models.reports import Link, link_of
 from research.services.facts.history import FactHistory, SavedRun, Turn, lives_of
-from research.services.reports.delta_rows import plain_quote
 from research.services.runs.search.searching import label_of
 from research.services.runs.steps import planning
 

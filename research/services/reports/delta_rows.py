@@ -24,7 +24,7 @@ from beacon_site.text.canonical_urls import canonical_or_same
 from beacon_site.text.cleaning import match_key, shorten
 from beacon_site.text.diff import Row, diff, folded
 from memory.models import Conflict, ContentItem, Trust
-from research.claims.blocks import plain_text
+from research.claims.blocks import CELL, cells_of, plain_quote
 from research.models import DeltaItem, Hit, Run, reports
 from research.models.reports import Link, link_of
 
@@ -95,23 +95,8 @@ class SourceRow:
         return " · ".join(part for part in parts if part)
 
 
-_CELL = r"(?:\\.|[^|\\])*\|"
 _RULE = re.compile(r":?-+:?")
 _HEADING = re.compile(r"(?:^|(?<=\s))#{1,6}\s+")
-
-
-def cells_of(quote: str) -> list[str]:
-    """Return the cells of a quote if it is a row of a Markdown table, otherwise []."""
-    quote = quote.strip()
-    if len(quote) < 3 or not (quote.startswith("|") and quote.endswith("|")):
-        return []
-    cells = [one[:-1].strip().replace("\\|", "|") for one in re.findall(_CELL, quote[1:])]
-    return cells if len(cells) > 1 else []
-
-
-def plain_quote(quote: str) -> str:
-    """Return the quote as a line of text, without markup and the bars between a row's cells."""
-    return " · ".join(filter(None, map(plain_text, cells_of(quote)))) or plain_text(quote)
 
 
 def quote_context(quote: str, before: str = "", after: str = "") -> dict[str, Any]:
@@ -138,7 +123,7 @@ def quote_context(quote: str, before: str = "", after: str = "") -> dict[str, An
 
 
 def _rows_at_end(text: str, count: int) -> tuple[list[list[str]], str]:
-    row = re.compile(rf"(?:^|(?<=\s))\|(?:{_CELL}){{{count}}}$")
+    row = re.compile(rf"(?:^|(?<=\s))\|(?:{CELL}){{{count}}}$")
     rows: list[list[str]] = []
     text = text.rstrip()
     while found := row.search(text):
@@ -148,7 +133,7 @@ def _rows_at_end(text: str, count: int) -> tuple[list[list[str]], str]:
 
 
 def _rows_at_start(text: str, count: int) -> tuple[list[list[str]], str]:
-    row = re.compile(rf"\|(?:{_CELL}){{{count}}}(?=\s|$)")
+    row = re.compile(rf"\|(?:{CELL}){{{count}}}(?=\s|$)")
     rows: list[list[str]] = []
     text = text.lstrip()
     while found := row.match(text):

@@ -308,7 +308,7 @@ STATE_LABELS = {
 }
 COLUMNS = {
     "returned": (gettext_lazy("Found"), gettext_lazy("how often searches returned this source")),
-    "read": (gettext_lazy("Read"), gettext_lazy("how many times Beacon read this source")),
+    "read": (gettext_lazy("Times read"), gettext_lazy("how many times Beacon read this source")),
     "failed": (gettext_lazy("Unreadable"), gettext_lazy("how often this source couldn’t be read")),
     "cited": (gettext_lazy("Cited"), gettext_lazy("number of reports that cite this source")),
     "facts": (

@@ -24,10 +24,10 @@ from beacon_site.text.cleaning import match_key
 from beacon_site.text.messages import from_column
 from beacon_site.text.messages import gettext as _
 from memory.models import Revision, Topic, TopicFact, Use
+from research.claims.blocks import plain_quote
 from research.models import Run
 from research.models.reports import Link, link_of
 from research.services.facts import staleness
-from research.services.reports.delta_rows import plain_quote
 from research.services.topics.settings import editing
 
 TIMELINE_SIZE = 25  # rows with whole sentences and sources are longer than a table's
@@ -152,9 +152,17 @@ def _of_state() -> QuerySet[Any]:
     return Revision.objects.filter(record_type=TopicFact.record_type(), after__has_key="state")
 
 
-def timeline_of(topic: Topic, *, cursor: str = "") -> Page:
-    """Return a page of retired facts, latest first, as rows. `facts_of` has those marked as wrong."""
+def retired(topic: Topic, words: str = "") -> QuerySet[TopicFact]:
+    """Return the facts that are no longer current and whose text contains all of the words."""
     gone = TopicFact.objects.filter(topic=topic, state=TopicFact.State.RETIRED).live()
+    for word in words.split():
+        gone = gone.filter(text__icontains=word)
+    return gone
+
+
+def timeline_of(topic: Topic, *, cursor: str = "", words: str = "") -> Page:
+    """Return a page of retired facts, latest first, as rows. `facts_of` has those marked as wrong."""
+    gone = retired(topic, words)
     revisions = _of_state().filter(record_id=OuterRef("pk")).order_by("-id")
     fields = JSONObject(created="created", actor="actor", reason="reason")
     gone = gone.annotate(last_change=Subquery(revisions.values(told=fields)[:1]))

@@ -22,7 +22,7 @@ from beacon_site.text import cleaning
 from beacon_site.text.cleaning import match_key as uncached_match_key
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.markdown import link
-from research.claims.blocks import plain_text
+from research.claims.blocks import plain_quote
 from research.models import DeltaItem
 from research.services.runs.reporting.delta import Change
 
@@ -237,7 +237,7 @@ def _source_in_brackets(source: Mapping[str, Any], quote: str, change: Change) -
     place = link(domain or address, address) if is_web else domain
     parts = ", ".join(filter(None, [place, source.get("published_at") or ""]))
     keys = {uncached_match_key(change.sentence), uncached_match_key(change.previous_text)}
-    quote = quote if quote.startswith("|") else plain_text(quote)
+    quote = plain_quote(quote)
     words = (
         f"“{shorten(quote, MAX_QUOTE_LENGTH)}”"
         if quote and uncached_match_key(quote) not in keys

@@ -16,7 +16,7 @@ from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import match_key, normal_form, one_line, width
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.sentences import language_of, word_count
-from memory.models.library import page_of
+from memory.models.library import ADDRESS, page_of
 from memory.services.topic_memory import KnownFact
 from research.claims import blocks, matching, page_diff, page_news
 from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry
@@ -451,6 +451,7 @@ def _confirm_or_mark_gone(
         quote = next((words for words in _evidence(fact) if _is_there(words, text)), "")
         if quote:
             change = Change(Status.CONFIRMED, fact.text, [one.page.number], quote)
+            change.follows = _is_renamed(fact, one.page)
         elif fact.is_corrected:
             change = Change(Status.GONE_QUIET, fact.text)
             result.not_found.add(fact.id)
@@ -467,6 +468,12 @@ def _confirm_or_mark_gone(
         change.previous_source = source_of(fact)
         change.compared_by = VERSIONS
         result.changes.append(change)
+
+
+def _is_renamed(fact: KnownFact, page: PageText) -> bool:
+    """Whether a library document has another title now. That of a web page can change every time."""
+    is_document = ADDRESS.fullmatch(page.url) is not None
+    return is_document and not fact.is_corrected and bool(page.title) and page.title != fact.title
 
 
 def _reworded(fact: KnownFact, one: Reread) -> Change | None:

@@ -207,7 +207,7 @@ def keep(
         if isinstance(exc, NeedsJavaScript):
             context.run.warn(
                 _(
-                    "Pages that need JavaScript couldn’t be read. An admin can install Chromium and set BEACON_CHROMIUM."
+                    "Pages that need JavaScript couldn’t be read. An admin can set up Chromium for them."
                 )
             )
         logger.info("page not read", run=context.run.pk, domain=hit.domain, why=str(exc))
