@@ -85,7 +85,7 @@ def flag(name: str, default: bool = False) -> bool:
     return default if not raw else raw == "1"
 
 
-def words(name: str) -> list[str]:
+def word_list(name: str) -> list[str]:
     """Return the variable's parts, separated by commas or spaces."""
     return _read_variable(name, "list").replace(",", " ").split()
 
@@ -98,7 +98,7 @@ def listed(name: str) -> frozenset[str]:
 
 def networks(name: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     try:
-        return tuple(ipaddress.ip_network(one) for one in words(name))
+        return tuple(ipaddress.ip_network(one) for one in word_list(name))
     except ValueError as exc:
         raise ImproperlyConfigured(
             f"{name} must be IP addresses or networks such as 10.0.0.2 or 10.0.0.0/24. {exc}."

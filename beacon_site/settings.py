@@ -66,10 +66,10 @@ def _secret_key() -> str:
 
 
 SECRET_KEY = _secret_key()
-ALLOWED_HOSTS = env.words("ALLOWED_HOSTS") or sorted(
+ALLOWED_HOSTS = env.word_list("ALLOWED_HOSTS") or sorted(
     {"localhost", "127.0.0.1", "[::1]", env.host_of(BEACON_URL)}
 )
-CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS") or [BEACON_URL]
+CSRF_TRUSTED_ORIGINS = env.word_list("CSRF_TRUSTED_ORIGINS") or [BEACON_URL]
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -349,12 +349,12 @@ BEACON_EMBEDDINGS_BASE_URL = env.url("BEACON_EMBEDDINGS_BASE_URL")
 # TAVILY_API_KEY, SEARXNG_BASE_URL and so on, by service; "" if unset.
 SEARCH_KEYS = {s.name: env.text(s.key_variable) for s in CATALOGUE if s.key_variable}
 SEARCH_BASE_URLS = {s.name: env.url(s.url_variable) for s in CATALOGUE if s.url_variable}
-BEACON_SEARCH = env.words("BEACON_SEARCH")
+BEACON_SEARCH = env.word_list("BEACON_SEARCH")
 if unknown := sorted(set(BEACON_SEARCH) - BY_NAME.keys()):
     raise ImproperlyConfigured(
         f"BEACON_SEARCH names unknown services: {', '.join(unknown)}. Use {', '.join(BY_NAME)}."
     )
-BEACON_FETCH_ALLOW_HOSTS = frozenset(env.words("BEACON_FETCH_ALLOW_HOSTS"))
+BEACON_FETCH_ALLOW_HOSTS = frozenset(env.word_list("BEACON_FETCH_ALLOW_HOSTS"))
 BEACON_CHROMIUM = env.text("BEACON_CHROMIUM")
 BEACON_CHROMIUM_SANDBOX = env.flag("BEACON_CHROMIUM_SANDBOX", default=True)
 BEACON_LIBRARY_DIR = env.folder("BEACON_LIBRARY_DIR")
@@ -433,7 +433,7 @@ BEACON_OIDC_URL = env.url("BEACON_OIDC_URL")
 BEACON_OIDC_CLIENT_ID = env.text("BEACON_OIDC_CLIENT_ID")
 BEACON_OIDC_CLIENT_SECRET = env.text("BEACON_OIDC_CLIENT_SECRET")
 BEACON_OIDC_NAME = env.text("BEACON_OIDC_NAME", "single sign-on")
-BEACON_OIDC_SCOPES = env.words("BEACON_OIDC_SCOPES") or ["openid", "profile"]
+BEACON_OIDC_SCOPES = env.word_list("BEACON_OIDC_SCOPES") or ["openid", "profile"]
 BEACON_OIDC_GROUPS_CLAIM = env.text("BEACON_OIDC_GROUPS_CLAIM", "groups")
 BEACON_OIDC_GROUPS = env.listed("BEACON_OIDC_GROUPS")
 BEACON_OIDC_ADMIN_GROUPS = env.listed("BEACON_OIDC_ADMIN_GROUPS")

@@ -72,7 +72,7 @@ class Servers:
         self._open = False
         _uses[self.folder] -= 1
         if _uses[self.folder] == 0:
-            with places.held(_servers_lock(self.folder)):
+            with places.file_lock(_servers_lock(self.folder)):
                 _leave(self.folder)
 
     def __enter__(self) -> Servers:
@@ -112,7 +112,7 @@ def ensure(
     """
     folder = (folder or data_dir()).absolute()
     prepare(folder)
-    with places.held(_servers_lock(folder)):
+    with places.file_lock(_servers_lock(folder)):
         if not _uses.get(folder):
             places.take(_users_lock(folder), shared=True)
         _uses[folder] = _uses.get(folder, 0) + 1
@@ -141,7 +141,7 @@ def revive(folder: Path) -> list[str]:
     dead = [n for n, (key, _) in _KINDS.items() if key in state and not _runs(state[key])]
     if not dead or not _uses.get(folder):
         return []
-    with places.held(_servers_lock(folder)):
+    with places.file_lock(_servers_lock(folder)):
         storage, account = storage_of(folder)
         for name in dead:
             _start_if_missing(folder, storage, account, name, durable=True)
@@ -161,7 +161,7 @@ def remember(folder: Path) -> dict[str, Any]:
 
 def relieve_janitor(folder: Path) -> None:
     """End the janitor, whose work the processes of `up` do from now on."""
-    with places.held(_servers_lock(folder)):
+    with places.file_lock(_servers_lock(folder)):
         if mark := read_state(folder).get("janitor"):
             processes.stop(mark, ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)))
             write_state(folder, janitor=None)
@@ -179,9 +179,9 @@ def mind_launcher() -> None:
 
 def _mind(folder: Path) -> None:
     users = _users_lock(folder)
-    with places.held(users):  # commands can hold it longer than the launcher
+    with places.file_lock(users):  # commands can hold it longer than the launcher
         pass
-    with places.held(_servers_lock(folder)):
+    with places.file_lock(_servers_lock(folder)):
         if not _is_alive_launcher(folder) and not _has_janitor(folder):
             _start_janitor(folder)
 
@@ -210,7 +210,7 @@ def stop_if_unused(folder: Path) -> bool:
 def stop_servers(folder: Path | None) -> bool:
     """Stop servers that were left running; False if a process still uses them."""
     folder = (folder or data_dir()).absolute()
-    with places.held(_servers_lock(folder)):
+    with places.file_lock(_servers_lock(folder)):
         for _ in range(TRIES):
             if stop_if_unused(folder):
                 return True
@@ -272,7 +272,7 @@ def _start_janitor(folder: Path, *, durable: bool = True) -> None:
         cwd="/",
         env={**os.environ, "PYTHONPATH": str(PROJECT)},
     )
-    write_state(folder, janitor=processes.kept(child))
+    write_state(folder, janitor=processes.keep_alive(child))
 
 
 def _notes(folder: Path, storage: Path, account: Account) -> list[str]:

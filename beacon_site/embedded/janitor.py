@@ -24,7 +24,7 @@ def main(folder: Path, *, remove: bool = False) -> None:
     while True:
         places.take(users)
         places.release(users)
-        with places.held(servers):
+        with places.file_lock(servers):
             if not places.take(users, wait=False):
                 embedded.remember(folder)
                 continue  # another process started using them

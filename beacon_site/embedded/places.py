@@ -50,7 +50,7 @@ def forget() -> None:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path` during the block."""
     take(path)
     try:
@@ -155,7 +155,7 @@ def write_state(folder: Path, **changes: Any) -> None:
 
 def note(folder: Path, **changes: Any) -> None:
     """`write_state()` under the servers' lock, so that it doesn't collide with a start or stop."""
-    with held(folder / "servers.lock"):
+    with file_lock(folder / "servers.lock"):
         write_state(folder, **changes)
 
 

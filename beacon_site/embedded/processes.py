@@ -166,7 +166,7 @@ LOG_BYTES = 5_000_000
 _kept: list[subprocess.Popen[bytes]] = []
 
 
-def kept(child: subprocess.Popen[bytes]) -> str | None:
+def keep_alive(child: subprocess.Popen[bytes]) -> str | None:
     """Keep a started process alive without waiting for its Popen; return its identity."""
     _kept.append(child)
     return identity(child.pid)
@@ -175,7 +175,7 @@ def kept(child: subprocess.Popen[bytes]) -> str | None:
 def kept_once(
     child: subprocess.Popen[bytes], is_ready: Callable[[], bool], *, within: float
 ) -> str | None:
-    """Keep a started process once it is ready, as `kept` does.
+    """Keep a started process once it is ready, as `keep_alive` does.
 
     Returns None if it ended by itself, or was killed because it wasn't ready `within` seconds.
     """
@@ -184,7 +184,7 @@ def kept_once(
         if child.poll() is not None:
             return None
         if is_ready():
-            return kept(child)
+            return keep_alive(child)
         time.sleep(0.02)
     child.kill()
     child.wait()

@@ -223,7 +223,7 @@ def _prepare_as_child(writing: int) -> None:
 
 
 def _end_leftovers(folder: Path) -> int:
-    with places.held(folder / "servers.lock"):
+    with places.file_lock(folder / "servers.lock"):
         return embedded.end_leftovers(folder)
 
 

@@ -32,7 +32,7 @@ def problem_of(url: str, *, anywhere: bool) -> str:
         return _("Apprise couldn’t check this URL. Try again in a minute.")
 
 
-def shown(url: str) -> str:
+def public_part(url: str) -> str:
     """Return the part of a URL that can be shown: the name of its service or its host."""
     scheme, _separator, rest = url.partition("://")
     if scheme in {"http", "https"}:
@@ -50,16 +50,16 @@ def send(url: str, *, title: str, body: str, anywhere: bool) -> str:
     try:
         answer = _child(values)
     except ChildFailed as exc:
-        raise DeliveryUncertain(_broke_off(exc.reason, shown(url))) from exc
+        raise DeliveryUncertain(_broke_off(exc.reason, public_part(url))) from exc
     if problem := _problem(answer):
         raise ProviderRejected(problem)
     if not answer["taken"]:
         why = _without_secrets(answer["said"], url) or _("no reason given")
         raise ProviderUnavailable(
             _("%(place)s didn’t accept the message: %(why)s")
-            % {"place": shown(url), "why": why[:500]}
+            % {"place": public_part(url), "why": why[:500]}
         )
-    return _("%(place)s accepted the message.") % {"place": shown(url)}
+    return _("%(place)s accepted the message.") % {"place": public_part(url)}
 
 
 def _child(values: dict[str, Any]) -> dict[str, Any]:

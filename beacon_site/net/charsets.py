@@ -80,7 +80,7 @@ def decode(content: bytes, declared: str = "") -> str:
     for mark, name in MARKS:
         if content.startswith(mark):
             return content[len(mark) :].decode(name, "replace")
-    wide = _unmarked_utf16(content, known(declared))
+    wide = _unmarked_utf16(content, known_charset(declared))
     if wide:
         return content.decode(wide, "replace")
     for escape, name in ISO_2022:
@@ -88,14 +88,14 @@ def decode(content: bytes, declared: str = "") -> str:
             return content.decode(name, "replace")
     if _is_utf8(content):
         return content.decode("utf-8", "replace")
-    for name in (known(declared), known(_declared_within(content))):
+    for name in (known_charset(declared), known_charset(_declared_within(content))):
         text = content.decode(name, "replace") if name else ""
         if text and text.count("\ufffd") <= max(2, TOLERATED_SHARE * len(text)):
             return text
     return content.decode(_detected(content), "replace")
 
 
-def known(name: str) -> str:
+def known_charset(name: str) -> str:
     """Return Python's name for a charset that documents can use, or "" for any other."""
     name = name.strip().strip("\"'").lower()
     name = ALIASES.get(name, name)
@@ -142,7 +142,7 @@ def _detected(content: bytes) -> str:
     lines = sample.rsplit(b"\n", 1)
     sample = lines[0] if len(lines[0]) > SAMPLE_BYTES // 2 else sample
     best = from_bytes(sample).best()
-    name = known(best.encoding) if best is not None else ""
+    name = known_charset(best.encoding) if best is not None else ""
     if not name or (LATIN.fullmatch(name.replace("-", "_")) and _is_western(sample)):
         return "cp1252"
     return name

@@ -145,7 +145,7 @@ def shorten(text: str, limit: int) -> str:
     return (head if space and len(head) > limit // 2 else cut).rstrip(" ,;:") + "…"
 
 
-def apart(one: str, other: str, *, shared: int = 24) -> tuple[str, str]:
+def around_difference(one: str, other: str, *, shared: int = 24) -> tuple[str, str]:
     """Return both texts from shortly before they differ, so that a short line shows the difference.
 
     At most `shared` characters of what they begin with stay, from the beginning of a word. Texts

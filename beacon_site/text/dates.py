@@ -99,7 +99,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(n for n in zoneinfo.available_timezones() if not n.startswith(_NEVER)))
 
 
-def named(text: str) -> str | None:
+def system_zone_name(text: str) -> str | None:
     """Return the zone's name as the system spells it, or None.
 
     Case and spaces don't matter: `europe/berlin`, `America/New York`.

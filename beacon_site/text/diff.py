@@ -136,7 +136,7 @@ def after(rows: Iterable[Row]) -> str:
     return "".join(piece.text for row in rows for piece in row.after)
 
 
-def words(old: str, new: str) -> tuple[Piece, ...]:
+def word_pieces(old: str, new: str) -> tuple[Piece, ...]:
     """Return two sentences as one line of pieces, with the words that changed.
 
     If they have little in common, the old one is followed by the new one.
@@ -458,12 +458,12 @@ class Part:
     @property
     def mine_marked(self) -> list[Piece]:
         """Return my side; its pieces of kind `new` aren't in the base."""
-        return [piece for piece in words(self.base, self.mine) if piece.kind != "old"]
+        return [piece for piece in word_pieces(self.base, self.mine) if piece.kind != "old"]
 
     @property
     def theirs_marked(self) -> list[Piece]:
         """Return their side; its pieces of kind `new` aren't in the base."""
-        return [piece for piece in words(self.base, self.theirs) if piece.kind != "old"]
+        return [piece for piece in word_pieces(self.base, self.theirs) if piece.kind != "old"]
 
 
 @dataclass(frozen=True, slots=True)

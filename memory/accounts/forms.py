@@ -115,7 +115,7 @@ class TimeZoneField(forms.CharField):
     def clean(self, value: Any) -> str:
         """Return the name in the system's spelling."""
         name = str(super().clean(value))
-        found = dates.named(name)
+        found = dates.system_zone_name(name)
         if found is None:
             raise ValidationError(
                 _("There’s no time zone “%(name)s”. Select one, such as Europe/Berlin or UTC.")

@@ -342,7 +342,7 @@ PARAMETERS = (
 )
 
 
-def asked(values: Mapping[str, Sequence[str]]) -> Asked:
+def check_request(values: Mapping[str, Sequence[str]]) -> Asked:
     """Check an authorization request, given as lists of values by name.
 
     Raises OAuthError if the app or its redirect URI isn't known, so nothing can be sent there, and

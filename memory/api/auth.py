@@ -223,7 +223,7 @@ def only_people(caller: Caller, what: str) -> None:
 _NAMED = ("session:", "run:")
 
 
-def named(caller: Caller, scope: str) -> str:
+def stored_scope(caller: Caller, scope: str) -> str:
     """Return the scope that the caller named, in its stored form.
 
     Raises InvalidValue for an invalid scope, and Problem (403) if the caller can't use it.
@@ -238,9 +238,9 @@ def named(caller: Caller, scope: str) -> str:
 def claimed(caller: Caller, scope: str) -> str:
     """Return the scope of the caller's write. An agent that names it becomes its owner.
 
-    Raises the same errors as `named`.
+    Raises the same errors as `stored_scope`.
     """
-    scope = named(caller, scope)
+    scope = stored_scope(caller, scope)
     is_named = not caller.by.is_person and scope.startswith(_NAMED)
     if is_named and not AgentScope.objects.claim(caller.owner, scope, caller.agent.name):
         raise _not_yours(caller)

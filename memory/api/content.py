@@ -211,7 +211,7 @@ def query_content(request: ApiRequest, query: Query[ContentQuery]) -> Listing[It
     caller = request.auth
     among: Any = None if caller.by.is_person else caller.context().scopes
     if query.scope is not None:
-        among = [auth.named(caller, query.scope)]
+        among = [auth.stored_scope(caller, query.scope)]
     rows = matching(
         caller.owner, scopes=among, type=query.type or "", source=query.source, tags=query.tag
     )
@@ -244,7 +244,7 @@ def show_content(request: ApiRequest, item_id: UUID, query: Query[ViewQuery]) ->
 @api.delete("", auth=WRITE, response=ClearedOut)
 def clear_content(request: ApiRequest, scope: Annotated[str, Query(max_length=200)]) -> ClearedOut:
     """Move everything in exactly this scope to Trash."""
-    caller, named = request.auth, auth.named(request.auth, scope)
+    caller, named = request.auth, auth.stored_scope(request.auth, scope)
     check_unreviewed(caller, "content", _("Clearing a scope"))
     _check_persons(caller, named)
     return ClearedOut(cleared=content_services.clear(caller.owner, named, by=caller.by))
@@ -254,7 +254,7 @@ def clear_content(request: ApiRequest, scope: Annotated[str, Query(max_length=20
 def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
     """Save the current items of a scope as a snapshot. It stays until you delete it."""
     caller = request.auth
-    scope = auth.named(caller, snapshot.scope)
+    scope = auth.stored_scope(caller, snapshot.scope)
     check_unreviewed(caller, "content", _("Creating a snapshot"))
     taken = snapshots.take_snapshot(
         caller.owner, scope, by=caller.by, title=snapshot.title, trust=caller.write_trust

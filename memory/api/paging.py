@@ -58,23 +58,23 @@ def listing(
 
     Cursors are bound to the list's `name`.  Raises Problem for an invalid cursor.
     """
-    at = opened(page, name)
+    at = read_cursor(page, name)
     found = page_of(rows, by=by, falling=falling, cursor=at, size=page.limit)
     items = [shown.item(out, row) for row in found.rows]
     shown.shows()
-    return Listing(items=items, next=closed(found.next_cursor, name))
+    return Listing(items=items, next=sign_cursor(found.next_cursor, name))
 
 
 def _signer(name: str) -> signing.Signer:
     return signing.Signer(salt=f"memory.api.cursor.{name}", sep="~")
 
 
-def closed(cursor: str | None, name: str) -> str | None:
+def sign_cursor(cursor: str | None, name: str) -> str | None:
     """Return the value of a list's `next`; None for the last page."""
     return _signer(name).sign(cursor) if cursor else None
 
 
-def opened(page: PageParams, name: str) -> str:
+def read_cursor(page: PageParams, name: str) -> str:
     """Return the position in a cursor; empty for the first page.  Raises Problem."""
     if not page.cursor:
         return ""

@@ -16,7 +16,7 @@ from beacon_site.text.names import MAX_NAME_LENGTH
 from memory.api.auth import ADMIN, READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.observations import Category
-from memory.api.paging import PageParams, closed, opened
+from memory.api.paging import PageParams, read_cursor, sign_cursor
 from memory.api.problems import Problem, not_found
 from memory.api.review import check_unreviewed
 from memory.api.shown import Moment, RowOut, moment, one_of, shows
@@ -27,11 +27,12 @@ from memory.models.ratings import MAX_REASON_LENGTH
 from memory.services.notes.saving import lowest_trust
 from memory.services.search import names, ratings
 from memory.services.search.about import MAX, PAGE, About, about
-from memory.services.search.kinds import KINDS, FoundRecord
+from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, parse
 from memory.services.search.recall import (
     MAX_HITS,
     Explanation,
+    FoundRecord,
     RecallHit,
     RecallOptions,
     RecallPage,
@@ -414,7 +415,7 @@ class AboutOut(BaseModel):
                 RelatedNameOut(name=name, records=n) for name, _key, n in found.related_names
             ],
             "items": [FoundOut.of(one) for one in found.records],
-            "next": closed(found.next, _ABOUT_LIST),
+            "next": sign_cursor(found.next, _ABOUT_LIST),
         }
         return cls(total=found.total, counts=found.counts, read=found.read, **told)
 
@@ -433,7 +434,7 @@ def show_about(request: ApiRequest, query: Query[AboutQuery]) -> AboutOut:
         query.name,
         agent_scopes=caller.context().scopes if is_agent else None,
         types=query.type,
-        cursor=opened(query, _ABOUT_LIST),
+        cursor=read_cursor(query, _ABOUT_LIST),
         limit=query.limit,
     )
     if is_agent:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, PendingOut, router
-from memory.api.paging import PAGE, Listing, PageParams, closed, listing, opened
+from memory.api.paging import PAGE, Listing, PageParams, listing, read_cursor, sign_cursor
 from memory.api.problems import Problem, not_found
 from memory.api.shown import RowOut
 from memory.models import Conflict, MemoryFile, Proposal
@@ -120,9 +120,9 @@ def list_proposals(
     if query.order == "created":
         return listing(rows.order_by(), query, name="proposals", out=ProposalOut.of, falling=False)
     name = "proposals.by-danger"
-    found = review_risks.page(rows, cursor=opened(query, name), size=query.limit)
+    found = review_risks.page(rows, cursor=read_cursor(query, name), size=query.limit)
     return Listing(
-        items=list(map(ProposalOut.of, found.rows)), next=closed(found.next_cursor, name)
+        items=list(map(ProposalOut.of, found.rows)), next=sign_cursor(found.next_cursor, name)
     )
 
 

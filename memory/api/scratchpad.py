@@ -128,7 +128,7 @@ def trash_entry(request: ApiRequest, key: str, session: Named = "") -> Status[No
 
 
 def _scope(caller: Caller, session: str) -> str:
-    return auth.named(caller, f"session:{session}") if session.strip() else OWNER_SCOPE
+    return auth.stored_scope(caller, f"session:{session}") if session.strip() else OWNER_SCOPE
 
 
 def _entry(caller: Caller, key: str, session: str, *, hold: bool = False) -> ScratchpadEntry:

@@ -30,7 +30,7 @@ from beacon_site.text.dates import in_utc, zone_of
 from memory.api import auth
 from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found
-from memory.api.versions import held
+from memory.api.versions import locked_rows
 from memory.models import Note, Observation, Topic, Trust, Use
 from memory.models.as_of import AS_OF_WORDS
 from memory.models.remembered import in_scopes
@@ -237,7 +237,7 @@ def visible(caller: Caller, rows: Rows, scope: str | None = None) -> Rows:
     that scope. Raises Problem (403) if the caller can't use it.
     """
     if scope:
-        rows = rows.filter(scope=auth.named(caller, scope))
+        rows = rows.filter(scope=auth.stored_scope(caller, scope))
     elif not caller.by.is_person:
         rows = rows.filter(in_scopes(caller.context().scopes))
     return open_to_agents(caller, rows)
@@ -258,7 +258,7 @@ def one_of(caller: Caller, rows: QuerySet[Any], key: Any) -> Any:
 
     Raises Problem: 404, and 403 if only people can see it.
     """
-    row = held(rows.filter(owner=caller.owner, pk=key)).first()
+    row = locked_rows(rows.filter(owner=caller.owner, pk=key)).first()
     if row is None:
         raise not_found()
     if row.trashed_at is not None:

@@ -18,7 +18,7 @@ from beacon_site.db.errors import retried
 from beacon_site.text.cleaning import clean, one_line, plain, shorten
 from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
-from memory.api.paging import PAGE, Listing, PageParams, closed, opened
+from memory.api.paging import PAGE, Listing, PageParams, read_cursor, sign_cursor
 from memory.api.problems import Problem, not_found
 from memory.api.shown import RowOut, item, shows
 from memory.models.errors import InvalidValue
@@ -75,13 +75,13 @@ def list_trash(request: ApiRequest, query: TrashQuery = PAGE) -> Listing[Trashed
     page = trash_page.page(
         caller.owner,
         record_type=query.type,
-        cursor=opened(query, name),
+        cursor=read_cursor(query, name),
         size=query.limit,
         scopes=scopes,
     )
     shows()
     items = [item(TrashedOut.of, row) for row in page.rows]
-    return Listing[TrashedOut](items=items, next=closed(page.next_cursor, name))
+    return Listing[TrashedOut](items=items, next=sign_cursor(page.next_cursor, name))
 
 
 @api.post(_ONE + "/restore", auth=ADMIN, response={204: None})

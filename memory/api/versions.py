@@ -55,7 +55,7 @@ IF_MATCH_OR_NONE: dict[str, Any] = {
 
 
 def one_transaction(act: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a PATCH, PUT or DELETE one transaction, in which `held()` locks what it changes.
+    """Make a PATCH, PUT or DELETE one transaction, in which `locked_rows()` locks what it changes.
 
     It is retried once if it loses to another transaction.
     """
@@ -73,7 +73,7 @@ def one_transaction(act: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
-def held(rows: Rows) -> Rows:
+def locked_rows(rows: Rows) -> Rows:
     """Lock the rows until the transaction of `one_transaction` ends.
 
     Outside of one, they aren't locked.

@@ -254,7 +254,7 @@ class MessageRow:
         return f"{one.state}.{one.attempt}.{len(one.tool_calls)}.{len(one.content)}"
 
 
-def said(message: Message) -> MessageRow:
+def message_row(message: Message) -> MessageRow:
     if message.role == "user":
         cites = [cite | {"until": day_of(cite.get("until", ""))} for cite in message.cites]
         return MessageRow(message, SafeString(""), cites=cites)
@@ -277,7 +277,7 @@ def messages_of(
     found = list(rows[: MAX_SHOWN + 1])
     shown = found[:MAX_SHOWN][::-1]
     earlier = shown[0].position if len(found) > MAX_SHOWN else None
-    return with_details(session, [said(message) for message in shown]), earlier
+    return with_details(session, [message_row(message) for message in shown]), earlier
 
 
 def with_details(session: Session, rows: Sequence[MessageRow]) -> list[MessageRow]:
@@ -608,7 +608,7 @@ def message(request: BeaconRequest, pk: int) -> HttpResponse:
     found = _answer(request, pk)
     if not request.htmx:
         return redirect(f"{reverse('memory:session', args=[found.session_id])}#last")
-    [shown] = with_details(found.session, [said(found)])
+    [shown] = with_details(found.session, [message_row(found)])
     if shown.is_pending and request.GET.get("seen") == shown.token:
         return HttpResponse(status=204)
     is_silent = shown.is_pending and _is_silent()

@@ -224,7 +224,7 @@ def _side(
 def _mark(left: Side, right: Side, most: int) -> None:
     """Split each side into words, with those missing on the other side marked."""
     texts = [shorten(side.text, most) for side in (left, right)]
-    pieces = text_diff.words(*texts)
+    pieces = text_diff.word_pieces(*texts)
     is_other = {piece.kind for piece in pieces} == {"old", "new"}
     for side, text, not_its in ((left, texts[0], "new"), (right, texts[1], "old")):
         side.is_cut = len(side.text) > most

@@ -160,7 +160,7 @@ def split(request: BeaconRequest) -> HttpResponse:
 
 @undoes("names-merged")
 def _undo_merge(request: BeaconRequest, was: Any, now: Any, name: str) -> str:
-    names.put_back(request.user, was, now, by=request.actor)
+    names.undo_change(request.user, was, now, by=request.actor)
     undo = offer(request, "names-merged", was=now, now=was, name=name)
     messages.success(request, _("Undone. The names were restored."), extra_tags=undo)
     return about_url(name)

@@ -69,7 +69,7 @@ class RatingControl:
     @classmethod
     def of(cls, question: str, record: Any, rating: Rating | None) -> RatingControl:
         """Return the control of a record, or of an answer (a Message)."""
-        name, key, position = ratings.named(record)
+        name, key, position = ratings.rated_key(record)
         anchor = f"message-{record.pk}" if isinstance(record, Message) else f"memory-{record.pk}"
         text = record.content if isinstance(record, Message) else str(record)
         label = shorten(one_line(text), MAX_LABEL_LENGTH)
@@ -212,7 +212,7 @@ def _rated_message(value: str) -> str:
 def _offer(
     request: BeaconRequest, question: str, record: Any, before: Rating | None, now: str
 ) -> str:
-    name, key, position = ratings.named(record)
+    name, key, position = ratings.rated_key(record)
     return offer(
         request,
         "rating",

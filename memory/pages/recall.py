@@ -224,7 +224,7 @@ class SearchResults:
     is_semantic: bool = False  # whether similarity in meaning counts
 
 
-def found(user: User, query: Query) -> SearchResults:
+def search_results(user: User, query: Query) -> SearchResults:
     """Return the results as rows; a rejected query becomes a notice, never an error."""
     mode, limit = _mode(query), _limit(query.get("limit", ""))
     try:
@@ -544,7 +544,7 @@ def recall(request: BeaconRequest) -> HttpResponse:
     query.pop("why", None)  # not a filter, so saved views don't keep it
     is_search = is_asked(query)
     cursor = request.GET.get("cursor", "")
-    results = found(request.user, query) if is_search else everything(request.user, cursor)
+    results = search_results(request.user, query) if is_search else everything(request.user, cursor)
     bar = FilterBar(
         reverse("memory:recall"), "recall", query,
         label=_("Search memory"), placeholder=_("Search memory"),

@@ -180,7 +180,7 @@ def trash(request: BeaconRequest) -> HttpResponse:
 
 def _count(request: BeaconRequest, query: Query) -> int:
     """Return how many items in Trash match."""
-    return sum(trash_listing.counts(trash_listing.found(request.user, query)).values())
+    return sum(trash_listing.counts(trash_listing.matching_records(request.user, query)).values())
 
 
 @signed_in("POST")

@@ -16,10 +16,10 @@ from pydantic import BaseModel, Field
 from beacon_site.text.cleaning import clean
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, located, router
-from memory.api.paging import PAGE, Listing, PageParams, closed, listing, opened
+from memory.api.paging import PAGE, Listing, PageParams, listing, read_cursor, sign_cursor
 from memory.api.problems import Problem, not_found
 from memory.api.shown import AS_OF, NoStoredText, RowOut, item, shows
-from memory.api.versions import IF_MATCH, expected_version, held, tagged
+from memory.api.versions import IF_MATCH, expected_version, locked_rows, tagged
 from memory.models import Topic, Trust, User
 from memory.models.actors import Actor
 from memory.models.as_of import as_it_was
@@ -295,9 +295,9 @@ def _topics(caller: Caller) -> TopicQuerySet:
 def topic_of(caller: Caller, slug: str) -> Topic:
     """Return the topic with this slug, or that had it. Raises Problem (404) if the caller has none."""
     slug = clean(slug)[0]
-    topic: Topic | None = held(_topics(caller).filter(slug=slug)).first()
+    topic: Topic | None = locked_rows(_topics(caller).filter(slug=slug)).first()
     if topic is None and (renamed := Topic.objects.renamed_from(caller.owner, slug)):
-        topic = held(_topics(caller).filter(pk=renamed.pk)).first()
+        topic = locked_rows(_topics(caller).filter(pk=renamed.pk)).first()
     if topic is None:
         raise not_found(_("This topic doesn’t exist, is in Trash, or isn’t yours."))
     return topic
@@ -387,12 +387,12 @@ def list_sources(
     """List a topic's domains or pages, and what each has contributed."""
     topic, name = topic_of(request.auth, slug), f"sources of {slug}"
     filters = SourcesFilter.of(query.model_dump())
-    rules, start = Rules.of(topic), sources_figures.offset_of(opened(query, name))
+    rules, start = Rules.of(topic), sources_figures.offset_of(read_cursor(query, name))
     found = sources_figures.page_of(topic, filters, rules, offset=start, size=query.limit + 1)
     more = str(start + query.limit) if len(found) > query.limit else None
     shows()
     items = [item(TopicSourceOut.of, row) for row in found[: query.limit]]
-    return Listing(items=items, next=closed(more, name))
+    return Listing(items=items, next=sign_cursor(more, name))
 
 
 @sources_api.patch(_SOURCES, auth=WRITE, response=SourceRuleOut)

@@ -98,7 +98,7 @@ def _serve(worker: Any) -> None:
 
     logger.info("mcp listening", port=settings.BEACON_MCP_PORT)
     try:
-        asyncio.run(server.made(Beside).serve(sockets=[listener]))
+        asyncio.run(server.create_server(Beside).serve(sockets=[listener]))
     except Exception:  # otherwise nothing would log it, since this thread is its own
         logger.exception("mcp failed")
         worker.alive = False  # this process ends as after a signal, and another starts

@@ -684,7 +684,7 @@ def listening(bind: str, port: int) -> socket.socket:
     return listener
 
 
-def made(kind: type[uvicorn.Server] = uvicorn.Server) -> uvicorn.Server:
+def create_server(kind: type[uvicorn.Server] = uvicorn.Server) -> uvicorn.Server:
     """Return the server, for one run. It finishes calls in progress before it stops."""
     options: dict[str, Any] = {
         "log_config": None,
@@ -703,4 +703,4 @@ def serve(listener: socket.socket) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     # Uvicorn raises the signal again after stopping, which isn't a failure.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    asyncio.run(made().serve(sockets=[listener]))
+    asyncio.run(create_server().serve(sockets=[listener]))

@@ -31,7 +31,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import apart, choice_param, number_of, shorten, text_param, uuid_of
+from beacon_site.text.cleaning import (
+    around_difference,
+    choice_param,
+    number_of,
+    shorten,
+    text_param,
+    uuid_of,
+)
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, signed_in
 from memory.models import (
@@ -293,7 +300,7 @@ def _deliveries(user: User, filters: Wanted) -> list[QuerySet[Any]]:
 
 def _quarantine(user: User, filters: Wanted) -> list[QuerySet[Any]]:
     parts = []
-    for name, rows in quarantine.parts(user).items():
+    for name, rows in quarantine.quarantined_by_type(user).items():
         has = {field.name for field in rows.model._meta.concrete_fields}
         rows = filters.having(rows, *(field for field in _TEXTS if field in has))
         parts.append(_as_items(rows, name, _QUARANTINE, "created"))
@@ -501,7 +508,7 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
     rows = {str(row.conflict.pk): row for row in shown}
     others = contradictions.number_of_each(user, found.values())
     for item, row in _with_rows(items, rows):
-        left, right = apart(row.left.text, row.right.text)
+        left, right = around_difference(row.left.text, row.right.text)
         item.title = shorten(left or right, MAX_TEXT)
         other = shorten(right, MAX_TEXT)
         if row.conflict.is_open:

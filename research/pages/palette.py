@@ -55,7 +55,7 @@ class Row:
     about: str = ""
 
 
-def asked(value: str) -> str:
+def search_words(value: str) -> str:
     """Return the typed text as search words."""
     return " ".join(clean(value)[0].split()[:MAX_WORDS])[:MAX_LENGTH].strip()
 
@@ -240,7 +240,7 @@ def _settings(settings: Sequence[SettingsGroup]) -> list[Row]:
 def palette(request: BeaconRequest) -> HttpResponse:
     """Show the palette, in a dialog or as a page. Over htmx only the rows."""
     typed = request.GET.get("words", "")
-    words = asked(typed)
+    words = search_words(typed)
     groups = offered(request.user, words, settings_pages(request.user))
     found = sum(len(rows) for _title, rows in groups)
     context = {"typed": typed, "words": words, "groups": groups, "found": found}

@@ -34,7 +34,7 @@ from research.services.reports import since_read
 PAGE_SIZE = 30
 
 
-def found(user: User, query: Query) -> ReportQuerySet:
+def matching_reports(user: User, query: Query) -> ReportQuerySet:
     """Return the user's reports that match the filters in `query`, of topics outside Trash."""
     mine: ReportQuerySet = Report.objects.for_user(user).live()
     rows = mine.exclude(run__number=None).filter(run__topic__trashed_at=None)
@@ -49,7 +49,7 @@ def page_of_reports(
     user: User, query: Query, cursor: str = ""
 ) -> tuple[list[dict[str, Any]], Page]:
     """Return a page of the list, unread first, then newest first: two queries."""
-    rows = found(user, query).annotate(place=UNREAD_FIRST).select_related("run__topic")
+    rows = matching_reports(user, query).annotate(place=UNREAD_FIRST).select_related("run__topic")
     shown = page_of(
         rows.defer("body", "delta", "sources"),
         by="place",
@@ -162,7 +162,7 @@ def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpRespons
 
 def _facets(user: User) -> tuple[list[Facet], int]:
     """Return what reports can be filtered by, and the number of all of them: one query."""
-    rows = found(user, {}).order_by().values("run__topic__slug", "run__topic__title")
+    rows = matching_reports(user, {}).order_by().values("run__topic__slug", "run__topic__title")
     topics = rows.annotate(n=Count("pk"), unread=Count("pk", filter=Q(read_at=None)))
     listed = sorted(topics, key=lambda row: str(row["run__topic__title"]).casefold())
     unread = Choice("unread", _("Unread"), sum(row["unread"] for row in listed))
@@ -183,7 +183,7 @@ def reports(request: BeaconRequest) -> HttpResponse:
     query = filter_bar.read(request.GET, facets)
     rows, page = page_of_reports(request.user, query, request.GET.get("cursor", ""))
     if any(query.values()):
-        total = found(request.user, query).count()
+        total = matching_reports(request.user, query).count()
     bar = FilterBar(
         reverse("research:reports"), "reports", query,
         label=_("Search reports"), placeholder=_("Search reports"), facets=facets,
@@ -203,7 +203,7 @@ def reports(request: BeaconRequest) -> HttpResponse:
 @signed_in("POST")
 def reports_mark(request: BeaconRequest) -> HttpResponse:
     """Mark the selected reports, or all that match the filter, as read or unread."""
-    rows = found(request.user, request.POST)
+    rows = matching_reports(request.user, request.POST)
     if "all" not in request.POST:
         rows = rows.filter(pk__in=uuids_of(request.POST.getlist("report")))
     if request.POST.get("as") == "unread":

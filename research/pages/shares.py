@@ -152,7 +152,7 @@ def _title(link: SharedLink) -> str:
     return f"{link.report.title}, {link.report.run}"
 
 
-def opened(token: str, *, is_visit: bool = True) -> SharedLink:
+def open_link(token: str, *, is_visit: bool = True) -> SharedLink:
     """Return the active link for a URL with its report, and count a visit.
 
     Raises NoSuchLink and LinkEndedError, whose messages are public.
@@ -302,7 +302,7 @@ def link_resume(request: BeaconRequest, pk: uuid.UUID | str) -> str:
 def shared_report(request: HttpRequest, token: str) -> HttpResponse:
     """Show a report to anyone with its link, or say why the link no longer works."""
     try:
-        link = opened(token, is_visit=request.method == "GET")
+        link = open_link(token, is_visit=request.method == "GET")
     except NoSuchLink:
         answer = render(request, "research/shared_gone.html", status=404)
     except LinkEndedError as exc:

@@ -103,7 +103,7 @@ def rules_of(topic: Any, form: RuleForm | None = None) -> dict[str, Any]:
 def _row_of(kind: Kind, rule: str) -> dict[str, Any]:
     """Return a rule as stored and as shown. The link is empty for words and domains."""
     link = link_of(standing_rules.address_of(rule))
-    return {"kind": kind, "rule": rule, "shown": standing_rules.shown(rule), "link": link}
+    return {"kind": kind, "rule": rule, "shown": standing_rules.readable_rule(rule), "link": link}
 
 
 # --- a topic's sources ---
@@ -231,7 +231,7 @@ def _report_rule(
 ) -> None:
     """Confirm what changes from the next run, with an undo. `acts` are the rules before and now."""
     before, act = acts
-    shown = {"place": shorten(standing_rules.shown(place), 120)}
+    shown = {"place": shorten(standing_rules.readable_rule(place), 120)}
     if act == before:
         messages.info(request, _("%(place)s already has this rule.") % shown)
         return
@@ -323,7 +323,7 @@ def source_rules_page(request: BeaconRequest) -> HttpResponse:
     rules = [
         {
             "place": one,
-            "shown": standing_rules.shown(one),
+            "shown": standing_rules.readable_rule(one),
             "act": how,
             "words": ACT_WORDS[Act(how)],
             "since": since,
@@ -341,7 +341,7 @@ def _say_of_all(request: BeaconRequest, place: str, before: str, act: str) -> No
         else _("Rule for %(place)s saved for all topics. It applies from the next run.")
     )
     undo = offer(request, "source-rule-everywhere", place=place, was=before, expected=act)
-    shown = shorten(standing_rules.shown(place), 120)
+    shown = shorten(standing_rules.readable_rule(place), 120)
     messages.success(request, words % {"place": shown}, extra_tags=undo)
 
 
@@ -405,7 +405,7 @@ def rule_remove(request: BeaconRequest, slug: str, kind: str = "", rule: str = "
     """Remove a rule. Current runs still follow it."""
     topic, of = topic_list.topic_or_404(request, slug), _kind(request, kind)
     rule = rule or request.POST.get("rule", "")
-    values = {"rule": standing_rules.shown(rule)}
+    values = {"rule": standing_rules.readable_rule(rule)}
     if standing_rules.remove(topic, of, rule, by=request.actor):
         said = {
             CHECK: _("“%(rule)s” was removed from “Always include”."),
@@ -421,7 +421,7 @@ def rule_remove(request: BeaconRequest, slug: str, kind: str = "", rule: str = "
 def _add(request: BeaconRequest, topic: Topic, kind: Kind, text: str) -> None:
     """Add the rule and confirm with an undo. Raises MemoryRefused."""
     rule, is_new = standing_rules.add(topic, kind, text, by=request.actor)
-    values = {"rule": standing_rules.shown(rule)}
+    values = {"rule": standing_rules.readable_rule(rule)}
     if not is_new:
         messages.info(request, _("“%(rule)s” is already one of the topic’s rules.") % values)
         return

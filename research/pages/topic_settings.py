@@ -183,7 +183,7 @@ def filled_in(name: str) -> dict[str, Any]:
     return BY_NAME[name].filled_in() if name in BY_NAME else {}
 
 
-def taken(
+def replace_template(
     shown: Mapping[str, Any], *, before: str, now: str, blank: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the values `shown`, with template `before` replaced by `now`.
@@ -282,7 +282,7 @@ def _shown_again(
         return values
     if blank is not None and "take" in data:
         before, now = data.get("template", ""), data["take"]
-        values = taken(values, before=before, now=now, blank=blank)
+        values = replace_template(values, before=before, now=now, blank=blank)
         return values | {"template": now, "pressed": f"take-{now}"}
     return None
 

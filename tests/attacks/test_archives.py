@@ -23,7 +23,7 @@ def read(path: Path) -> None:
     for _entry in foreign_formats.entries(path, path.name, Shape.MARKDOWN, Choice(bullets=True)):
         pass
     if shape == Shape.BEACON:
-        with zips.opened(path) as archive:
+        with zips.open_zip(path) as archive:
             importer.manifest_of(archive)
 
 

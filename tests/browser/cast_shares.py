@@ -49,7 +49,7 @@ def shared(owner: Any) -> dict[str, str]:
         shares.make_link(report, days=days, note=note, by=owner.actor)
         for days, note in ((30, "Ines, 实验室"), (365, ""), (7, "the board"), (1, "a mistake"))
     ]
-    shares.opened(links[0].token)
+    shares.open_link(links[0].token)
     SharedLink.objects.filter(pk=links[2].pk).update(ends_at=timezone.now() - timedelta(days=3))
     shares.end(links[3], by=owner.actor)
     return {

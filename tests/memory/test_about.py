@@ -167,7 +167,7 @@ def test_merged_names_are_one_until_they_are_split(alice: Any, bob: Any) -> None
     names.split(alice, "Postgres", by=alice.actor)
     assert about(alice, "Postgres").total == 2
     with pytest.raises(InvalidValue, match="changed since then"):
-        names.put_back(alice, was, now, by=alice.actor)
+        names.undo_change(alice, was, now, by=alice.actor)
 
 
 @pytest.mark.requirement("R369")
@@ -179,7 +179,7 @@ def test_a_merge_takes_aliases_along_and_can_be_undone(alice: Any) -> None:
         "PG": "PostgreSQL",
         "Postgres": "PostgreSQL",
     }
-    names.put_back(alice, was, now, by=alice.actor)
+    names.undo_change(alice, was, now, by=alice.actor)
     assert {row.name: row.target for row in NameAlias.objects.for_user(alice)} == {"PG": "Postgres"}
 
 

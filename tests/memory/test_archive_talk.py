@@ -111,10 +111,15 @@ def test_what_an_answer_cites_is_the_record_that_came_with_it(
     session = conversation.start(alice, "Tea")
     answer = conversation.ask(session, "Remember that I drink tea.", by=alice.actor)
     note = Note.objects.for_user(alice).get(kind="log")
-    card = {**conversation.named(note), "mark": f"note:{note.pk}", "quote": "tea", "trust": "owner"}
+    card = {
+        **conversation.record_entry(note),
+        "mark": f"note:{note.pk}",
+        "quote": "tea",
+        "trust": "owner",
+    }
     call = {
         "round": 1, "tool": "retrieve", "arguments": {"id": str(note.pk)}, "result": f"id: {note.pk}",
-        "is_error": False, "records": [conversation.named(note)], "trust": "owner", "seen": {},
+        "is_error": False, "records": [conversation.record_entry(note)], "trust": "owner", "seen": {},
     }  # fmt: skip
     Message.objects.filter(pk=answer.pk).update(
         state="done", content=f"Tea. [note:{note.pk}]", cites=[card], tool_calls=[call]

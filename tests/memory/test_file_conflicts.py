@@ -305,7 +305,7 @@ def test_no_lines_join_a_conflict_that_is_being_resolved(root: Path, alice: User
 
     other = threading.Thread(target=find_more)
     with transaction.atomic():
-        row = conflict_services.held(pair)
+        row = conflict_services.locked_conflict(pair)
         other.start()
         has_begun.wait(5)
         other.join(1)

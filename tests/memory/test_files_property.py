@@ -116,7 +116,7 @@ class Files(RuleBasedStateMachine):
         """Edit the copy, with others' writes on disk before or not; none of the edit is lost."""
         if not late:
             mirror.catch_up()
-        folder = mirror_disk.opened()
+        folder = mirror_disk.mirror_folder()
         assert folder is not None
         disk = mirror_disk.disk_of(folder, self.owner)
         place = disk.root.joinpath(*disk.parts, path)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_site.text.cleaning import (
-    apart,
+    around_difference,
     citation_numbers,
     clean,
     flat,
@@ -170,4 +170,4 @@ def test_what_no_one_can_see_isnt_a_title(text: str):
     ],
 )
 def test_two_texts_are_shown_from_before_they_differ(one, other, shown):
-    assert apart(one, other) == (shown or (one, other))
+    assert around_difference(one, other) == (shown or (one, other))

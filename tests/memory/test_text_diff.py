@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_site.text import diff as text_diff
-from beacon_site.text.diff import Row, diff, folded, plain_diff, words
+from beacon_site.text.diff import Row, diff, folded, plain_diff, word_pieces
 
 LINES = st.lists(st.sampled_from(["", "a\n", "b\n", "the same words here\n", "x y", "\n", "\r\n"]))
 TEXTS = st.one_of(st.text(), LINES.map("".join))
@@ -82,7 +82,7 @@ def test_a_changed_line_finds_its_old_self_among_new_ones():
 
 
 def test_neighboring_changes_are_reported_as_one():
-    pieces = words("It was made in early May here.", "It was made in late June here.")
+    pieces = word_pieces("It was made in early May here.", "It was made in late June here.")
 
     assert [(p.kind, p.text) for p in pieces if p.kind != "same"] == [
         ("old", "early May"),
@@ -91,7 +91,7 @@ def test_neighboring_changes_are_reported_as_one():
 
 
 def test_chinese_is_compared_character_by_character():
-    pieces = words("每公斤四百瓦时。", "每公斤五百瓦时。")
+    pieces = word_pieces("每公斤四百瓦时。", "每公斤五百瓦时。")
 
     assert [(p.kind, p.text) for p in pieces if p.kind != "same"] == [("old", "四"), ("new", "五")]
 

@@ -18,7 +18,7 @@ from memory.agents.chat import end as conversation_end
 from memory.agents.chat import turn as conversation_turn
 from memory.agents.chat.conversation import ask, start
 from memory.models import Conflict, Message, Note, Reflection, Session, User
-from memory.pages.chat import messages_of, said, with_details
+from memory.pages.chat import message_row, messages_of, with_details
 from memory.services.notes.saving import write_note
 from research.models import Worker
 from tests.memory.ended_sessions import finish_session
@@ -263,13 +263,13 @@ def test_a_fact_that_was_only_outranked_or_replaced_before_is_not_struck_through
     answer = session.messages.get(role="assistant")
     answer.cites = [{"type": "fact", "id": str(fact.pk), "title": fact.text, "mark": "x"}]
     fact.retire(by=alice.actor, why="room", how="outranked")
-    [shown] = with_details(session, [said(answer)])
+    [shown] = with_details(session, [message_row(answer)])
     assert shown.cards[0]["outdated"] == ""
 
     fact.unstrike(by=alice.actor)
     fact.retire(by=alice.actor, why="replaced")
     answer.created = timezone.now()
-    [shown] = with_details(session, [said(answer)])
+    [shown] = with_details(session, [message_row(answer)])
     assert shown.cards[0]["outdated"] == ""
 
 

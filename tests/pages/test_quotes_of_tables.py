@@ -22,7 +22,7 @@ AFTER = " | PostgreSQL 16 | Available | 2028-12-05 | | PostgreSQL 13 | Available
 
 
 def test_the_rows_around_a_row_are_found_again_with_their_heading():
-    shown = delta_rows.shown(ROW, BEFORE, AFTER)
+    shown = delta_rows.quote_context(ROW, BEFORE, AFTER)
 
     assert shown["before"] == ["Versions at Tidewater"] and shown["after"] == []
     assert [cells[0] for _kind, cells in shown["rows"]] == [
@@ -41,7 +41,7 @@ def test_the_rows_around_a_row_are_found_again_with_their_heading():
     ],
 )
 def test_cut_rows_are_left_out_and_empty_cells_and_bars_kept(quote, before, after, expected):
-    shown = delta_rows.shown(quote, before, after)
+    shown = delta_rows.quote_context(quote, before, after)
     place = [kind for kind, _cells in shown["rows"]].index("quote")
     above, below = shown["rows"][:place], shown["rows"][place + 1 :]
 
@@ -50,13 +50,13 @@ def test_cut_rows_are_left_out_and_empty_cells_and_bars_kept(quote, before, afte
 
 
 def test_a_sentence_is_shown_without_the_table_next_to_it():
-    shown = delta_rows.shown(
+    shown = delta_rows.quote_context(
         "A calendar.", "# Calendar ", " It is strict. ## Versions | Version |…"
     )
 
     assert shown["rows"] == []
     assert (shown["before"], shown["after"]) == (["Calendar"], ["It is strict.", "Versions …"])
-    assert delta_rows.shown("Yes.", "a | b", "c")["before"] == [
+    assert delta_rows.quote_context("Yes.", "a | b", "c")["before"] == [
         "a | b"
     ]  # one bar doesn't make a table
 

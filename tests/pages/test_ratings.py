@@ -38,7 +38,7 @@ def train(alice: User) -> Note:
 
 
 def sent(record: Any, value: str, **more: Any) -> dict[str, Any]:
-    name, key, position = ratings.named(record)
+    name, key, position = ratings.rated_key(record)
     told = {"question": QUESTION, "type": name, "id": str(key), "position": position}
     return {**told, "value": value, **more}
 

@@ -73,7 +73,7 @@ def test_a_base_url_of_another_form_is_refused_and_not_repeated(base):
     ],
 )
 def test_a_services_own_words_are_found_where_services_put_them(body, text):
-    assert answers.said(HTTP, body) == text
+    assert answers.error_text_in(HTTP, body) == text
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_time_to_wait_is_handed_on():
 
 
 def test_json_of_another_service_is_reported_with_what_it_says():
-    failure = answers.odd_shape(HTTP, answers.said(HTTP, {"message": "Wrong door."}))
+    failure = answers.odd_shape(HTTP, answers.error_text_in(HTTP, {"message": "Wrong door."}))
 
     assert str(failure) == "Vendor responded in an unknown format (Wrong door)."
 

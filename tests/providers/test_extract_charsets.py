@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beacon_site.net.charsets import decode, known
+from beacon_site.net.charsets import decode, known_charset
 
 JA = "東京都は二十一日、新しい電池の工場を建設すると発表した。工場は来年の春に完成する予定で、約三百人が働くことになる。カタカナもある。"
 ZH = "北京时间周六，研究人员宣布了一种新的固态电池。该电池的能量密度提高了两倍，并且可以在五分钟内充满电。"
@@ -144,7 +144,7 @@ def test_a_character_cut_in_two_by_the_size_limit_does_not_spoil_the_rest():
              "raw_unicode_escape", "undefined", "", "../../etc", "\x00", "x" * 999],
 )  # fmt: skip
 def test_names_that_are_no_charsets_of_documents_are_not_used(name: str):
-    assert known(name) == ""
+    assert known_charset(name) == ""
 
 
 def test_any_bytes_become_text():

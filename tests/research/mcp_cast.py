@@ -36,7 +36,7 @@ def serving() -> Iterator[str]:
     """Run the HTTP server in a thread of its own; give its address."""
     listener = mcp_server.listening("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    server = mcp_server.made()
+    server = mcp_server.create_server()
 
     def run() -> None:
         asyncio.run(server.serve(sockets=[listener]))

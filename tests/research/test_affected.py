@@ -40,7 +40,7 @@ def ran(topic: Topic, *sentences: str, status: str = "new", **fields: Any) -> Ru
 
 def texts(run: Run) -> list[str]:
     rows = AffectedLine.objects.standing().filter(item__run=run)
-    return [one.text for one in affected.shown(list(rows))]
+    return [one.text for one in affected.current_lines(list(rows))]
 
 
 @pytest.mark.requirement("R257")

@@ -203,7 +203,7 @@ def test_a_renamed_document_that_a_run_does_not_read_is_not_deleted(
 def test_a_run_without_the_library_reads_no_newer_version_of_its_documents(
     monkeypatch: pytest.MonkeyPatch, services: list[str], read: list[str]
 ):
-    monkeypatch.setattr(known_pages.inputs, "known", lambda work: None)
+    monkeypatch.setattr(known_pages.inputs, "loaded_memory", lambda work: None)
     monkeypatch.setattr(
         known_pages, "links_of", lambda topic, memory: ["https://a.example/", DOCUMENT]
     )

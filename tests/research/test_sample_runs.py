@@ -119,7 +119,7 @@ def test_the_pages_of_facts_are_read_again_before_all_others(
         )
     facts = [KnownFact(str(number), f"Fact {number}.", url) for number, url in enumerate(urls[:3])]
     memory = SimpleNamespace(facts=facts, run_count=0)
-    monkeypatch.setattr(known_pages.inputs, "known", lambda work: memory)
+    monkeypatch.setattr(known_pages.inputs, "loaded_memory", lambda work: memory)
 
     work: Any = SimpleNamespace(topic=topic, settings=SimpleNamespace(services=["library"]))
     found = known_pages.links(work)

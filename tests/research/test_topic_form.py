@@ -13,7 +13,7 @@ from beacon_site.web.responses import cleaned_of
 from memory.accounts.forms import TimeZoneField
 from research.services.runs.execution.starting import create_topic
 from research.services.topics import topic_form
-from research.services.topics.settings.editing import NotADomain, domain_from, shown
+from research.services.topics.settings.editing import NotADomain, domain_from, readable_domain
 from research.services.topics.topic_form import TopicForm
 
 VALID = {"title": "Sailing", "preset": "weekly", "hour": "7", "weekday": "1", "time_zone": "UTC"}
@@ -107,7 +107,7 @@ def test_nul_is_removed_and_said_so(alice: Any):
 )
 def test_a_domain_is_kept_in_one_form(typed: str, kept: str):
     assert domain_from(typed) == kept
-    assert domain_from(shown(kept) if "." in kept else f"*.{kept}") == kept
+    assert domain_from(readable_domain(kept) if "." in kept else f"*.{kept}") == kept
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from beacon_site.net.address_guard import problem_of
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.net.http import Reply, ServiceHttp
 from beacon_site.providers.llm.base import LlmProfile
-from beacon_site.providers.search.answers import one_line, parsed, plain_text, said
+from beacon_site.providers.search.answers import error_text_in, one_line, parsed, plain_text
 from beacon_site.text.messages import gettext as _
 
 VENDOR_URL = "https://api.openai.com/v1"
@@ -292,7 +292,7 @@ def embedding_dimensions(profile: LlmProfile, model: str, *, timeout: float) -> 
     vector = first.get("embedding") if isinstance(first, dict) else None
     if reply.status == 200 and isinstance(vector, list) and vector:
         return len(vector)
-    why = said(http, parsed(reply)) or plain_text(http, reply)
+    why = error_text_in(http, parsed(reply)) or plain_text(http, reply)
     words = _("it can’t create embeddings with “%(model)s” (HTTP %(status)d: %(why)s)")
     message = words % {"model": model, "status": reply.status, "why": why or _("no reason given")}
     may_pass = reply.status >= 500 and reply.status != HTTPStatus.NOT_IMPLEMENTED

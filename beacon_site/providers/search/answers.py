@@ -92,7 +92,9 @@ def json_object(http: ServiceHttp, reply: Reply, *, keyed: bool = True) -> dict[
     """
     body = parsed(reply)
     if reply.status != HTTPStatus.OK:
-        raise failure(http, reply, said(http, body) or plain_text(http, reply), keyed=keyed)
+        raise failure(
+            http, reply, error_text_in(http, body) or plain_text(http, reply), keyed=keyed
+        )
     if not isinstance(body, dict):
         raise ProviderUnavailable(
             _("%(name)s didn’t return JSON. Check the base URL.") % {"name": http.name}
@@ -129,7 +131,7 @@ def parsed(reply: Reply) -> object:
         return None
 
 
-def said(http: ServiceHttp, body: object) -> str:
+def error_text_in(http: ServiceHttp, body: object) -> str:
     """Return the service's own error text on one line, without its key and full stop, or ""."""
     for _depth in range(4):
         if isinstance(body, list) and body:

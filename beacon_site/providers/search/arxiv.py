@@ -20,6 +20,7 @@ from beacon_site.providers.search.answers import (
     MAX_REASON_LENGTH,
     HttpSearch,
     endpoint,
+    error_text_in,
     failure,
     keywords,
     one_line,
@@ -27,7 +28,6 @@ from beacon_site.providers.search.answers import (
     parsed,
     phrase,
     plain_text,
-    said,
 )
 from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions
 from beacon_site.text.messages import gettext as _
@@ -95,7 +95,11 @@ class ArxivSearch(HttpSearch):
         feed = (
             get_extractor().read_feed(reply.content, PAPER_URL) if is_atom else None
         ) or _NO_FEED
-        why = _error_of(feed) or said(self._http, parsed(reply)) or plain_text(self._http, reply)
+        why = (
+            _error_of(feed)
+            or error_text_in(self._http, parsed(reply))
+            or plain_text(self._http, reply)
+        )
         if "rate exceeded" in why.lower() and reply.status == HTTPStatus.OK:
             raise ProviderUnavailable(
                 _("arXiv rate limit reached (%(why)s). Try again later.") % {"why": why},

@@ -72,7 +72,7 @@ class BraveSearch(answers.HttpSearch):
 
     def _body(self, reply: Reply) -> dict[str, Any]:
         """Return the JSON object of one page; raise for every failure."""
-        why = answers.said(self._http, answers.parsed(reply))
+        why = answers.error_text_in(self._http, answers.parsed(reply))
         if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
             raise _limited(self._http, reply, why)
         if reply.status == HTTPStatus.UNPROCESSABLE_ENTITY and _is_about_key(reply):

@@ -67,7 +67,7 @@ class SearxngSearch(answers.HttpSearch):
             )
         body = answers.json_object(self._http, reply, keyed=False)
         if "results" not in body:
-            raise answers.odd_shape(self._http, answers.said(self._http, body))
+            raise answers.odd_shape(self._http, answers.error_text_in(self._http, body))
         return body
 
     def _warn_of(self, engines: object) -> None:

@@ -77,7 +77,7 @@ class SerpApiSearch(answers.HttpSearch):
     def _page(self, url: str, params: Mapping[str, str]) -> dict[str, Any]:
         """Return one page's JSON object, an empty page included; raise for every failure."""
         reply = self._http.get(url, params)
-        text = answers.said(self._http, answers.parsed(reply))
+        text = answers.error_text_in(self._http, answers.parsed(reply))
         if reply.status == 429 and _is_out_of_searches(text):
             raise answers.used_up(self._http, text)
         body = answers.json_object(self._http, reply)

@@ -30,10 +30,12 @@ class TavilySearch(answers.HttpSearch):
         url = answers.endpoint("Tavily", self._base, "/search")
         reply = self._http.post(url, _request_body(query, options))
         if reply.status in (KEY_LIMIT, PLAN_LIMIT):
-            raise answers.used_up(self._http, answers.said(self._http, answers.parsed(reply)))
+            raise answers.used_up(
+                self._http, answers.error_text_in(self._http, answers.parsed(reply))
+            )
         found = answers.json_object(self._http, reply)
         if "results" not in found:
-            raise answers.odd_shape(self._http, answers.said(self._http, found))
+            raise answers.odd_shape(self._http, answers.error_text_in(self._http, found))
         items = answers.list_of(self._http, found, "results")
         return answers.gathered([[self._hit(item) for item in items]], options)
 

@@ -41,7 +41,7 @@ from beacon_site.text.secret_scanner import mask
 from memory.accounts.archive import foreign_formats
 from memory.accounts.archive.foreign_formats import Outcome, Problem
 from memory.accounts.archive.importer import ImportContext
-from memory.accounts.archive.zips import ImportRejected, check_plain, opened
+from memory.accounts.archive.zips import ImportRejected, check_plain, open_zip
 from memory.models import (
     LibraryDocument,
     Note,
@@ -151,7 +151,7 @@ def app_of(path: Path) -> App | None:
     """Return the app that wrote a file, or None for any other file.  Raises ImportRejected."""
     check_plain(path)
     if zipfile.is_zipfile(path):
-        with opened(path) as archive:
+        with open_zip(path) as archive:
             return _app_of_zip(archive)
     with path.open("rb") as file:
         begins = file.read(512).removeprefix(codecs.BOM_UTF8).lstrip()
@@ -263,7 +263,7 @@ def items(path: Path, app: App, name: str = "") -> Iterator[Item]:
     reader: Any = _READERS.get(app)
     try:
         if zipfile.is_zipfile(path):
-            with opened(path) as archive:
+            with open_zip(path) as archive:
                 yield from map(_masked, _of_zip(archive, app, reader))
         elif app == App.BOOKMARKS:
             yield from map(_masked, _bookmarks(path, name))

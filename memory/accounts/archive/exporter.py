@@ -17,7 +17,7 @@ from beacon_site.db.errors import allow_long_transaction
 from beacon_site.text.markdown import link
 from beacon_site.text.messages import gettext as _
 from memory.accounts.archive.kinds import Kind, as_line, encoded, in_order
-from memory.accounts.archive.zips import ImportRejected, opened
+from memory.accounts.archive.zips import ImportRejected, open_zip
 from memory.models import Archive, MemoryFile, Note, Observation, Revision, Topic, TopicFact, User
 
 Files = Iterator[tuple[str, Iterable[str]]]
@@ -215,7 +215,7 @@ def is_older_than_something(row: Archive) -> bool:
 def problem_of(row: Archive) -> str:
     """Return what is wrong with the file of a finished export, or ""."""
     try:
-        with opened(row.file) as archive:
+        with open_zip(row.file) as archive:
             damaged = archive.testzip()
             if damaged is not None:
                 return _("“%(name)s” in the file is damaged.") % {"name": damaged[:100]}

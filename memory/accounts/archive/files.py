@@ -19,7 +19,7 @@ from django.db import transaction
 
 from beacon_site.text.diff import Row, diff, folded
 from beacon_site.text.messages import gettext as _
-from memory.accounts.archive.zips import ImportRejected, opened
+from memory.accounts.archive.zips import ImportRejected, open_zip
 from memory.models import MemoryFile, User
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
@@ -129,7 +129,7 @@ def _in_folder(place: Path) -> tuple[dict[str, DiskFile], list[str]]:
 
 
 def _in_zip(place: Path) -> tuple[dict[str, DiskFile], list[str]]:
-    with opened(place) as packed:
+    with open_zip(place) as packed:
         infos = [info for info in packed.infolist() if not info.is_dir()]
         tops = {info.filename.partition("/")[0] for info in infos}
         # The zip contains the folder itself.

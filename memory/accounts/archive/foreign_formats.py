@@ -28,7 +28,7 @@ from beacon_site.text.messages import grouped, ngettext
 from memory.accounts.archive.exporter import CHUNK, MANIFEST
 from memory.accounts.archive.importer import ImportContext
 from memory.accounts.archive.kinds import InvalidLine, parsed
-from memory.accounts.archive.zips import ImportRejected, check_plain, lines, opened
+from memory.accounts.archive.zips import ImportRejected, check_plain, numbered_lines, open_zip
 from memory.models import Activity, Note, Observation, Revision, Trust, User
 from memory.models.errors import InvalidValue
 from memory.services.notes.saving import NoteChecks, expiry, listed, usual_stability
@@ -87,7 +87,7 @@ def shape_of(path: Path, name: str) -> Shape:
     with path.open("rb") as file:
         begins = file.read(4)
     if begins.startswith(b"PK") or name.lower().endswith(".zip"):
-        with opened(path) as archive:
+        with open_zip(path) as archive:
             return Shape.BEACON if MANIFEST in archive.namelist() else Shape.MARKDOWN
     is_text = PurePosixPath(name.lower()).suffix in _MARKDOWN
     return Shape.MARKDOWN if is_text else Shape.LINES
@@ -97,7 +97,7 @@ def entries(path: Path, name: str, shape: Shape, choice: Choice) -> Iterator[Ent
     """Yield the entries of a file.  Raises ImportRejected if it can't be read completely."""
     if shape == Shape.LINES:
         with path.open("rb") as file:
-            yield from _of_lines(lines(file, name), name, choice)
+            yield from _of_lines(numbered_lines(file, name), name, choice)
     elif zipfile.is_zipfile(path):
         yield from _of_zip(path, choice)
     else:
@@ -109,7 +109,7 @@ def entries(path: Path, name: str, shape: Shape, choice: Choice) -> Iterator[Ent
 
 def _of_zip(path: Path, choice: Choice) -> Iterator[Entry | Problem]:
     others = 0
-    with opened(path) as archive:
+    with open_zip(path) as archive:
         for info in sorted(archive.infolist(), key=lambda info: info.filename):
             name = info.filename
             if info.is_dir() or name.startswith(_HIDDEN):

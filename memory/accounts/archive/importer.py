@@ -36,7 +36,7 @@ from memory.accounts.archive.kinds import (
     in_order,
     parsed,
 )
-from memory.accounts.archive.zips import ImportRejected, lines, opened
+from memory.accounts.archive.zips import ImportRejected, numbered_lines, open_zip
 from memory.models import (
     Activity,
     LibraryDocument,
@@ -410,7 +410,7 @@ def import_archive(
 
     Raises ImportRejected if it is damaged, foreign or newer; nothing is stored then.
     """
-    with opened(path) as archive:
+    with open_zip(path) as archive:
         manifest_of(archive)
         try:
             with transaction.atomic():
@@ -448,7 +448,7 @@ def _batches(archive: zipfile.ZipFile, kind: Kind) -> Iterator[list[Line]]:
     except KeyError:
         return  # an older Beacon didn't have this type
     with file:
-        found = lines(file, kind.path)
+        found = numbered_lines(file, kind.path)
         while batch := list(islice(found, CHUNK)):
             yield [(number, _parsed(kind, number, text)) for number, text in batch]
 

@@ -38,7 +38,7 @@ from memory.accounts.archive.app_exports import App
 from memory.accounts.archive.foreign_formats import Choice, Shape
 from memory.accounts.archive.importer import ImportContext, summed
 from memory.accounts.archive.kinds import in_order
-from memory.accounts.archive.zips import MAX_UPLOAD_BYTES, ImportRejected, opened
+from memory.accounts.archive.zips import MAX_UPLOAD_BYTES, ImportRejected, open_zip
 from memory.models import Activity, Archive, LibraryDocument, User
 from memory.models.actors import Actor
 from memory.models.archive import KEPT
@@ -110,7 +110,7 @@ def _first_options(row: Archive) -> dict[str, Any]:
     shape = foreign_formats.shape_of(row.file, row.name)
     options: dict[str, Any] = {"shape": shape.value, **asdict(Choice())}
     if shape == Shape.BEACON:
-        with opened(row.file) as archive:
+        with open_zip(row.file) as archive:
             manifest = importer.manifest_of(archive)
         account = manifest.get("account")
         username = str(account.get("username", "")) if isinstance(account, dict) else ""
@@ -210,7 +210,7 @@ def _perform(row: Archive) -> None:
     """Write an export, or preview or store an import. Raises JobLost, and then nothing is stored."""
     with transaction.atomic() if row.is_confirmed else nullcontext():
         if row.is_import:
-            result = look(row, only_look=not row.is_confirmed)
+            result = import_or_preview(row, only_look=not row.is_confirmed)
             keys = result.pop("documents_of_pages", [])
             if row.is_confirmed and row.options.get("pages") and keys:
                 result["fetching"] = str(_ask_pages(row, keys).pk)
@@ -236,7 +236,7 @@ def _check_held(row: Archive) -> None:
         raise JobLost(str(row.pk))
 
 
-def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
+def import_or_preview(row: Archive, *, only_look: bool) -> dict[str, Any]:
     """Import a file, or only preview the import.  Raises ImportRejected."""
     shape, own = Shape(row.options["shape"]), bool(row.options.get("own"))
     taking = ImportContext(row.owner, row.owner.actor, row.name, own, tell=_teller(row))

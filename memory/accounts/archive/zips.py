@@ -43,7 +43,7 @@ class ImportRejected(MemoryRefused):
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[zipfile.ZipFile]:
+def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a zip.  Raises ImportRejected if it is damaged or too large."""
     _check_directory(path)
     try:
@@ -131,7 +131,7 @@ def is_unsafe_path(name: str) -> bool:
     return not name or name.startswith(("/", "\\")) or ".." in parts or bool(_DRIVE.match(name))
 
 
-def lines(file: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
+def numbered_lines(file: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
     """Yield each line that is not empty with its number from 1.
 
     Raises ImportRejected if one is too long or isn't UTF-8.

@@ -20,7 +20,7 @@ from beacon_site.text.dates import until_of, zone_of
 from beacon_site.text.markdown import FILE, MARK, marks_in
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped
-from memory.agents.tools.types import named
+from memory.agents.tools.types import record_entry
 from memory.models import Agent, MemoryFile, Message, Note, Revision, Session, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -47,7 +47,7 @@ def citation_marks(records: Iterable[Mapping[str, Any]]) -> set[str]:
 
 def records_as_named(records: Iterable[Any]) -> list[dict[str, str]]:
     """Return records by the names that tools use."""
-    return [named(record) for record in records]
+    return [record_entry(record) for record in records]
 
 
 def check(owner: User, text: str, given: set[str]) -> tuple[str, list[dict[str, str]], int]:
@@ -107,7 +107,7 @@ def _cards(owner: User, marks: set[str]) -> dict[str, dict[str, str]]:
 
 def _card(record: Any, content: str) -> dict[str, str]:
     quote = in_brief(content, MAX_QUOTE_LENGTH)
-    return {**named(record), "quote": quote, "trust": str(record.trust)}
+    return {**record_entry(record), "quote": quote, "trust": str(record.trust)}
 
 
 # --- conversation ---
@@ -329,7 +329,7 @@ def _keep(message: Message, by: Actor, trust: str) -> None:
         owner, Note.Kind.LOG, text, by=by, source=source, job=source, trust=trust,
         until=until, **fields,
     )  # fmt: skip
-    message.cites = [named(note) | ({"until": until.isoformat()} if until else {})]
+    message.cites = [record_entry(note) | ({"until": until.isoformat()} if until else {})]
     message.save(update_fields=["cites"])
 
 

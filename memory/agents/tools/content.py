@@ -16,7 +16,14 @@ from pydantic import BeforeValidator, Field
 from beacon_site.text.cleaning import as_data, clean, shorten
 from beacon_site.text.dates import day_of, moment_of
 from beacon_site.text.messages import grouped
-from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
+from memory.agents.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    record_entry,
+    refused,
+)
 from memory.models import ContentItem
 from memory.models.errors import InvalidValue
 from memory.models.remembered import OWNER_SCOPE
@@ -116,7 +123,7 @@ def _store(context: ToolContext, args: StoreArguments) -> ToolResult:
         trust=context.trust_of(content),
     )
     text = _("Stored in memory with ID: %(id)s") % {"id": item.pk}
-    data = {"id": str(item.pk), "size": item.size, "records": [named(item)]}
+    data = {"id": str(item.pk), "size": item.size, "records": [record_entry(item)]}
     return ToolResult(text, data=data)
 
 
@@ -135,7 +142,7 @@ def _retrieve(context: ToolContext, args: RetrieveArguments) -> ToolResult:
         "shown": view.shown,
         "of": view.of,
         "unit": view.unit,
-        "records": [named(item)],
+        "records": [record_entry(item)],
     }
     return ToolResult(_view_text(item, view, args), data=data | {"content": view.text})
 

@@ -23,8 +23,8 @@ from memory.agents.tools.types import (
     ToolResult,
     hold,
     hold_reason,
-    named,
     pending_result,
+    record_entry,
     refused,
 )
 from memory.models import MemoryFile, Proposal, Trust
@@ -40,11 +40,11 @@ from memory.services.files.saving import (
     SaveResult,
     appending,
     facts_size,
-    held,
     patching,
     replacing,
     rows_held,
     store,
+    with_retry,
 )
 from memory.services.files.texts import MAX_FACTS, FileConflict, format_size
 from memory.services.review.risks import adds_only_own
@@ -166,7 +166,7 @@ def _of_file(file: MemoryFile) -> dict[str, Any]:
         "size": file.size,
         "summary": file.summary,
         "summary_by": file.summary_by,
-        "records": [named(file)],
+        "records": [record_entry(file)],
     }
 
 
@@ -252,7 +252,7 @@ def write_reviewed(
             why=why,
         )
 
-    return held(write)
+    return with_retry(write)
 
 
 def _trust(context: ToolContext, new: NewText) -> Trust:

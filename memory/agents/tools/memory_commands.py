@@ -21,7 +21,7 @@ from memory.agents.tools.types import (
     ToolContext,
     ToolResult,
     hold_reason,
-    named,
+    record_entry,
     refused,
 )
 from memory.models import FileDraft, MemoryFile, User
@@ -174,7 +174,7 @@ def _of(file: MemoryFile) -> dict[str, Any]:
         "path": file.path,
         "version": file.version,
         "size": file.size,
-        "records": [named(file)],
+        "records": [record_entry(file)],
     }
 
 
@@ -325,7 +325,7 @@ def _why_held(context: ToolContext, files: list[MemoryFile]) -> str:
 
 
 def _of_many(files: list[MemoryFile]) -> dict[str, Any]:
-    return _of(files[0]) if len(files) == 1 else {"records": [named(file) for file in files]}
+    return _of(files[0]) if len(files) == 1 else {"records": [record_entry(file) for file in files]}
 
 
 TOOLS = (

@@ -22,9 +22,9 @@ from memory.agents.tools.types import (
     MemoryTool,
     ToolContext,
     ToolResult,
-    named,
     named_source,
     pending_result,
+    record_entry,
     refused,
     reviewed,
 )
@@ -393,7 +393,7 @@ def _update_soul(context: ToolContext, args: SoulArguments) -> ToolResult:
 
 
 def _written(record: Any) -> dict[str, Any]:
-    return {"id": str(record.pk), "version": record.version, "records": [named(record)]}
+    return {"id": str(record.pk), "version": record.version, "records": [record_entry(record)]}
 
 
 def _cleaned(fields: Sequence[str]) -> str:
@@ -432,7 +432,7 @@ def _stored(stored: SavedLines | Proposal) -> ToolResult:
         text += " " + _("Already known: %(known)d.") % {"known": known}
     if ids:
         text += " " + _("IDs in order: %(ids)s.") % {"ids": ", ".join(ids)}
-    records = [named(observation) for observation in stored.observations]
+    records = [record_entry(observation) for observation in stored.observations]
     new = [str(one.pk) for one in stored.new]
     return ToolResult(text, data={"ids": ids, "new": new, "records": records})
 
@@ -548,4 +548,4 @@ def _rate(context: ToolContext, text: str, value: RatingValue, query: str, why: 
         message = _("Rating cleared.")
     else:
         message = _("This result has no rating for this query, so nothing changed.")
-    return ToolResult(message, data={"id": str(record.pk), "records": [named(record)]})
+    return ToolResult(message, data={"id": str(record.pk), "records": [record_entry(record)]})

@@ -19,8 +19,8 @@ from memory.agents.tools.types import (
     MemoryTool,
     ToolContext,
     ToolResult,
-    named,
     recalled_kind,
+    record_entry,
     refused,
 )
 from memory.models import Note, Remembered, Topic, Trust
@@ -30,9 +30,8 @@ from memory.services.context.layers import EXTERNAL_WORDS, build_context, contex
 from memory.services.notes.saving import lowest_trust
 from memory.services.search.about import About, about
 from memory.services.search.filters import named_topic
-from memory.services.search.kinds import FoundRecord
 from memory.services.search.query import FOR_AGENTS, Question, parse
-from memory.services.search.recall import RecallHit, only_similar, recall_page
+from memory.services.search.recall import FoundRecord, RecallHit, only_similar, recall_page
 from memory.services.search.related import Related, related_to
 from memory.services.search.snippets import passage
 
@@ -74,7 +73,7 @@ def _context_of(context: ToolContext, args: ContextArguments) -> ToolResult:
     )
     context.read(built.records)
     context.shown(*built.files)  # from the summary lines in the list of files
-    records = [named(record) for record in built.records]
+    records = [record_entry(record) for record in built.records]
     return ToolResult(built.text, data={**context_data(built), "records": records})
 
 
@@ -159,7 +158,7 @@ def _recalled(context: ToolContext, args: RecallArguments) -> ToolResult:
     data = {
         "hits": [_hit_data(hit, question) for hit in hits],
         "notices": notices,
-        "records": [named(hit.record) for hit in hits],
+        "records": [record_entry(hit.record) for hit in hits],
     }
     if not hits:
         text = _("No results in memory. Try different or fewer words.")
@@ -232,7 +231,7 @@ def _retrieved(context: ToolContext, args: RetrieveArguments) -> ToolResult:
     body = as_data(text) if record.is_outside else text
     data = {**about, "content": whole[:MAX_RECORD_LENGTH], "characters": len(whole)}
     near = _related(context, record, args.related)
-    data["records"] = [named(record), *(named(one.record) for one in near)]
+    data["records"] = [record_entry(record), *(record_entry(one.record) for one in near)]
     parts = [head, body]
     if args.related:
         data["related"] = [_related_data(one) for one in near]
@@ -316,7 +315,7 @@ def _fields_of(record: Any) -> dict[str, Any]:
     names = ("path", "key", "kind", "category", "state", "stability", "confidence", "url")
     return {
         "id": str(record.pk),
-        "type": named(record)["type"],
+        "type": record_entry(record)["type"],
         **{name: getattr(record, name) for name in names if _is_field(record, name)},
         "tags": list(getattr(record, "tags", ())),
         "evidence": list(getattr(record, "evidence", ())),
@@ -357,7 +356,7 @@ def _listed(context: ToolContext, args: ListArguments) -> ToolResult:
     data = {
         "notes": [_note_data(note) for note in notes],
         "total": total,
-        "records": [named(note) for note in notes],
+        "records": [record_entry(note) for note in notes],
     }
     if not notes:
         return ToolResult(_("No matching notes."), data=data)
@@ -418,7 +417,7 @@ def _collect_about(context: ToolContext, args: AboutArguments) -> ToolResult:
         "counts": found.counts,
         "related_names": [{"name": name, "records": n} for name, _key, n in found.related_names],
         "items": [_about_data(one, found) for one in records],
-        "records": [named(one.record) for one in records],
+        "records": [record_entry(one.record) for one in records],
     }
     if not found.total:
         return ToolResult(_("No record contains this name. Try recall."), data=data)

@@ -6,7 +6,14 @@ from django.utils.translation import gettext as _
 from pydantic import Field
 
 from beacon_site.text.cleaning import as_data, one_line, shorten
-from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
+from memory.agents.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    record_entry,
+    refused,
+)
 from memory.models import ScratchpadEntry
 from memory.models.errors import NoSuchKey
 from memory.models.remembered import OWNER_SCOPE
@@ -59,7 +66,7 @@ def _get(context: ToolContext, args: KeyArguments) -> ToolResult:
         return refused("sensitive", _("Only people can see “%(key)s”.") % {"key": entry.key})
     context.read([entry])
     data = {"key": entry.key, "value": entry.value, "version": entry.version}
-    return ToolResult(_value_for_model(entry), data={**data, "records": [named(entry)]})
+    return ToolResult(_value_for_model(entry), data={**data, "records": [record_entry(entry)]})
 
 
 def _set(context: ToolContext, args: SetArguments) -> ToolResult:
@@ -81,7 +88,7 @@ def _set(context: ToolContext, args: SetArguments) -> ToolResult:
     params = {"key": entry.key, "who": scratchpad.retention_label(entry.scope)}
     text = _("Set “%(key)s” (%(who)s).") % params
     return ToolResult(
-        text, data={"key": entry.key, "version": entry.version, "records": [named(entry)]}
+        text, data={"key": entry.key, "version": entry.version, "records": [record_entry(entry)]}
     )
 
 

@@ -70,7 +70,7 @@ class ToolResult:
     full: str = ""
 
 
-def named(record: Any) -> dict[str, str]:
+def record_entry(record: Any) -> dict[str, str]:
     """Return the entry of a record in `data["records"]`."""
     kind = recalled_kind(record)
     type, title, url = (

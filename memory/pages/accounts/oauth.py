@@ -106,7 +106,7 @@ def _asked_by(method: str) -> Callable[[Page], Callable[[BeaconRequest], HttpRes
             if wait:
                 return _too_many(request, wait)
             try:
-                asked = oauth.asked(dict(values.lists()))
+                asked = oauth.check_request(dict(values.lists()))
             except OAuthRedirectError as exc:
                 # A link to Beacon mustn't lead elsewhere by itself (RFC 9700, 4.11.2).
                 return _sent(exc.url) if method == "POST" else _refused(request, exc, exc.url)

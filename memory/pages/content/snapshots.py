@@ -62,7 +62,7 @@ def rows_of(user: User, snapshots: Sequence[Any]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "snapshot": one,
-                "name": named(one, places),
+                "name": snapshot_title(one, places),
                 "scope": places.get(one.scope) or origins.Origin(one.scope, one.scope),
                 "maker": places.get(one.source) or origins.Origin(one.source, one.source),
             }
@@ -70,7 +70,7 @@ def rows_of(user: User, snapshots: Sequence[Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def named(snapshot: Any, places: Mapping[str, origins.Origin] | None = None) -> str:
+def snapshot_title(snapshot: Any, places: Mapping[str, origins.Origin] | None = None) -> str:
     """Return the snapshot's title, or its scope and time. `places` has the labels of scopes."""
     if snapshot.title:
         return str(snapshot.title)
@@ -114,7 +114,7 @@ def restore(snapshot: Any, *, by: Actor, scope: str = "") -> tuple[Snapshot, int
     into = scope or snapshot.scope
     with transaction.atomic():
         title = _("%(scope)s before “%(name)s” was restored") % {
-            "scope": into, "name": shorten(named(snapshot), 80)
+            "scope": into, "name": shorten(snapshot_title(snapshot), 80)
         }  # fmt: skip
         before = take_snapshot(snapshot.owner, into, by=by, title=title)
         items = restore_snapshot(snapshot, by=by, scope=scope or None)
@@ -137,7 +137,7 @@ def undo_change(before: Any, *, by: Actor, state: str) -> int:
             problem = _(
                 "The items in %(scope)s have changed since then, so your change couldn’t be undone. The previous items are in the snapshot “%(name)s”."
             )
-            raise InvalidValue(problem % {"scope": before.scope, "name": named(before)})
+            raise InvalidValue(problem % {"scope": before.scope, "name": snapshot_title(before)})
         items = restore_snapshot(before, by=by)
         before.trash(by=by, why=_("the snapshot’s items were restored"))
     return len(items)

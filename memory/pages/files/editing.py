@@ -63,7 +63,7 @@ MAX_ROWS = 400  # lines of a diff on a page
 MAX_OWN = 500  # agents' own files in the list
 
 
-def standing(owner: User, path: str) -> MemoryFile:
+def current_or_new(owner: User, path: str) -> MemoryFile:
     """Return the file at `path`, or an unsaved one of version 0."""
     try:
         file = read_file(owner, path)

@@ -136,7 +136,7 @@ def _address(file: MemoryFile, asked: CondenseRequest) -> str:
 @vary_on_headers("HX-Request")
 def edit(request: BeaconRequest, path: str) -> HttpResponse:
     """Edit a file's text; if someone else did too, merge both edits."""
-    file = editing.standing(request.user, path)
+    file = editing.current_or_new(request.user, path)
     sent = request.POST
     if MERGING & sent.keys():
         text, screen = merged_again(sent, partial(content_at, file), merge_changes, based_on="seen")
@@ -234,7 +234,7 @@ def _save_draft(request: BeaconRequest, file: MemoryFile, form: FileForm) -> dic
 
 def _merging(request: BeaconRequest, form: FileForm, conflict: FileConflict) -> HttpResponse:
     """Show the merge screen: both edits merged, based on the current version."""
-    file = editing.standing(request.user, conflict.path)
+    file = editing.current_or_new(request.user, conflict.path)
     kept = _save_draft(request, file, form)
     seen = form.cleaned_data["seen"]
     screen = merge_screen(conflict.merge, conflict.mine, seen)
@@ -256,7 +256,7 @@ def _putting_back(request: BeaconRequest, file: MemoryFile, entry: FileEntry) ->
 @vary_on_headers("HX-Request")
 def preview(request: BeaconRequest, path: str) -> HttpResponse:
     """Preview the typed text as a page, with its changes; nothing is stored."""
-    file = editing.standing(request.user, path)
+    file = editing.current_or_new(request.user, path)
     form = FileForm(request.POST)
     text = request.POST.get("content", "")
     shown = {"preview": editing.preview_of(file, text)}
@@ -272,7 +272,7 @@ def preview(request: BeaconRequest, path: str) -> HttpResponse:
 @vary_on_headers("HX-Request")
 def draft(request: BeaconRequest, path: str) -> HttpResponse:
     """Save the typed text as a draft, or discard the existing draft."""
-    file = editing.standing(request.user, path)
+    file = editing.current_or_new(request.user, path)
     form = FileForm(request.POST)
     dropped = request.POST.get("drop", "")
     here = reverse("memory:file-edit", args=[path])

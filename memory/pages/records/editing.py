@@ -391,7 +391,7 @@ class Conflict(MemoryRefused):
         self.others = [
             (
                 record_history.field_words(record, [name])[0],
-                record_history.shown(record, name, now[name]),
+                record_history.readable_value(record, name, now[name]),
             )
             for name, typed in mine.items()
             if name != "content" and base.get(name) != typed != now.get(name) != base.get(name)

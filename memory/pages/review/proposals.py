@@ -409,7 +409,7 @@ def proposal_rows(
             row.act = act_now(row.preview) or row.act
         row.outdated = behind.get(one.pk, [])
         texts = _shown_texts(row)
-        hidden, old, new = ([], *texts) if row.is_merge else apart(*texts)
+        hidden, old, new = ([], *texts) if row.is_merge else from_first_difference(*texts)
         left -= len(old) + len(new)
         diff = _diff(row, old, new) if left >= 0 else []
         row.rows, row.is_cut = [*hidden, *diff[:most]], left < 0 or len(diff) > most
@@ -465,7 +465,7 @@ def act_now(found: Preview) -> str:
     }[act]
 
 
-def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
+def from_first_difference(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
     """Return the texts from just before their first difference, and a row for what is hidden.
 
     So a line added to a large file is shown without the text before it.

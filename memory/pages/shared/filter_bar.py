@@ -24,7 +24,7 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.dates import day_typed
-from memory.services.search.query import TOKEN, apart, parse, values_of, with_any_of
+from memory.services.search.query import TOKEN, parse, split_operators, values_of, with_any_of
 
 Text = str | Promise
 Query = Mapping[str, str]  # the filters as they are in the URL; lists ignore invalid ones
@@ -179,14 +179,14 @@ class FilterBar:
     @property
     def words(self) -> str:
         """Return what the search field contains: the words, without operators, which are chips."""
-        return apart(self.text)[1] if self.has_operators else self.text
+        return split_operators(self.text)[1] if self.has_operators else self.text
 
     @property
     def operators(self) -> str:
         """Return the operators that no facet shows, which the form keeps in a field of their own."""
         if not self.has_operators:
             return ""
-        text = " ".join(one.text for one in apart(self.text)[0])
+        text = " ".join(one.text for one in split_operators(self.text)[0])
         for facet in self.facets:
             if facet.operator:
                 among = [choice.value for choice in facet.choices]
@@ -217,7 +217,7 @@ class FilterBar:
         return chips
 
     def _operator_chips(self) -> list[tuple[str, str, str, bool]]:
-        found, rest = apart(self.text)
+        found, rest = split_operators(self.text)
         labels = {facet.operator: facet for facet in self.facets if facet.operator}
         chips = []
         for one in found:

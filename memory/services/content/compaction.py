@@ -272,7 +272,7 @@ def full_form(item: ContentItem, text: str = "") -> str:
     if not may_be_shown(item):
         return withheld(item)
     message = _("(Stored in memory as %(id)s.)") % {"id": item.pk}
-    return f"{text or shown(item, item.content)}\n\n{message}"
+    return f"{text or shown_to_model(item, item.content)}\n\n{message}"
 
 
 def compact_form(
@@ -290,8 +290,10 @@ def compact_form(
     short = short or _by_compactor(item)
     short = short or (None if by_model else _by_model(item, agent, goal, ask))
     about, text, message = short or _default(item)
-    whole = shown(item, item.content)
-    framed = "\n".join(part for part in (about, shown(item, text), message, hint(item)) if part)
+    whole = shown_to_model(item, item.content)
+    framed = "\n".join(
+        part for part in (about, shown_to_model(item, text), message, hint(item)) if part
+    )
     return framed if len(framed) < len(whole) else whole
 
 
@@ -301,7 +303,7 @@ def citation_line(item: ContentItem) -> str:
         return withheld(item)
     params = {"id": item.pk, "name": _name(item), "size": grouped(item.size)}
     line = _("%(name)s: 0 of %(size)s characters shown (retrieve_from_memory %(id)s)") % params
-    whole = shown(item, item.content)
+    whole = shown_to_model(item, item.content)
     return line if len(line) < len(whole) else whole
 
 
@@ -322,7 +324,7 @@ def may_be_shown(item: ContentItem) -> bool:
     return item.sensitivity == Sensitivity.NORMAL and item.trust != Trust.QUARANTINED
 
 
-def shown(item: ContentItem, text: str) -> str:
+def shown_to_model(item: ContentItem, text: str) -> str:
     """Return part of the content for a model, between marks if it came from outside."""
     return as_data(text) if text and item.is_outside else text
 

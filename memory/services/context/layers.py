@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.providers.llm.tokens import Size, count_method_label, counted
 from beacon_site.text.cleaning import clean, for_prompt, shorten
-from beacon_site.text.dates import named
+from beacon_site.text.dates import system_zone_name
 from beacon_site.text.messages import grouped
 from memory.models import MemoryFile, Note, Topic, Trust, Use, User, as_of
 from memory.models.notes import NoteQuerySet
@@ -177,7 +177,7 @@ def _left_out(
 
 def place_lines(owner: User, now: datetime) -> list[str]:
     """Return the lines of the environment layer (R217)."""
-    zone = ZoneInfo(named(owner.time_zone or "") or "UTC")
+    zone = ZoneInfo(system_zone_name(owner.time_zone or "") or "UTC")
     local = now.astimezone(zone)
     offset = f"{local:%z}"
     fields = {

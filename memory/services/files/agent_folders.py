@@ -42,7 +42,7 @@ from memory.models.file_format import (
     is_mounted_name,
     mounted_of,
 )
-from memory.services.files.mirror import PATIENCE, Copy, text_of, turn
+from memory.services.files.mirror import PATIENCE, Copy, file_lock, text_of
 from memory.services.files.mirror_disk import ConcurrentChange, Disk, digest_of, stamp_of
 from memory.services.files.saving import save_file
 from memory.services.files.texts import FileConflict
@@ -423,7 +423,7 @@ def write_out(owner_id: int, path: str) -> None:
 def _settle(folder: MountedFolder, path: str) -> str:
     """Import what is new on disk, then write what is new in Beacon. Return why it isn't shown, or ""."""
     copy = Copy(folder.owner, path, disk_of(folder))
-    with turn(copy, wait=PATIENCE) as is_mine:
+    with file_lock(copy, wait=PATIENCE) as is_mine:
         for _round in range(_ROUNDS if is_mine else 0):
             try:
                 with transaction.atomic():

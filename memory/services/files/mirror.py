@@ -1,7 +1,7 @@
 """The mirror: memory files as copies on disk, in both directions, and as Git commits (decision
 3.4).
 
-`look` imports edits from disk and `write` writes stored text to disk. The caller holds the file's
+`import_edit` imports edits from disk and `write` writes stored text to disk. The caller holds the file's
 lock.
 """
 
@@ -48,7 +48,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Copy:
-    """A file's owner, path and disk, and after `look` its current state."""
+    """A file's owner, path and disk, and after `import_edit` its current state."""
 
     owner: User
     path: str
@@ -108,7 +108,7 @@ class Copy:
             keep_draft(self.owner, self.path, text, note=note, seen=seen, window=uuid4())
 
 
-def look(copy: Copy) -> bool:
+def import_edit(copy: Copy) -> bool:
     """Import an edit from disk. Return whether the file then has to be written."""
     copy.read()
     row, file, found = copy.row, copy.file, copy.found
@@ -391,7 +391,7 @@ def import_edits(owner: User) -> None:
         return
     try:
         with transaction.atomic():
-            folder = mirror_disk.opened()
+            folder = mirror_disk.mirror_folder()
             if folder is None:
                 return
             disk = mirror_disk.own_disk(folder, owner)
@@ -407,7 +407,7 @@ def write_out(owner_id: int, path: str) -> None:
     if not mirror_disk.is_on() or mounted_of(path):
         return
     try:
-        owner, folder = User.objects.filter(pk=owner_id).first(), mirror_disk.opened()
+        owner, folder = User.objects.filter(pk=owner_id).first(), mirror_disk.mirror_folder()
         if owner is not None and folder is not None:
             _settle(folder, Copy(owner, path, mirror_disk.disk_of(folder, owner)))
     except (DatabaseError, OSError) as exc:
@@ -421,7 +421,7 @@ def catch_up() -> int:
     if not mirror_disk.is_on():
         return 0
     with advisory_lock(LockId.MIRROR_SCAN) as is_mine:
-        folder = mirror_disk.opened() if is_mine else None
+        folder = mirror_disk.mirror_folder() if is_mine else None
         seen = mirror_disk.fingerprint() if folder is not None else 0
         due = sorted(_due(folder)) if folder is not None else []
         for owner_id, path in due:
@@ -451,7 +451,7 @@ def differing() -> list[tuple[int, str]]:
 
     Rejected edits are left out, because a person has to review them.
     """
-    folder = mirror_disk.opened() if mirror_disk.is_on() else None
+    folder = mirror_disk.mirror_folder() if mirror_disk.is_on() else None
     if folder is None:
         return []
     refused = MirroredFile.objects.of_mirror().exclude(problem="").values_list("owner_id", "path")
@@ -516,12 +516,12 @@ def _changed(known: dict[str, str], disk: Disk) -> list[str]:
 
 def _compare(copy: Copy) -> None:
     """Import an edit. If the file must be written, that waits for the caller's transaction."""
-    with turn(copy) as is_mine:
+    with file_lock(copy) as is_mine:
         if not is_mine:
             return
         try:
             with transaction.atomic():
-                if look(copy):
+                if import_edit(copy):
                     transaction.on_commit(partial(write_out, copy.owner.pk, copy.path))
         except ConcurrentChange:
             return
@@ -531,13 +531,13 @@ def _compare(copy: Copy) -> None:
 
 def _settle(folder: MirrorFolder, copy: Copy) -> None:
     """Import what is new on disk, then write the current text, until both are the same."""
-    with turn(copy) as is_mine:
+    with file_lock(copy) as is_mine:
         try:
             mirror_disk.own_disk(folder, copy.owner)
             for _round in range(_ROUNDS if is_mine else 0):
                 with suppress(ConcurrentChange):
                     with transaction.atomic():
-                        is_due = look(copy)
+                        is_due = import_edit(copy)
                     if is_due:
                         write(copy)
                     return
@@ -545,6 +545,6 @@ def _settle(folder: MirrorFolder, copy: Copy) -> None:
             fail(copy, exc)
 
 
-def turn(copy: Copy, *, wait: float = PATIENCE) -> AbstractContextManager[bool]:
+def file_lock(copy: Copy, *, wait: float = PATIENCE) -> AbstractContextManager[bool]:
     """Lock a file for comparing it with the disk. Returns False if another process keeps the lock."""
     return advisory_lock(LockId.MIRROR_FILE, f"{copy.owner.pk}:{copy.path}", wait=wait)

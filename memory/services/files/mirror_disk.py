@@ -417,7 +417,7 @@ def problems() -> tuple[str, str]:
     return (found.problem, found.git_problem) if found else ("", "")
 
 
-def opened() -> MirrorFolder | None:
+def mirror_folder() -> MirrorFolder | None:
     """Return the folder, created if it was missing, or None if it can't be used (logged once)."""
     folder = _row()
     if folder is None:
@@ -425,14 +425,14 @@ def opened() -> MirrorFolder | None:
     try:
         _check(folder)
     except FolderNotUsable as exc:
-        tell(folder, str(exc))
+        store_problem(folder, str(exc))
         return None
     except OSError as exc:
         params = {"folder": settings.BEACON_MIRROR_DIR, "why": exc.strerror or exc}
-        tell(folder, _("%(folder)s can’t be used: %(why)s.") % params)
+        store_problem(folder, _("%(folder)s can’t be used: %(why)s.") % params)
         return None
     if folder.problem:
-        tell(folder, "")
+        store_problem(folder, "")
     return folder
 
 
@@ -476,7 +476,7 @@ def name_of(owner: User) -> str:
     return name if plain else f"{name.lstrip('.')[:40]}~{owner.pk}"
 
 
-def tell(folder: MirrorFolder, text: str) -> None:
+def store_problem(folder: MirrorFolder, text: str) -> None:
     """Store the folder's problem, or "" for none. Activity logs when one begins and ends."""
     was, folder.problem = folder.problem, text
     count = MirrorFolder.objects.filter(pk=folder.pk).exclude(problem=text).update(problem=text)
@@ -589,7 +589,7 @@ def own_disk(folder: MirrorFolder, owner: User) -> Disk:
 
 def forget(owner: User) -> None:
     """Delete the copies of a deleted account after the commit. Other files are kept."""
-    folder = opened() if is_on() else None
+    folder = mirror_folder() if is_on() else None
     if folder is not None:
         disk = disk_of(folder, owner)
         transaction.on_commit(partial(_removed, disk, folder, int(owner.pk)))

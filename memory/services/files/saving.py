@@ -114,7 +114,7 @@ def paths_of(owner: User) -> list[str]:
     return sorted(rows, key=place_of)
 
 
-def held(write: Callable[[], Result]) -> Result:
+def with_retry(write: Callable[[], Result]) -> Result:
     """Run a write in a transaction; run it again if another one created the month's file first."""
     try:
         with transaction.atomic():
@@ -230,7 +230,7 @@ def write(owner: User, path: str, edit: Edit, act: Act) -> SaveResult:
     Raises InvalidValue for an invalid path, and what the edit raises, and then stores nothing.
     """
     path = checked_path(path)
-    return held(lambda: store(edit(owner, path, rows_held(owner, path), act)))
+    return with_retry(lambda: store(edit(owner, path, rows_held(owner, path), act)))
 
 
 def _change(file: MemoryFile, new: NewText, act: Act) -> None:

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 from django.utils import timezone
 
 from beacon_site.text.cleaning import clean, shorten
-from beacon_site.text.dates import named
+from beacon_site.text.dates import system_zone_name
 from beacon_site.text.diff import Merge, edits, merge
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped
@@ -327,7 +327,7 @@ def with_entry(path: str, text: str, entry: str, zone: str) -> str:
         return f"{stands}\n\n{entry}\n" if stands.strip() else f"{entry}\n"
     stands = "\n".join(lines[:-1]).rstrip("\n")
     gap = "\n" if _BULLET.match(entry.split("\n")[-1]) else "\n\n"
-    day = timezone.now().astimezone(ZoneInfo(named(zone) or "UTC")).date().isoformat()
+    day = timezone.now().astimezone(ZoneInfo(system_zone_name(zone) or "UTC")).date().isoformat()
     before = f"{stands}\n\n" if stands.strip() else ""
     return f"{before}{entry}{gap}- Updated: {day}\n"
 

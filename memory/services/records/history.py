@@ -103,11 +103,11 @@ def _change(record: Remembered, revision: Revision, places: Mapping[str, origins
     if says in changed:
         change.words = str(revision.before.get(says) or ""), str(revision.after.get(says) or "")
         change.said.append(_("text changed"))
-    change.said += said_of(record, revision.before, revision.after, changed - {says})
+    change.said += describe_change(record, revision.before, revision.after, changed - {says})
     return change
 
 
-def said_of(
+def describe_change(
     record: Remembered, before: Mapping[str, Any], after: Mapping[str, Any], changed: Iterable[str]
 ) -> list[str]:
     """Describe what a revision did besides changing the text."""
@@ -132,13 +132,13 @@ def said_of(
 
 def _moved(record: Remembered, name: str, old: Any, new: Any) -> str:
     values = {"field": field_words(record, [name])[0]}
-    values |= {"old": shown(record, name, old), "new": shown(record, name, new)}
+    values |= {"old": readable_value(record, name, old), "new": readable_value(record, name, new)}
     if old in (None, ""):
         return _("%(field)s set to %(new)s") % values
     return _("%(field)s changed from %(old)s to %(new)s") % values
 
 
-def shown(record: Remembered, name: str, value: Any) -> str:
+def readable_value(record: Remembered, name: str, value: Any) -> str:
     """Return a field's stored value in readable form."""
     if value is None or value == "":
         return _("none")
@@ -212,7 +212,7 @@ def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) 
     before, after = fields_at(record, older), fields_at(record, newer)
     rows = text_diff.plain_diff(str(before.get(says) or ""), str(after.get(says) or ""))
     changed = {name for name in after if before.get(name) != after[name]} - {says}
-    texts = said_of(record, before, after, changed)
+    texts = describe_change(record, before, after, changed)
     rows = rows if whole else text_diff.folded(rows)
     has_same_words = all(row.kind in ("same", "gap") for row in rows)
     return {

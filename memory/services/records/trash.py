@@ -121,7 +121,7 @@ def _who_sent(query: Query) -> str:
     return choice_param(query, "who", WHO)
 
 
-def found(user: User, query: Query) -> Kinds:
+def matching_records(user: User, query: Query) -> Kinds:
     """Yield each kind of record with those of the user's that match the page's filters."""
     who = _who_sent(query)
     for name, rows in trashed(user, _type_sent(query)):
@@ -138,7 +138,7 @@ def selected(user: User, form: QueryDict) -> Kinds | None:
     None if nothing is selected.
     """
     if "all" in form:
-        return found(user, form)
+        return matching_records(user, form)
     ids: dict[str, list[UUID]] = {}
     keys = form.getlist("record")[:PAGE]
     for key in keys:
@@ -224,7 +224,11 @@ def page(
     `scopes` as in `trashed`; `query` filters it for a person's page, which shows what is
     restored along.
     """
-    kinds = trashed(user, record_type, scopes=scopes) if query is None else found(user, query)
+    kinds = (
+        trashed(user, record_type, scopes=scopes)
+        if query is None
+        else matching_records(user, query)
+    )
     rows_shown = _latest(kinds, size + 1, cursor)
     _name(user, rows_shown[:size])
     if query is not None:

@@ -172,7 +172,7 @@ def resolve(
         )
     with transaction.atomic():
         sides = held_sides(conflict)
-        row = held(conflict)
+        row = locked_conflict(conflict)
         if not row.is_open:
             params = {"how": row.get_resolution_display()}
             raise AlreadyResolved(
@@ -197,7 +197,7 @@ def resolve(
     return row
 
 
-def held(conflict: Conflict) -> Conflict:
+def locked_conflict(conflict: Conflict) -> Conflict:
     """Return the current conflict, locked until the transaction ends; its sides are locked first."""
     row: Conflict = Conflict.objects.select_for_update(of=("self",)).get(pk=conflict.pk)
     row.owner = conflict.owner
@@ -515,7 +515,7 @@ def undo_change(conflict: Conflict, *, by: Actor) -> None:
     """
     with transaction.atomic():
         held_sides(conflict)
-        row = held(conflict)
+        row = locked_conflict(conflict)
         if row.same_pairs().open().exists() or row.resolution == Conflict.How.GONE:
             # This conflict or a later one of the same pair is already open.
             raise AlreadyResolved(_("This conflict is already open. Nothing was changed."))

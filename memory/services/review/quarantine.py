@@ -94,7 +94,7 @@ def _rows(owner: User, model: Any) -> Any:
     return rows.filter(superseded_by=None) if model is Note else rows
 
 
-def parts(owner: User) -> dict[str, QuerySet[Any]]:
+def quarantined_by_type(owner: User) -> dict[str, QuerySet[Any]]:
     """Return what is in quarantine, by type."""
     return {name: _rows(owner, model) for name, model in MODELS.items()}
 

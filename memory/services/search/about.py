@@ -21,8 +21,9 @@ from memory.models import NameAlias, as_of
 from memory.models.remembered import in_scopes
 from memory.services.search import names
 from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
-from memory.services.search.kinds import KINDS, FoundRecord
+from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Question
+from memory.services.search.recall import FoundRecord
 
 PAGE, MAX = 30, 100  # records of a page, and that can be asked for
 READ_FOR_MAP = 400  # the newest records whose names are compared

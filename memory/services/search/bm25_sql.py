@@ -150,7 +150,7 @@ def _select(
     ]  # fmt: skip
 
 
-def kept(space: Space, among: EntryFilter, ids: Iterable[uuid.UUID]) -> set[uuid.UUID]:
+def matching_ids(space: Space, among: EntryFilter, ids: Iterable[uuid.UUID]) -> set[uuid.UUID]:
     """Return those of the records whose entries match the filter."""
     where, params = _among([among])
     phrases = "".join(" AND e.words @@ %s::tsquery" for _query in among.required)

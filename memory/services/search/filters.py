@@ -31,7 +31,7 @@ from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from beacon_site.text.dates import named
+from beacon_site.text.dates import system_zone_name
 from beacon_site.text.terms import phrase_query, query_terms, tsquery_of
 from memory.models.errors import InvalidValue
 from memory.models.history import Revision, Use
@@ -346,7 +346,7 @@ def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> S
         question=question,
         kinds=_kinds(filters, how.get("types", ())),
         now=how.get("now") or timezone.now(),
-        zone=ZoneInfo(named(getattr(owner, "time_zone", "") or "") or "UTC"),
+        zone=ZoneInfo(system_zone_name(getattr(owner, "time_zone", "") or "") or "UTC"),
         filters=tuple(filters),
         after=how.get("after"),
         before=how.get("before"),

@@ -9,8 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from django.db import connection
 from django.db.models import QuerySet
@@ -72,46 +71,6 @@ class RecallKind:
 
 
 KINDS: dict[str, RecallKind] = {}
-
-
-@dataclass(frozen=True)
-class FoundRecord:
-    """A record that a search found, with its type in recall."""
-
-    type: str
-    record: Any
-
-    @property
-    def id(self) -> uuid.UUID:
-        return cast("uuid.UUID", self.record.pk)
-
-    @property
-    def title(self) -> str:
-        return KINDS[self.type].title(self.record)
-
-    @property
-    def url(self) -> str:
-        return KINDS[self.type].url(self.record)
-
-    @property
-    def category(self) -> str:
-        return KINDS[self.type].category(self.record)
-
-    @cached_property
-    def content(self) -> str:
-        return KINDS[self.type].content(self.record)
-
-    @property
-    def created_at(self) -> datetime:
-        return cast("datetime", self.record.created)
-
-    @property
-    def source(self) -> str:
-        return str(self.record.source)
-
-    @property
-    def trust(self) -> str:
-        return str(self.record.trust)
 
 
 def register(kind: RecallKind) -> None:

@@ -327,7 +327,7 @@ def split(owner: Any, name: str, *, by: Actor) -> tuple[State, State]:
     return was, {key: None}
 
 
-def put_back(owner: Any, was: State, now: State, *, by: Actor) -> None:
+def undo_change(owner: Any, was: State, now: State, *, by: Actor) -> None:
     """Undo a merge or a split.  Raises InvalidValue if the names have changed since."""
     with transaction.atomic():
         _lock(owner)

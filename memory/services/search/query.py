@@ -311,7 +311,7 @@ def written(field: str, values: Iterable[str]) -> str:
     return f"{field}:{','.join(quoted)}"
 
 
-def apart(text: str) -> tuple[list[Filter], str]:
+def split_operators(text: str) -> tuple[list[Filter], str]:
     """Return the operators of the text, and the text without them."""
     operators, rest = [], []
     for token in _tokens(text):

@@ -59,7 +59,7 @@ def rate(
         problem = _("Enter a question of 1 to %(most)d characters, not counting operators.")
         problem %= {"most": MAX_QUESTION_LENGTH}
         raise InvalidValue(problem, errors={"question": [problem]})
-    record_type, record_id, position = named(record)
+    record_type, record_id, position = rated_key(record)
     with transaction.atomic():
         User.objects.select_for_update(no_key=True).get(pk=owner.pk)
         mine = Rating.objects.for_user(owner)
@@ -129,7 +129,7 @@ def _log(rating: Rating, record: Any, kind: str, by: Actor) -> None:
     Activity.log(rating.owner, by, kind, subject=subject, label=label, value=rating.value)
 
 
-def named(record: Any) -> tuple[str, UUID, int]:
+def rated_key(record: Any) -> tuple[str, UUID, int]:
     """Return how a rating names what was rated: type, ID and position."""
     if isinstance(record, Message):
         return ANSWER, record.session_id, record.position
@@ -194,13 +194,13 @@ def records_of(owner: User, rated: Sequence[Rating]) -> dict[UUID, Any]:
     answers = [one for one in rated if one.record_type == ANSWER]
     if answers:
         rows = answers_of(owner, answers).filter(role="assistant")
-        found |= {named(one): one for one in rows.select_related("session")}
+        found |= {rated_key(one): one for one in rows.select_related("session")}
     keys_of = {one.pk: (one.record_type, one.record_id, one.position) for one in rated}
     return {pk: found[key] for pk, key in keys_of.items() if key in found}
 
 
 def rating_of(owner: User, question: str, record: Any) -> Rating | None:
-    _type, key, position = named(record)
+    _type, key, position = rated_key(record)
     words = key_of_text(parse(question).words, language_of(owner))
     return (
         Rating.objects.for_user(owner).filter(key=words, record_id=key, position=position).first()

@@ -14,7 +14,8 @@ import uuid
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar, Unpack
+from functools import cached_property
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 from django.utils.translation import gettext as _
 
@@ -26,7 +27,7 @@ from memory.models.history import Use
 from memory.services.search import bm25_sql, vectors
 from memory.services.search.bm25_sql import Job, Ranked, Scale, Space, relevance
 from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
-from memory.services.search.kinds import KINDS, FoundRecord, RecallKind
+from memory.services.search.kinds import KINDS, RecallKind
 from memory.services.search.query import FOR_AGENTS, Question
 
 MODES = ("auto", "lexical", "exact")
@@ -81,6 +82,46 @@ class Explanation:
     matched_terms: tuple[str, ...]
     ranks: dict[str, int]
     boosts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FoundRecord:
+    """A record that a search found, with its type in recall."""
+
+    type: str
+    record: Any
+
+    @property
+    def id(self) -> uuid.UUID:
+        return cast("uuid.UUID", self.record.pk)
+
+    @property
+    def title(self) -> str:
+        return KINDS[self.type].title(self.record)
+
+    @property
+    def url(self) -> str:
+        return KINDS[self.type].url(self.record)
+
+    @property
+    def category(self) -> str:
+        return KINDS[self.type].category(self.record)
+
+    @cached_property
+    def content(self) -> str:
+        return KINDS[self.type].content(self.record)
+
+    @property
+    def created_at(self) -> datetime:
+        return cast("datetime", self.record.created)
+
+    @property
+    def source(self) -> str:
+        return str(self.record.source)
+
+    @property
+    def trust(self) -> str:
+        return str(self.record.trust)
 
 
 @dataclass(frozen=True)
@@ -197,7 +238,7 @@ def successors_of(
     if space is None or not found:
         return {}
     among = among_of(kind, scope, space.language)
-    kept = bm25_sql.kept(space, among, set(found.values()))
+    kept = bm25_sql.matching_ids(space, among, set(found.values()))
     return {old: new if new in kept else None for old, new in found.items()}
 
 

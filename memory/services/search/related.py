@@ -21,9 +21,16 @@ from memory.models import MemoryFile, Section, as_of
 from memory.services.search import bm25_sql, vectors
 from memory.services.search.bm25_sql import Job, Ranked, Space
 from memory.services.search.filters import SearchScope, among_of, narrowing_of, rows_of
-from memory.services.search.kinds import KINDS, FoundRecord
+from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Question
-from memory.services.search.recall import RecordKey, figures_of, fused, meaning_value, words_value
+from memory.services.search.recall import (
+    FoundRecord,
+    RecordKey,
+    figures_of,
+    fused,
+    meaning_value,
+    words_value,
+)
 
 USUAL, MAX = 6, 50  # related records that a page shows, and that can be asked for
 CLOSE = 0.35  # the cosine of two texts on a similar subject; unrelated texts have about 0

@@ -450,7 +450,7 @@ def _of_look(
     for record_type, allowed in look.allowed.items():
         if record_type not in statements:
             continue
-        rows = standing(allowed, compared.owner)
+        rows = recallable_records(allowed, compared.owner)
         results += compared.ask(record_type, rows, limit, statements[record_type])
         if record_type in look.replaced:
             # A separate query without the index: with few matching rows an index scan is slow.
@@ -502,7 +502,7 @@ def _by_index(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
     return sql, (literal(vector), *of_owner, *params)
 
 
-def standing(rows: QuerySet[Any], owner: Any) -> QuerySet[Any]:
+def recallable_records(rows: QuerySet[Any], owner: Any) -> QuerySet[Any]:
     """Keep the owner's records that recall can return: not trashed, expired or superseded."""
     names = {field.name for field in rows.model._meta.concrete_fields}
     rows = rows.filter(owner=owner, trashed_at=None)

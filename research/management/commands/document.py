@@ -71,7 +71,7 @@ def default_of(schema: Mapping[str, Any], *, is_needed: bool) -> str:
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
-def said_of(schema: Mapping[str, Any]) -> str:
+def describe_schema(schema: Mapping[str, Any]) -> str:
     """Return a value's description with its limits."""
     bounds = {
         "minimum": "at least {}",
@@ -272,7 +272,7 @@ def _fields(shape: Schema) -> list[tuple[str, ...]]:
 
 def _field_row(name: str, schema: Schema, *, is_needed: bool) -> tuple[str, ...]:
     default = default_of(schema, is_needed=is_needed)
-    return (f"`{name}`", type_of(schema), default, said_of(schema))
+    return (f"`{name}`", type_of(schema), default, describe_schema(schema))
 
 
 def _answers(shapes: Schema, texts: set[str]) -> Iterator[str]:

@@ -19,7 +19,14 @@ from beacon_site import health
 from beacon_site.text.cleaning import as_data, clean, one_line, shorten, slug_of
 from beacon_site.text.messages import grouped
 from memory.agents.tools import registry as tools
-from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
+from memory.agents.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    record_entry,
+    refused,
+)
 from memory.models import Sensitivity, Topic, Trust
 from memory.services.search.filters import named_topic
 from research.models import Report, Run, RunAlreadyActive
@@ -279,7 +286,7 @@ def _report_or_progress(context: ToolContext, run: Run) -> ToolResult:
     if report.is_outside:
         text = as_data(text)
     known = {"title": report.title, "warnings": run.warnings, "sources": len(report.sources)}
-    return ToolResult(text, data={**data, **known, "records": [named(report)]})
+    return ToolResult(text, data={**data, **known, "records": [record_entry(report)]})
 
 
 TOOLS = (

@@ -135,7 +135,7 @@ def _dismissed(topic: Topic) -> dict[tuple[Any, str], list[str]]:
 # --- showing ---
 
 
-def shown(rows: Sequence[AffectedLine], *, is_private: bool = True) -> list[AffectedLine]:
+def current_lines(rows: Sequence[AffectedLine], *, is_private: bool = True) -> list[AffectedLine]:
     """Return the lines with their current `text` and `record`, in two queries.
 
     Those that no longer exist are left out.
@@ -168,7 +168,7 @@ def of_items(items: Iterable[int], *, is_private: bool = True) -> dict[int, list
     """Return the lines that each delta item affects, in three queries."""
     rows = AffectedLine.objects.standing().filter(item__in=list(items))
     by_item: dict[int, list[AffectedLine]] = defaultdict(list)
-    for one in shown(list(rows), is_private=is_private):
+    for one in current_lines(list(rows), is_private=is_private):
         by_item[one.item_id].append(one)
     return by_item
 
@@ -182,7 +182,7 @@ def of_unread(user: User) -> dict[Any, list[AffectedLine]]:
         .filter(unread, item__run__topic__trashed_at=None)
     )
     by_topic: dict[Any, list[AffectedLine]] = defaultdict(list)
-    for one in shown(
+    for one in current_lines(
         list(rows.select_related("item__run").order_by("-score", "-created", "item")[:60])
     ):
         by_topic[one.item.run.topic_id].append(one)

@@ -61,7 +61,7 @@ def check_address(kind: str, address: str, *, by: User) -> str:
     return address
 
 
-def shown(kind: str, address: str) -> str:
+def public_part(kind: str, address: str) -> str:
     """Return the part of an address that can be shown.
 
     A webhook's path is hidden, because it often contains a token.
@@ -69,7 +69,7 @@ def shown(kind: str, address: str) -> str:
     if kind == Kind.EMAIL:
         return address
     if kind == Kind.APPRISE:
-        return apprise_sender.shown(address)
+        return apprise_sender.public_part(address)
     if kind == Kind.BROWSER:
         address = json.loads(address)["endpoint"]
     parts = urlsplit(address)
@@ -81,7 +81,7 @@ def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **fields:
     """Create a channel and return it. Raises InvalidValue without storing anything."""
     address = check_address(kind, address, by=owner)
     channel = Channel(
-        owner=owner, kind=kind, address=shown(kind, address), **_logged_values(fields)
+        owner=owner, kind=kind, address=public_part(kind, address), **_logged_values(fields)
     )
     channel.name = one_line(name) or channel.address[:MAX_NAME_LENGTH]
     if kind == Kind.WEBHOOK:
@@ -131,7 +131,7 @@ def change(channel: Channel, *, name: str, address: str = "", by: Actor, **optio
         )
     if address:
         address = check_address(channel.kind, address, by=channel.owner)
-        fields["address"] = shown(channel.kind, address)
+        fields["address"] = public_part(channel.kind, address)
     fields["name"] = one_line(name) or fields.get("address", channel.address)[:MAX_NAME_LENGTH]
     with transaction.atomic():
         # Locked, because another tab may be creating a new key.

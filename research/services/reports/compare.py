@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import choice_param, match_key, plain
-from beacon_site.text.diff import Piece, words
+from beacon_site.text.diff import Piece, word_pieces
 from memory.models import Topic, TopicFact
 from research.claims.blocks import plain_quote
 from research.models import DeltaItem, Report, Run, TopicSettings
@@ -64,7 +64,7 @@ class Entry:
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """Return both texts as one line, with the changed words marked."""
-        return words(self.before, self.now)
+        return word_pieces(self.before, self.now)
 
     @property
     def is_another(self) -> bool:

@@ -55,7 +55,7 @@ class Quote:
     @property
     def shown(self) -> dict[str, Any]:
         """Return the quote with its context, as lines and table rows."""
-        return shown(self.quote or self.sentence, self.before, self.after)
+        return quote_context(self.quote or self.sentence, self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ _RULE = re.compile(r":?-+:?")
 _HEADING = re.compile(r"(?:^|(?<=\s))#{1,6}\s+")
 
 
-def shown(quote: str, before: str = "", after: str = "") -> dict[str, Any]:
+def quote_context(quote: str, before: str = "", after: str = "") -> dict[str, Any]:
     """Return the lines before and after a quote, and the rows of its table, for a template.
 
     Each row is its kind ("head", "quote" or "row") and its cells.

@@ -218,7 +218,7 @@ def as_html(run: Run) -> str:
 def html_by(template: str, run: Run, **more: Any) -> str:
     """Render the report with a template that extends research/export.html."""
     report = run.report
-    sentence_notes = report_sentences.said_of(report, report_sentences.FILE)
+    sentence_notes = report_sentences.notes_of(report, report_sentences.FILE)
     body = report_page.body_of(report, sentence_notes)
     return render_to_string(
         template,

@@ -46,7 +46,7 @@ from research.services.runs.reporting.sentences import (
     ReportSentence,
     SentenceNotes,
     describe_sources,
-    said_of,
+    notes_of,
     sentences_of,
 )
 from research.services.runs.search import searching
@@ -70,7 +70,7 @@ def article(
     Makes two queries: one for delta items unless given, and one for remarks on its sentences.
     """
     report: Report = run.report
-    sentence_notes = report_sentences.said_of(report, reader)
+    sentence_notes = report_sentences.notes_of(report, reader)
     sources = sources_of(report)
     told = DeltaItem.objects.filter(run=run).select_related("conflict") if items is None else items
     changed = changed_of(list(told), sources)
@@ -371,7 +371,7 @@ class SentenceRow(TypedDict):
 
 def sentence_rows(report: Report) -> list[SentenceRow]:
     """Return each sentence with its evidence and people's remarks, in two queries."""
-    sentence_notes = said_of(report)
+    sentence_notes = notes_of(report)
     by_number = {source.n: source for source in sources_of(report)}
     rows: list[SentenceRow] = []
     for sentence in sentences_of(report):

@@ -23,7 +23,7 @@ _MAX_LENGTH = 100
 
 def zone_named(name: str) -> ZoneInfo:
     """Return the time zone. Raises InvalidValue (field `time_zone`) if it doesn't exist."""
-    found = dates.named(name)
+    found = dates.system_zone_name(name)
     if found is None:
         problem = _(
             "Unknown time zone “%(name)s”. Enter a region and city, such as “Europe/Berlin”, or “UTC”."

@@ -428,7 +428,7 @@ class ListedSource:
 
     @property
     def host(self) -> str:
-        return editing.shown(self.domain)
+        return editing.readable_domain(self.domain)
 
     @property
     def path(self) -> str:
@@ -443,7 +443,7 @@ class ListedSource:
             return ""
         word = str(ACT_WORDS[Act(self.effect)])
         if self.by_place:
-            params = {"word": word, "place": editing.shown(self.by_place)}
+            params = {"word": word, "place": editing.readable_domain(self.by_place)}
             return _("%(word)s by the rule for %(place)s") % params
         if self.here == self.effect:
             return word

@@ -36,7 +36,7 @@ TIMELINE_SIZE = 25  # rows with whole sentences and sources are longer than a ta
 def host_of(url: str) -> str:
     """Return the domain of a URL in readable form, or ""."""
     try:
-        return editing.shown(domain_of(url))[:80]
+        return editing.readable_domain(domain_of(url))[:80]
     except ValueError:
         return ""
 

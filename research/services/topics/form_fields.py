@@ -16,7 +16,7 @@ from beacon_site.web.responses import CleanTextField
 from memory.models.errors import InvalidValue
 from research.models.topics import is_page
 from research.services.topics.settings import standing_rules
-from research.services.topics.settings.editing import NotADomain, domain_from, shown
+from research.services.topics.settings.editing import NotADomain, domain_from, readable_domain
 
 _MAX_LINES = 200
 
@@ -91,7 +91,7 @@ class DomainsField(LinesField):
 
     def shown(self, entry: str) -> str:
         """Return the domain in readable form (Unicode)."""
-        return shown(entry)
+        return readable_domain(entry)
 
 
 def offered_domains(text: str) -> str:
@@ -99,9 +99,9 @@ def offered_domains(text: str) -> str:
     lines = []
     for line in clean(text)[0].splitlines():
         try:
-            lines.append(shown(domain_from(line)) if line.strip() else "")
+            lines.append(readable_domain(domain_from(line)) if line.strip() else "")
         except NotADomain as exc:
-            lines.append(shown(exc.suggestion) or line)
+            lines.append(readable_domain(exc.suggestion) or line)
     return "\n".join(lines)
 
 

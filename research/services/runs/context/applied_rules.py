@@ -25,8 +25,8 @@ from research.services.topics.settings.standing_rules import (
     address_of,
     place_of,
     places_of,
+    readable_rule,
     reason_against,
-    shown,
 )
 
 SERVICE = "always"  # the service of a hit that a rule added
@@ -40,7 +40,7 @@ def for_plan(settings: TopicSettings) -> dict[str, list[str]]:
     """Return the rules for the planning prompt, as data."""
     return {
         "always_check": [for_prompt(address_of(rule)) for rule in settings.always_check],
-        "not_at": [for_prompt(shown(place)) for place in places_of(settings)],
+        "not_at": [for_prompt(readable_rule(place)) for place in places_of(settings)],
     }
 
 
@@ -71,7 +71,7 @@ def describe_plan(output: Mapping[str, Any]) -> str:
 
 
 def _listed(rules: Sequence[str]) -> str:
-    named = [shorten(shown(rule), 80) for rule in rules[:MAX_NAMED]]
+    named = [shorten(readable_rule(rule), 80) for rule in rules[:MAX_NAMED]]
     more = len(rules) - len(named)
     if more:
         named.append(ngettext("%(n)d more", "%(n)d more", more) % {"n": more})
@@ -143,7 +143,7 @@ def describe_boosted(settings: TopicSettings, hits: Iterable[Hit]) -> list[str]:
             "%(n)d results from %(place)s were boosted by your rule",
             count,
         )
-        % {"n": count, "place": shorten(shown(place), 120)}
+        % {"n": count, "place": shorten(readable_rule(place), 120)}
         for place, count in Counter(place for place in places if place).most_common(MAX_NAMED)
     ]
 
@@ -163,7 +163,7 @@ def describe_left_out(counts: Mapping[str, int]) -> list[str]:
             "%(n)d results from %(place)s were blocked by your rule",
             count,
         )
-        % {"n": count, "place": shorten(shown(place), 120)}
+        % {"n": count, "place": shorten(readable_rule(place), 120)}
         for place, count in counts.items()
     ]
 
@@ -185,11 +185,11 @@ def check_redirect_target(context: RunContext, hit: Hit, address: str) -> None:
     place = place or place_of(led_to, review_services.refused_domains(context.topic.owner))
     if place:
         words = _("redirects to %(place)s, which you blocked")
-        raise ProviderRejected(words % {"place": shown(place)})
+        raise ProviderRejected(words % {"place": readable_rule(place)})
     allowed = [] if requested else settings.allow_domains
     if allowed and not any(is_in_domain(led_to, domain) for domain in allowed):
         words = _("redirects to %(place)s, which isn’t one of your allowed domains")
-        raise ProviderRejected(words % {"place": shown(domain_of(led_to))})
+        raise ProviderRejected(words % {"place": readable_rule(domain_of(led_to))})
 
 
 # --- results ---

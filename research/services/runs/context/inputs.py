@@ -38,7 +38,7 @@ def outcome(context: RunContext) -> TracksOutput:
     return context.output(STEP) if is_deep else {}
 
 
-def opened(context: RunContext) -> list[int]:
+def opened_places(context: RunContext) -> list[int]:
     """Return the places of the hits that the tracks opened. Empty if the run continues as quick."""
     return outcome(context).get("opened", [])
 
@@ -84,7 +84,7 @@ _FRAMES = {
 }
 
 
-def known(context: RunContext) -> TopicMemory | None:
+def loaded_memory(context: RunContext) -> TopicMemory | None:
     """Return the memory that the run's first step loaded, or None for a baseline."""
     stored = context.output("load_memory").get("memory")
     return TopicMemory.from_json(stored) if stored else None

@@ -117,7 +117,7 @@ class SentenceNotes:
         return words % {"day": day, "name": name}
 
 
-def said_of(report: Report, reader: str = OWNER) -> SentenceNotes:
+def notes_of(report: Report, reader: str = OWNER) -> SentenceNotes:
     """Return the sources, checks and corrections of the report's sentences, in one query."""
     remarks: dict[str, list[Remark]] = {}
     for remark in report.remarks():

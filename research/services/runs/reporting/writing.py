@@ -356,7 +356,7 @@ class WrittenReport(BaseModel):
 
 def write(context: RunContext) -> StepResult:
     """Write the report and its delta items from what was read (R38 to R42)."""
-    memory = inputs.known(context)
+    memory = inputs.loaded_memory(context)
     # The list is numbered 1..k here, once, for prompt, draft and citations. New pages come first. A
     # model gets only these, and only the changes of known pages.
     found = sorted(reading.readings(context), key=lambda page: bool(page.previous))
@@ -571,7 +571,7 @@ def _summary_and_body(context: RunContext, report: WrittenReport) -> tuple[str, 
     text, lead = clean(report.body)[0], clean(report.summary)[0]
     if style == TopicSettings.Style.MEMO:
         text, lead = report_text.without_memo_head(text), report_text.without_memo_head(lead)
-    heading = composing.heading(context, inputs.known(context))
+    heading = composing.heading(context, inputs.loaded_memory(context))
     body = report_text.tidy_body(text, delta_heading=heading)
     body = report_text.spread_citations(body)
     summary = report_text.spread_citations(report_text.first_paragraph(lead))

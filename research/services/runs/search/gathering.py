@@ -277,7 +277,7 @@ def services_of(context: RunContext, queries: list[str]) -> list[Service]:
 
 
 def options_of(context: RunContext) -> SearchOptions:
-    settings, memory = context.settings, inputs.known(context)
+    settings, memory = context.settings, inputs.loaded_memory(context)
     return SearchOptions(
         limit=HITS_A_QUERY,
         since=inputs.since(settings),
@@ -403,7 +403,7 @@ def filter_seen(context: RunContext) -> StepResult:
     applied_rules.add_pages(context)
     known_pages.add_pages(context)
     found = list(context.run.hits.all())
-    tell(context, found)
+    classify(context, found)
     _sort_hits(context, found)
     for place, hit in enumerate(found, start=1):
         hit.place = place
@@ -442,12 +442,12 @@ def filter_seen(context: RunContext) -> StepResult:
     )
 
 
-def tell(context: RunContext, found: Sequence[Hit]) -> None:
+def classify(context: RunContext, found: Sequence[Hit]) -> None:
     """Set the state and reason of each hit, without storing them."""
     urls = [hit.url for hit in found]
     seen: set[str] = set()
     read: set[str] = set()
-    if inputs.known(context) is not None:
+    if inputs.loaded_memory(context) is not None:
         seen_urls = SeenUrl.objects.filter(topic=context.topic, url__in=urls)
         seen = set(seen_urls.values_list("url", flat=True))
         sources = Source.objects.filter(topic=context.topic, url__in=urls)
@@ -458,7 +458,7 @@ def tell(context: RunContext, found: Sequence[Hit]) -> None:
         hit.state, hit.reason = _state(context, hit, seen, read)
         place = standing_rules.place_of(hit.url, refuses)
         if place:
-            params = {"place": standing_rules.shown(place)}
+            params = {"place": standing_rules.readable_rule(place)}
             hit.state, hit.reason = Hit.State.BLOCKED, _("you blocked all of %(place)s") % params
             turned_away[place] += 1
     for place, number in turned_away.items():
@@ -471,7 +471,7 @@ def _state(context: RunContext, hit: Hit, seen: set[str], read: set[str]) -> tup
         return Hit.State.BLOCKED, _("not a web page (the URL isn’t http or https)")
     place = standing_rules.reason_against(settings, hit.url)
     if place and not _is_checked_all_the_same(settings, hit):
-        where = standing_rules.shown(place)
+        where = standing_rules.readable_rule(place)
         return Hit.State.BLOCKED, _("the topic never reads %(place)s") % {"place": where}
     if applied_rules.is_always(settings, hit):
         if hit.url in seen or hit.url in read:

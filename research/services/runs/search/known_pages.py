@@ -46,7 +46,7 @@ def links(context: RunContext) -> list[str]:
 
     A run without the library as a service doesn't read new versions of its documents either.
     """
-    found = links_of(context.topic, inputs.known(context))
+    found = links_of(context.topic, inputs.loaded_memory(context))
     if LIBRARY in connections.search_services(context.settings.services):
         return found
     return [link for link in found if not ADDRESS.fullmatch(link)]
@@ -116,7 +116,7 @@ def emptied_documents(context: RunContext) -> dict[str, str]:
 
     Those that were emptied before the last run were reported by it.
     """
-    memory = inputs.known(context)
+    memory = inputs.loaded_memory(context)
     services = connections.search_services(context.settings.services)
     if memory is None or context.is_stopping or LIBRARY not in services:
         return {}

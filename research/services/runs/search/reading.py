@@ -114,7 +114,7 @@ def _to_read(context: RunContext) -> list[Hit]:
     )
     hits = list(context.run.hits.filter(condition).select_related("content_item").order_by("place"))
     always = {hit.pk for hit in hits if applied_rules.is_always(context.settings, hit)}
-    if inputs.opened(context):
+    if inputs.opened_places(context):
         opened = (hit for hit in hits if hit.reading != Hit.Reading.NOT_READ)
         again = (hit for hit in hits if hit.reading == Hit.Reading.NOT_READ)
         asked = (hit for hit in again if hit.pk in always or hit.state != Hit.State.NEW)
@@ -173,7 +173,7 @@ def fetching(
 def _fetch(hit: Hit, fetcher: PageFetcher, context: RunContext) -> WebPage:
     """Fetch one page from the sample, the library or the web."""
     if sample.is_sample_url(hit.link):
-        memory = inputs.known(context)
+        memory = inputs.loaded_memory(context)
         return sample.SampleFetcher(memory.batch if memory else 1).fetch(hit.link)
     if hit.link.startswith("library:"):
         return library_services.text_of(context.topic.owner, hit.link)
@@ -362,7 +362,7 @@ def _describe(pages: int, again: int, same: int) -> str:
 
 def _warn_unread_pages(context: RunContext, count: int) -> None:
     """Warn if the topic's own budget, not the site's default, left pages unread."""
-    if not context.settings.max_pages or inputs.opened(context):
+    if not context.settings.max_pages or inputs.opened_places(context):
         return  # or the tracks chose the pages
     new = context.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
     if new > count:
@@ -412,7 +412,7 @@ def readings(context: RunContext) -> list[PageText]:
     unwanted = [Hit.Reading.NEAR_DUPLICATE, Hit.Reading.QUARANTINED]
     hits = hits.exclude(reading__in=unwanted).select_related("content_item")
     usable, snippets = [], 0
-    pages_alone = context.is_stopping or bool(inputs.opened(context))
+    pages_alone = context.is_stopping or bool(inputs.opened_places(context))
     for hit in hits.order_by("place"):
         if hit.reading == Hit.Reading.READ:
             usable.append(hit)
@@ -421,7 +421,7 @@ def readings(context: RunContext) -> list[PageText]:
             snippets += 1
     most = depth_of(context.settings).text
     versions: Versions = {}
-    if inputs.known(context):
+    if inputs.loaded_memory(context):
         read = [hit for hit in usable if hit.reading == Hit.Reading.READ]
         last = known_pages.versions(context, known_pages.known_of(context, read))
         versions = {name: [item.content for item in items] for name, items in last.items()}
@@ -449,7 +449,7 @@ def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
         whole = in_effect(settings, everywhere(held.owner_id))
         if place := standing_rules.reason_against(whole, canonical_url(page)):
             problem = _("“%(place)s” is blocked for this topic. Unblock it first.")
-            raise InvalidValue(problem % {"place": standing_rules.shown(place)})
+            raise InvalidValue(problem % {"place": standing_rules.readable_rule(place)})
         if len(settings.read_next) >= MAX:
             problem = _(
                 "The reading list for the next run is full. It can have at most %(most)d pages."

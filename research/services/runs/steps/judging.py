@@ -39,7 +39,7 @@ def judges_run(run: Run) -> bool:
 def judge(context: RunContext) -> StepResult:
     """Set on each listed change whether it is reported, why, and who judged."""
     changes = _verified(context)
-    if inputs.known(context) is None:
+    if inputs.loaded_memory(context) is None:
         return StepResult({}, detail=_("first run, nothing to filter"))
     muted = _mute(context, changes)
     listed = [place for place, change in enumerate(changes) if change.is_listed]
@@ -97,7 +97,7 @@ def _mute(context: RunContext, changes: list[Change]) -> int:
         places = [_muted_place(context, source) for source in cited]
         if not change.is_listed or not cited or not all(places):
             continue
-        named = ", ".join(dict.fromkeys(map(standing_rules.shown, places)))
+        named = ", ".join(dict.fromkeys(map(standing_rules.readable_rule, places)))
         why = _("only muted sources report it: %(places)s") % {"places": named[:200]}
         changes[place] = replace(
             change, hidden_reason=why, judged_by=DeltaItem.Judge.MUTED, judged=why

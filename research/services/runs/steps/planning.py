@@ -149,7 +149,7 @@ def plan(context: RunContext) -> StepResult:
     Without a model, facet queries are used. If the model fails or its answer is unusable, there are
     3 fallback queries (R45, R46).
     """
-    memory = inputs.known(context)
+    memory = inputs.loaded_memory(context)
     lessons = topic_block.of_topic(context.topic)
     observations = inputs.choose(context, memory, lessons)
     warning = ""

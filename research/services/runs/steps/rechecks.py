@@ -127,7 +127,9 @@ _OPENABLE = ("http://", "https://", "library:")
 def facts_of(context: RunContext) -> list[TopicFact]:
     """Return the facts to check that are still current."""
     rows = TopicFact.objects.filter(topic=context.topic, pk__in=context.run.rechecks).current()
-    known = {fact.id for fact in memory.facts} if (memory := inputs.known(context)) else set()
+    known = (
+        {fact.id for fact in memory.facts} if (memory := inputs.loaded_memory(context)) else set()
+    )
     return [fact for fact in rows if str(fact.pk) in known]
 
 
@@ -275,7 +277,7 @@ def _was_read(context: RunContext, output: SearchOutput | FilterOutput) -> StepR
 
 def compare(context: RunContext) -> StepResult:
     """Compare the pages with the facts, and write the report."""
-    memory = inputs.known(context)
+    memory = inputs.loaded_memory(context)
     assert memory is not None  # noqa: S101 (`load` saw to it)  # nosec B101
     facts, pages = facts_of(context), _pages(context)
     said = statements(facts, _known_texts(context), pages)
@@ -309,7 +311,7 @@ def _drop_unmentioned(output: WriteOutput) -> None:
 
 
 def _known_texts(context: RunContext) -> list[str]:
-    memory = inputs.known(context)
+    memory = inputs.loaded_memory(context)
     return [without_citations(fact.text) for fact in memory.facts] if memory else []
 
 

@@ -96,7 +96,7 @@ def save(context: RunContext, follow_ups: list[StepKind]) -> StepResult:
         number = topic.run_count + 1
         report = _report(context, changes, number, at)
         facts, problem = _remember(context, topic, changes, number, at)
-        if inputs.known(context) is not None:
+        if inputs.loaded_memory(context) is not None:
             delta_items.store(context.run, changes)
             _note_affected(context.run, topic)
         Topic.objects.filter(pk=topic.pk).update(run_count=number, last_run_at=at)
@@ -117,7 +117,7 @@ def _note_affected(run: Run, topic: Topic) -> None:
 
 def _report(context: RunContext, changes: list[Change], number: int, at: datetime) -> Report:
     write, verify = context.output("write"), context.output("verify")
-    memory = inputs.known(context)
+    memory = inputs.loaded_memory(context)
     body, sources = verify["body"], verify["sources"]
     delta = delta_text.as_markdown(changes, quiet=write["quiet"], sources=sources) if memory else ""
     report = Report(
@@ -229,7 +229,7 @@ def _facts(context: RunContext, changes: list[Change]) -> list[FoundFact] | None
     Changed facts and those they dispute come first, then new ones, then the rest. None for a run
     that found nothing new: facts and summary stay as they are.
     """
-    memory = inputs.known(context)
+    memory = inputs.loaded_memory(context)
     write, verify = context.output("write"), context.output("verify")
     # A change that the topic's intent filters out is known after the run as well.
     listed = [change for change in changes if change.is_remembered]

@@ -207,7 +207,7 @@ class TrackTools:
         with transaction.atomic():
             gathering.keep(work, answers, gathering.order_of(services, queries), rows.count())
             fresh = list(rows.exclude(url__in=before).order_by("place"))
-            gathering.tell(work, fresh)
+            gathering.classify(work, fresh)
             gathering.store_again(fresh, ["state", "reason"])
             work.run.put(
                 new_count=rows.filter(state=Hit.State.NEW).count(),
@@ -382,7 +382,7 @@ def chosen(context: RunContext) -> list[Track]:
     services = set(connections.search_services(settings.services))
     if services and services <= AT_HOME:
         return [OVERVIEW]
-    is_fresh = inputs.known(context) is None
+    is_fresh = inputs.loaded_memory(context) is None
     wants_more = bool(settings.objective.strip() or settings.focus.strip())
     return [*([OVERVIEW] if is_fresh or wants_more else []), NEWS, VOICES]
 
@@ -575,7 +575,7 @@ class TrackLoop:
 
     def _messages(self) -> list[Message]:
         work, settings = self._work, self._work.settings
-        memory = inputs.known(work)
+        memory = inputs.loaded_memory(work)
         fresh = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
         values: dict[str, Any] = {
             "track": self._track,

@@ -45,7 +45,7 @@ def domain_from(text: str) -> str:
     if inside:
         raise NotADomain(
             _("Enter only the domain: “%(domain)s”, not “%(text)s”.")
-            % {"text": text, "domain": shown(inside)},
+            % {"text": text, "domain": readable_domain(inside)},
             suggestion=inside,
         )
     raise NotADomain(
@@ -77,7 +77,7 @@ def _host_of(text: str) -> str:
     return _ascii(host)
 
 
-def shown(domain: str) -> str:
+def readable_domain(domain: str) -> str:
     """Return a normalized domain for display (`xn--bcher-kva.example` as `bücher.example`)."""
     try:
         return idna.decode(domain) if "xn--" in domain else domain

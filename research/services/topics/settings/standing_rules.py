@@ -28,7 +28,7 @@ from research.models import TopicSettings
 from research.models.topics import is_page
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings.editing import NotADomain, domain_from
-from research.services.topics.settings.editing import shown as shown_domain
+from research.services.topics.settings.editing import readable_domain as shown_domain
 
 Kind = Literal["check", "stop"]
 CHECK: Kind = "check"
@@ -130,7 +130,7 @@ def page_from(text: str) -> str:
     return f"{scheme.lower()}:{rest}"
 
 
-def shown(rule: str) -> str:
+def readable_rule(rule: str) -> str:
     return rule if is_page(rule) else shown_domain(rule)
 
 
@@ -234,10 +234,10 @@ def contradiction(
         if place := place_of(page, places):
             return _(
                 "“%(check)s” is always included, but “%(place)s” is never read. Remove one of the two."
-            ) % {"check": check[:200], "place": shown(place)[:200]}
+            ) % {"check": check[:200], "place": readable_rule(place)[:200]}
     both = next((place for place in places if place in allowed), "")
     if both:
         return _(
             "“%(place)s” is one of the topic’s allowed domains. Remove it in the topic’s settings first."
-        ) % {"place": shown(both)}
+        ) % {"place": readable_rule(both)}
     return ""
