@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import pairwise
-from os.path import commonprefix
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -1980,7 +1979,9 @@ def _joined_rows(changes: Sequence[PageChange]) -> list[PageChange]:
 
 def _as_one_row(members: Sequence[PageChange]) -> PageChange:
     first = members[0]
-    shared = commonprefix([one.subject for one in members])
+    shared = first.subject
+    for one in members:
+        shared = shared[: Prefix.similarity(shared, one.subject)]
     above = shared[: shared.rfind(", ") + 2] if ", " in shared else ""
     names = [f"{one.subject.removeprefix(above)} {one.name}".strip() for one in members]
     subjects = above + ("; " if any(", " in name for name in names) else ", ").join(names)
