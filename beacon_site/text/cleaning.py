@@ -87,6 +87,7 @@ _KEPT = re.compile(r"\x00(\d+)\x00")
 _RST_LINK = re.compile(r"(?<!`)`([^`<>]{1,200}?)\s*(?:<[^<>`]{1,500}>)?`_{1,2}(?!\w)")
 _RST_ROLE = re.compile(r"(?<![\w:]):([a-z]+)(?::([a-z]+))?:`([^`]{1,300})`")
 _RST_TARGET = re.compile(r"(.*\S)\s*<[^<>]+>", re.DOTALL)
+_RST_SECTION = re.compile(r"[\w./-]{1,100}:(?=[^\W\d_])")  # `guide/faq:who can vote`
 _RST_FOOTNOTE = re.compile(r"\s?\[(?:#[\w-]{0,40}|\*|\d{1,3}|[A-Z][\w-]{1,30})\]_(?!\w)")
 _RST_NAME = re.compile(r"(?<![\w|`])\|(\w[\w-]{0,40})\|(?![\w|])")
 # `pytest_` refers to a link, but `__init__` is a name.
@@ -278,6 +279,8 @@ def _role_words(role: re.Match[str]) -> str:
     name, words = role[2] or role[1], role[3]
     if titled := _RST_TARGET.fullmatch(words):
         return titled[1]
+    if name == "ref" and (section := _RST_SECTION.match(words)):
+        return words[section.end() :]
     if series := _SERIES.get(name):
         return f"{series} {words.partition('#')[0]}"
     if words.startswith("~"):  # only the last part is shown

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 
 import structlog
 
@@ -37,7 +38,10 @@ MAX_SIGN_LENGTH = 8  # characters of a cell such as ✅
 MAX_KEY_WORDS = 8
 FEW_DATA = 1_500  # characters of front matter that only describes its page
 GROUPED = 0.7  # share of different names in a column from which it doesn't name groups
+FEW_LETTERS = 3  # with which a cell with a number is still a name: "eu-west-1"
+MAX_GROUPS = 6  # columns, of which two can name groups
 FEW_BARE = 3  # headings beside each other with nothing below them that are a list
+MAX_LINK_WORDS = 3  # of each of several links in a line
 STATED = 4  # with this many words, a heading is a statement by itself
 
 # What a mistake in reading raises. A task that is out of time raises something else.
@@ -56,6 +60,8 @@ _COMMENT = re.compile(
     r"<!--.*?(?:-->|\Z)|<(script|style)\b[^<>]{0,2000}>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
 )
 _ATX = re.compile(r"[ \t]{0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
+# The beginning of a box, with its title: `::: warning Deprecated options`.
+_BOX = re.compile(r"[ \t]*:{3,}[ \t]*\{?\.?[a-z-]{1,20}\}?(?:[ \t]+(\S.{0,200}))?$")
 _UNDERLINE = re.compile(r"[ \t]*([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$")
 _LEGAL = re.compile(
     r"(?:§§?\s?\d+\w{0,2}|Art(?:ikel|icle|ículo|\.)?\s(?:[ADLR]\.?\s?)?\d+\w{0,2}|Section\s\d+|Chapter\s\d+|第[\d一二三四五六七八九十百]+[条章節节])"
@@ -469,6 +475,9 @@ def _read_lines(reader: _Reader, lines: list[str]) -> None:
             place = _behind_fence(lines, place, fence.group(1))
         elif _UNDERLINE.match(line) or _DIRECTIVE.match(line) or _MODULE.match(line):
             place += 1
+        elif box := _BOX.match(line):
+            reader.lead = plain_text(box.group(1) or "").rstrip(":：")
+            place += 1
         elif (match := _FIELD.match(line)) and not match[2].startswith("**"):
             reader.add(PAIR, plain_text(match.group(1)), [("", plain_text(match.group(2)))], line)
             place += 1
@@ -579,7 +588,7 @@ def _starts(lines: list[str], place: int) -> bool:
     line = lines[place]
     return bool(
         _ITEM.match(line) or _ATX.match(line) or _ASCIIDOC_EDGE.match(line) or _WIKI_HEADING.match(line) or _FENCE.match(line)
-        or _HTML_HEADING.match(line)
+        or _HTML_HEADING.match(line) or _BOX.match(line)
         or _is_row(lines, place)
         or _is_underlined(lines, place) or _UNDERLINE.match(line) or _DIRECTIVE.match(line)
     )  # fmt: skip
@@ -615,11 +624,11 @@ def key_and_value(text: str) -> tuple[str, str]:
             return name, plain_text(pair.group(3))
     if lead := _LEAD.match(text):
         name = plain_text(lead.group(1) or lead.group(3))
-        rest = plain_text(text[lead.end() :]).lstrip(":-–— ,.")
+        rest = plain_text(text[lead.end() :]).lstrip(":：-–— ,.")
         if name and (rest or lead.end() == len(text.rstrip())):
             return name, rest
     if version := _VERSION_LEAD.match(bare):
-        return version.group(), bare[version.end() :].lstrip(":-–— ,.")
+        return version.group(), bare[version.end() :].lstrip(":：-–— ,.")
     if (dashed := _DASHED.match(bare)) and len(dashed.group(1).split()) <= MAX_KEY_WORDS:
         return dashed.group(1), dashed.group(2)
     return "", bare
@@ -675,7 +684,9 @@ def _add_sentences(reader: _Reader, text: str, under: Sequence[str] = ()) -> Non
 
 
 def _has_content(words: str) -> bool:
-    if " | " in words and all(len(part.split()) <= 2 for part in words.split(" | ")):
+    parts = words.split(" | ")
+    most = MAX_LINK_WORDS if len(parts) > 2 and not _DIGIT.search(words) else MAX_LINK_WORDS - 1
+    if len(parts) > 1 and all(len(part.split()) <= most for part in parts):
         return False  # only links: "Docs | GitHub"
     return len(words.split()) >= 3 or (len(words) > 5 and not words.isascii())
 
@@ -834,7 +845,30 @@ def _key_columns(rows: Sequence[list[str]]) -> tuple[int, ...]:
     pairs = [", ".join(row[:2]) if all(row[:2]) else "" for row in rows if len(row) > 2]
     if len(set(columns[0])) <= GROUPED * len(rows) and _are_names(pairs, len(rows)):
         return (0, 1)
+    if not named and (groups := _groups_that_name(rows)):
+        return groups
     return (named[0] if named else 0,)
+
+
+def _groups_that_name(rows: Sequence[list[str]]) -> tuple[int, ...]:
+    """Return the first two columns of groups that name each row together: its region and type."""
+    columns = [
+        [row[n] for row in rows if n < len(row)] for n in range(min(MAX_GROUPS, len(rows[0])))
+    ]
+    groups = [
+        n
+        for n, cells in enumerate(columns)
+        if all(cells)
+        and 1 < len(set(cells)) <= GROUPED * len(rows)
+        and not all(
+            _has_value(cell) and sum(map(str.isalpha, cell)) < FEW_LETTERS for cell in cells
+        )
+        and not any(map(values.is_sign, cells))
+    ]
+    for pair in combinations(groups, 2):
+        if _are_names([", ".join(row[n] for n in pair if n < len(row)) for row in rows], len(rows)):
+            return pair
+    return ()
 
 
 def _has_value(cell: str) -> bool:

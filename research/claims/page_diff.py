@@ -591,10 +591,11 @@ def _take_keyed(
         return entry.key if is_name and entry.fields else None
 
     pairs = left.take(under, unique=True)
-    result.columns = _renamed_columns(pairs, result.words)
+    elsewhere = left.take(anywhere, unique=True)
+    result.columns = _renamed_columns([*pairs, *elsewhere], result.words)
     for a, b in pairs:
         _add_changed(result, a, b, changed_columns)
-    for a, b in left.take(anywhere, unique=True):
+    for a, b in elsewhere:
         result.pairs.append((a, b))
         if a.path[-1:] == b.path[-1:] or is_renamed(a, b):
             _add_changed(result, a, b, changed_columns)
@@ -829,7 +830,9 @@ def _alike_rows(
             # A column that only one of them has doesn't distinguish them.
             both = theirs & ours
             own = {cell for cell in both if counts[cell] == len((a, b))}
-            is_renamed = bool(own) and _is_nested(names[name], names[id(b)])
+            is_renamed = bool(own) and (
+                _is_nested(names[name], names[id(b)]) or _are_days(a.subject, b.subject)
+            )
             if is_renamed:
                 if known is None:  # only read for the few rows that need it
                     known = {cell for entry in matched for cell in _row_cells(entry)}
@@ -851,6 +854,11 @@ def _alike_rows(
 def _has_same_numbers(a: Entry, b: Entry) -> bool:
     """Whether the names of two rows have the same numbers: "Tram (T1)" and "Tram (T2)" don't."""
     return values.numbers(a.subject) == values.numbers(b.subject)
+
+
+def _are_days(before: str, after: str) -> bool:
+    """Return True if two rows are named by dates: an event can move to another day."""
+    return values.kind_of(before) == values.kind_of(after) == values.DATE
 
 
 def _is_nested(ours: set[str], theirs: set[str]) -> bool:
@@ -1356,7 +1364,9 @@ def _shared_words(a: Entry, ours: frozenset[str], b: Entry, theirs: frozenset[st
     if shared < FEW_WORDS - 1:
         return 0.0
     share = shared / min(len(ours), len(theirs))
-    is_same_start = a.match.split()[:SAME_START] == b.match.split()[:SAME_START]
+    old, new = a.match.split()[:SAME_START], b.match.split()[:SAME_START]
+    length = min(len(old), len(new))  # "invalid syntax", "invalid syntax in a cell"
+    is_same_start = length > 1 and old[:length] == new[:length]
     least = REWRITTEN_SHARE / 2 if is_same_start else REWRITTEN_SHARE
     return share if shared >= FEW_WORDS - is_same_start and share >= least else 0.0
 

@@ -79,6 +79,7 @@ _MODAL = re.compile(
 ENOUGH = 0.5  # the least weight that is announced
 LEAD_WORDS_OF_SENTENCE = 16
 LEAD_WORDS = 8  # of a line that only introduces what is below it
+LABELS = 0.3  # the weight of another label of the same value
 LINKS = 0.1  # the weight of a changed URL
 MAX_FIELDS = 6
 REPEATED = 4  # words of a statement that isn't new if one of the last version has them all
@@ -122,6 +123,7 @@ FEW_NAMES, MAX_NAMES = 3, 0.7  # names in a list of people, and their share of i
 MAX_COLUMN_WORDS = 6  # words of a column's name
 MAX_TITLE_WORDS = 4  # words of the heading of a list of people
 WEIGHT_OF_REST = 0.6  # of what follows the first statement below a new heading
+GONE_WHOLE = 0.55  # weight of the sentences of a paragraph that is entirely gone
 MAX_LEAD_LENGTH = 300  # characters of what a new part begins with
 
 # A list of people. A table of them, and rules for them, are news.
@@ -131,7 +133,7 @@ _PEOPLE = re.compile(
     re.IGNORECASE,
 )
 _APPENDIX = re.compile(
-    r"\b(?:thanks|acknowledge?ments|notes|links?|references|see also|further reading|discussions?"
+    r"\b(?:thanks|acknowledge?ments|(?<!\w )notes|links?|references|see also|further reading|discussions?"
     r"|feature flag|last presented|bibliography|table of contents|contents|navigation"
     r"|inhalt|inhaltsverzeichnis|inhaltsübersicht|sommaire|índice|indice|目录|目錄|目次|weblinks|einzelnachweise|autor\w*)\b",
     re.IGNORECASE,
@@ -191,6 +193,10 @@ _POINTER = re.compile(
     r"|(?:参见|请参阅|详见|詳しくは).{0,60}$",
     re.IGNORECASE,
 )
+_SEE_ALSO = re.compile(
+    r"\W*(?:(?:see|also) (?:see|also)|siehe auch|voir aussi|véase también|另见|参见|関連項目)\W*",
+    re.IGNORECASE,
+)
 _EXAMPLE = re.compile(r"\W*(?:examples?|beispiele?|exemples?|ejemplos?|例|示例)\W*", re.IGNORECASE)
 _CONJUNCTIONS = frozenset("and or und oder et ou y o".split())
 _OR = "|".join(sorted(_CONJUNCTIONS))
@@ -244,6 +250,9 @@ _GENERIC = re.compile(
 
 
 _RELEASE = re.compile(r"\W{0,3}(?:(?:version|release)\s+)?(v?\d+\.\d+[\w.+-]*)\b", re.IGNORECASE)
+_UNRELEASED = re.compile(
+    r"\W*(?:unreleased|upcoming|in development|unveröffentlicht)\W*", re.IGNORECASE
+)
 _KIND_OF_CHANGE = re.compile(
     r"\W{0,3}(?:added|changed|changes|deprecated|fixed|fixes|(?:bug ?|other |security )?fixes|improved|improvements"
     r"|(?:new |breaking )?(?:features|changes)|enhancements|removed|security|other(?: changes(?: and fixes)?)?)",
@@ -313,10 +322,15 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
     come = _added(diff)
     of_paragraphs = _edits_of_paragraphs(diff)
+    paragraphs_gone = set() if known.statements.are_reworded else _gone_paragraphs(diff, come)
     for difference in diff.differences:
         root = _new_root(difference, known, diff)
         if root:
             sections[root].append(difference)
+        elif id(difference) in paragraphs_gone:
+            found.append(
+                replace(_change(difference, title, come, known.statements), weight=GONE_WHOLE)
+            )
         elif id(difference) not in of_paragraphs:
             found.append(_change(difference, title, come, known.statements))
     for root, members in sections.items():
@@ -378,7 +392,8 @@ def _subject(entry: Entry, title: str) -> str:
     context = _context(entry, title)
     if not entry.subject:
         return context
-    if match_key(context) in entry.key or entry.key in match_key(context).split():
+    is_word = " " in context and entry.key in match_key(context).split()
+    if match_key(context) in entry.key or is_word:
         return entry.subject if match_key(context) in entry.key else context
     is_short = len(entry.subject.split()) <= 3 and len(context.split()) <= 8
     if entry.kind in (ROW, PAIR) or is_short:
@@ -407,6 +422,7 @@ def _release(entry: Entry, above: int = 0) -> str:
             continue
         rest = heading[match.end() :]
         dated = any(kind == values.DATE for kind, _value in values.typed_values(rest))
+        dated = dated or _UNRELEASED.fullmatch(rest) is not None
         listed = below and _KIND_OF_CHANGE.fullmatch(entry.headings[-1].strip(" :"))
         if not (dated or (listed and not any(map(str.isalpha, rest)))):
             continue
@@ -418,7 +434,7 @@ def _context(entry: Entry, title: str) -> str:
     """Return the nearest meaningful heading, or the title."""
     for heading in reversed(entry.headings):
         # A key of a data file says little ("prices", "goals1"). A name such as "gpt-5-mini" does.
-        is_key = heading.islower() and not re.search(r"[\s\d].*\d|-", heading)
+        is_key = heading.islower() and not re.search(r"[\s\d].*\d|[-.]", heading)
         if not _GENERIC.match(heading) and not is_key:
             return heading
     return title
@@ -523,7 +539,7 @@ def _came(entry: Entry, title: str) -> PageChange:
     weight += 0.1 * typed + 0.15 * bool(_LOUD.search(entry.text))
     weight += 0.1 * bool(_LOUD.search(nearest))
     weight *= share_of(entry)
-    if entry.kind in (SENTENCE, ITEM) and _announces(entry):
+    if entry.kind in (SENTENCE, ITEM) and (_announces(entry) or _is_pointer(entry)):
         weight *= 0.5
     return PageChange(
         NEW, sentence, entry.quote, weight=weight, key=entry.match, order=entry.order,
@@ -575,6 +591,30 @@ def _edits_of_paragraphs(diff: PageDiff) -> set[int]:
     }
 
 
+def _gone_paragraphs(diff: PageDiff, come: Sequence[str]) -> set[int]:
+    """Return the ids of the removed sentences of each paragraph of several that is entirely gone.
+
+    It isn't if half of its sentences were only reworded, or merged into others. A sentence of it that
+    says little by itself belongs to the others.
+    """
+    removed: defaultdict[int, list[tuple[Difference, Entry]]] = defaultdict(list)
+    for one in diff.differences:
+        if one.kind == REMOVED and one.old is not None and one.old.kind == SENTENCE:
+            removed[one.old.order].append((one, one.old))
+    gone: set[int] = set()
+    for order, sentences in removed.items():
+        if len(sentences) == 1 or order in diff.standing:
+            continue
+        entries = [entry for _one, entry in sentences]
+        if any(share_of(entry) < 1 or _is_aid(entry) for entry in entries) or _is_lead(
+            entries[0].text
+        ):
+            continue
+        if 2 * sum(_is_rewritten(entry, come) for entry in entries) < len(entries):
+            gone |= {id(one) for one, _entry in sentences}
+    return gone
+
+
 def _is_telling(text: str) -> bool:
     """Whether a sentence has a number, in digits or in words, or is about what must be done."""
     has_value = values.typed_values(text) or values.amounts(match_key(text))
@@ -596,9 +636,13 @@ def _is_lead(text: str) -> bool:
 def _is_aid(entry: Entry) -> bool:
     """Return True if an entry is an example, or only points to another text."""
     nearest = entry.headings[-1] if entry.headings else ""
-    is_pointer = entry.kind == SENTENCE and _POINTER.match(entry.text)
     is_example = entry.kind in (SENTENCE, ITEM) and _EXAMPLE.fullmatch(nearest)
-    return bool(is_example or (is_pointer and not values.typed_values(entry.text)))
+    return bool(is_example or _is_pointer(entry))
+
+
+def _is_pointer(entry: Entry) -> bool:
+    is_pointer = entry.kind == SENTENCE and _POINTER.match(entry.text)
+    return bool(is_pointer) and not values.typed_values(entry.text)
 
 
 def _is_slight(entry: Entry) -> bool:
@@ -672,19 +716,27 @@ def _changed(
 ) -> PageChange:
     if new.kind == SENTENCE or (not new.subject and new.kind == ITEM):
         return _edited(old, new, title, statements)
-    weights = [_weight_of(cell, statements) for cell in cells]
+    labels = [_is_another_label(old, new, cell) for cell in cells]
+    weights = [
+        LABELS if is_label else _weight_of(cell, statements)
+        for cell, is_label in zip(cells, labels, strict=True)
+    ]
     loud = [cell for cell, weight in zip(cells, weights, strict=True) if weight >= 0.5] or list(
         cells
     )
-    if len(cells) == 1 and not cells[0][0] and LINKS < max(weights) < 0.8:
+    if len(cells) == 1 and not cells[0][0] and not any(labels) and LINKS < max(weights) < 0.8:
         return _edited(old, new, title, statements)
     subject, text = _subject(new, title), "; ".join(_cells(loud, new.subject))
+    is_another_day = ("", old.subject, new.subject) in loud and not any(
+        map(str.isalpha, new.subject)
+    )
+    name = _name_of(new, loud) or (_first_text(new) if is_another_day else "")
     sentence, before = _row_before_and_after(old, new, loud, title)
     return PageChange(
         CHANGED, sentence, new.quote, before, old.quote,
         max(weights, default=0.0) * share_of(new), new.match, new.order, max(weights) >= 0.8,
-        subject=subject, name=_name_of(new, loud), frame=text if new.kind == ROW else "",
-        told=_line(subject, [text]),
+        subject=subject, name=name, frame=text if new.kind == ROW else "",
+        told=_line(f"{subject}, {name}" if name and is_another_day else subject, [text]),
     )  # fmt: skip
 
 
@@ -695,6 +747,21 @@ def _name_of(row: Entry, cells: Sequence[tuple[str, str, str]]) -> str:
     name, text = row.fields[0]
     is_text = values.kind_of(text) in (values.STATUS, values.TEXT) and len(text.split()) > 1
     return shorten(text, MAX_CHOICE_LENGTH) if is_text and name not in {c[0] for c in cells} else ""
+
+
+def _is_another_label(old: Entry, new: Entry, cell: tuple[str, str, str]) -> bool:
+    """Return True if only the label before the same value is longer or shorter: "Default value"."""
+    if cell != ("", old.text, new.text) or {old.kind, new.kind} - {ITEM, PAIR}:
+        return False
+    was, now = match_key(old.subject), match_key(new.subject)
+    is_same = bool(old.fields) and [v for _n, v in old.fields] == [v for _n, v in new.fields]
+    return is_same and (was.startswith(now) or now.startswith(was))
+
+
+def _first_text(row: Entry) -> str:
+    """Return the first field of a row that has words, which says what happens on its day."""
+    texts = (text for _name, text in row.fields if any(map(str.isalpha, text)))
+    return shorten(next(texts, ""), MAX_CHOICE_LENGTH)
 
 
 def _row_before_and_after(
@@ -1055,7 +1122,9 @@ def share_of(entry: Entry) -> float:
     if _is_aside(nearest, [entry]):
         share = 0.5
     if entry.kind in (PAIR, ROW, ITEM) and (
-        _TECHNICAL.fullmatch(attribute(entry.subject)) or _is_setting(entry)
+        _SEE_ALSO.fullmatch(entry.subject)
+        or _TECHNICAL.fullmatch(attribute(entry.subject))
+        or _is_setting(entry)
     ):
         share = 0.3
     if any(_TECHNICAL.fullmatch(attribute(heading)) for heading in entry.headings):
@@ -1871,18 +1940,24 @@ def _as_one(members: Sequence[PageChange]) -> PageChange:
         return first
     row = [one for n, one in enumerate(members) if one.part == first.part + n]
     space = "" if is_wide_text(first.quote) else " "
-    text = space.join(member.sentence for member in members)
+    text = space.join(_following(member.sentence, member, first) for member in members)
     return replace(
         first,
         # The beginning of a removed paragraph tells what it was about.
         sentence=shorten(text, MAX_LENGTH) if first.status == GONE else text,
         quote=space.join(one.quote for one in row),
-        before=space.join(member.before for member in members),
+        before=space.join(_following(member.before, member, first) for member in members),
         before_quote=space.join(one.before_quote for one in row),
         weight=max(member.weight for member in members),
         is_typed=any(member.is_typed for member in members),
         members=tuple(members),
     )
+
+
+def _following(sentence: str, member: PageChange, first: PageChange) -> str:
+    """Return a sentence without the heading in front of it, unless it's the first of several."""
+    above = shorten(member.headings[-1], 80) if member.headings else ""
+    return sentence.removeprefix(f"{above}: ") if member is not first and above else sentence
 
 
 def _joined_rows(changes: Sequence[PageChange]) -> list[PageChange]:
@@ -1904,11 +1979,12 @@ def _joined_rows(changes: Sequence[PageChange]) -> list[PageChange]:
 
 def _as_one_row(members: Sequence[PageChange]) -> PageChange:
     first = members[0]
-    above, comma, _name = first.subject.rpartition(", ")
-    subjects = ", ".join(
-        f"{one.subject.removeprefix(above + comma if number else '')} {one.name}".strip()
-        for number, one in enumerate(members)
-    )
+    shared = first.subject
+    for one in members:
+        shared = shared[: Prefix.similarity(shared, one.subject)]
+    above = shared[: shared.rfind(", ") + 2] if ", " in shared else ""
+    names = [f"{one.subject.removeprefix(above)} {one.name}".strip() for one in members]
+    subjects = above + ("; " if any(", " in name for name in names) else ", ").join(names)
     return replace(
         first, sentence=subjects + first.sentence.removeprefix(first.subject),
         before=subjects + first.before.removeprefix(first.subject)
@@ -1956,10 +2032,20 @@ def _first_word(text: str) -> str:
 
 
 def _framed(changes: list[PageChange]) -> list[PageChange]:
-    """Merge rows that changed alike, beyond MAX_OF_FRAME, into the last one."""
+    """Merge rows that changed alike, beyond MAX_OF_FRAME, into the last one.
+
+    Records of the same name that many others gained or lost are alike too, such as another language
+    of each country.
+    """
     frames: defaultdict[tuple[str, str], list[PageChange]] = defaultdict(list)
+    places: defaultdict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
     for change in changes:
-        frames[change.status, values.frame_of(change.sentence)].append(change)
+        if change.kind == ROW and change.subject and change.status != CHANGED:
+            places[change.status, change.subject].add(change.path)
+    for change in changes:
+        is_of_many = len(places[change.status, change.subject]) > MAX_OF_FRAME
+        frame = change.subject if is_of_many else values.frame_of(change.sentence)
+        frames[change.status, frame].append(change)
     kept: list[PageChange] = []
     for members in frames.values():
         kept += members[:MAX_OF_FRAME]

@@ -295,6 +295,90 @@ def test_a_line_that_a_file_has_twice_is_reported_once():
     assert said(old, new) == [("changed", "Tram lines, Castle: price 3.40 (was 3.10)")]
 
 
+def test_an_event_on_another_day_is_changed():
+    head = "| Day | Event |\n|---|---|\n| 2027-03-01 | T9 opens |\n"
+    assert said(f"{head}| 2027-05-04 | depot tour |\n", f"{head}| 2027-05-11 | depot tour |\n") == [
+        ("changed", "Tram lines, 2027-05-11, depot tour: was 2027-05-04")
+    ]
+
+
+def test_rows_named_by_two_groups_are_changed_even_if_all_other_values_are_new():
+    def images(day: str, code: str) -> str:
+        rows = [
+            f"| Tram OS | 9.8.{day} | eu-{place}-1 | ami-{code}{n}{kind} | {kind} |"
+            for n, place in enumerate(("west", "north", "south", "east", "central"))
+            for kind in ("x86_64", "aarch64")
+        ]
+        head = "| Distribution | Version | Region | Image | Type |\n|---|---|---|---|---|\n"
+        return head + "\n".join(rows)
+
+    found = said(images("20260727", "0a"), images("20260810", "1b"))
+
+    ((status, text),) = found
+    assert status == "changed" and "Version 9.8.20260810 (was 9.8.20260727)" in text
+    assert text.startswith("Tram lines, eu-west-1, x86_64; eu-west-1, aarch64; eu-north-1")
+
+
+def test_a_paragraph_that_is_gone_is_told_with_all_its_sentences():
+    gone = "Tramlytics to count the visits of passengers. Some names may be sent to its servers. Their use is subject to the rules for counters between Tramlytics and the city, and to the Tramlytics rules for guests."
+    data = "# Privacy\n\n## Data\n\nTickets have no names.\n{more}\n## Services\n\n- Paywell sells our tickets.\n{gone}"
+    now = data.format(more="\nOur counter counts the visits of passengers.\n", gone="")
+
+    found = said(data.format(more="", gone=f"- {gone}\n"), now)
+
+    assert ("gone", gone) in found
+
+
+def test_sentences_of_one_paragraph_name_their_heading_once():
+    old = "# Trams\n\n## Data we collect\n\nTickets are sold at the harbour and on board.\n"
+    new = f"{old}\nThe counter at each door counts passengers. No names are collected. No data is sold.\n"
+    ((status, text),) = said(old, new)
+    assert status == "new" and "Data we collect" not in text
+
+
+def test_what_important_notes_say_is_news_and_what_points_elsewhere_is_not():
+    old = "# Trams\n\n## Important notes\n\nDoors close by themselves at each stop.\n"
+    new = f"{old}\nA ticket is also required for dogs. See the rules for passengers for details.\n"
+    assert said(old, new) == [("new", "A ticket is also required for dogs.")]
+
+
+def test_records_of_one_name_that_all_others_gained_are_a_few_lines():
+    def stops(*languages: str) -> str:
+        names = {
+            f"S{n}": {
+                "code": f"S{n}",
+                "names": {
+                    one: {"long": f"{one} {n} ä{n}", "short": f"{one}{n}"} for one in languages
+                },
+            }
+            for n in range(40)
+        }
+        return json.dumps(names)
+
+    found = said(stops("de", "fr"), stops("de", "fr", "ja"), "Stops")
+
+    assert 0 < len(found) <= 9 and "more like these" in found[-1][1]
+
+
+def test_a_longer_label_of_the_same_value_is_no_news():
+    old = "# Options\n\n## server.port\n\n- **Default:** `5173`\n- **Type:** number\n"
+    assert not said(old, old.replace("Default:", "Default value:"))
+
+
+def test_an_item_that_only_lost_its_explanation_is_changed():
+    old = "# Skipped\n\n## Cells\n\n- empty cells\n- invalid syntax, as it can't be told from a magic word without a kernel\n"
+    new = "# Skipped\n\n## Cells\n\n- empty cells\n- invalid syntax\n"
+    assert [status for status, _text in said(old, new)] == ["changed"]
+
+
+def test_boxes_and_references_are_read_without_their_marks():
+    box = "# Trams\n\n::: warning Old options\nUse the new timetable instead of it.\n:::\n"
+    assert [one.text for one in blocks.parse(box)] == ["Use the new timetable instead of it."]
+    assert blocks.plain_text("See :ref:`intro/faq:who can ride?`") == "See who can ride?"
+    (item,) = blocks.parse("- `port`：the port of the server\n")
+    assert item.fields == (("", "the port of the server"),)
+
+
 def test_ten_thousand_rows_are_compared_in_seconds():
     rows = "\n".join(f"| L{n} | Open | {n}.40 € |" for n in range(10_000))
     old = f"# All\n\n| Line | Status | Price |\n| --- | --- | --- |\n{rows}\n"
