@@ -21,8 +21,8 @@ from pydantic import BaseModel
 
 from beacon_site.db.errors import GONE, Failure, failure_of
 from beacon_site.text.cleaning import clean, shorten
-from beacon_site.text.invalid_fields import why_invalid
 from beacon_site.web.http import Middleware
+from memory.agents.tools.types import why_invalid
 from memory.models.errors import InvalidValue, Locked, MemoryRefused, NoSuchKey, StaleWrite
 from memory.services.files.texts import NoSuchFile, OverBudget
 

@@ -17,13 +17,12 @@ from pydantic_core import ErrorDetails
 from beacon_site.providers.llm.base import Tool
 from beacon_site.text import secret_scanner
 from beacon_site.text.cleaning import clean, shorten
-from beacon_site.text.invalid_fields import why_invalid
 from memory.agents.tools import content as tool_content
 from memory.agents.tools import files as tool_files
 from memory.agents.tools import memory_commands, recall
 from memory.agents.tools import notes as tool_notes
 from memory.agents.tools import scratchpad as tool_scratchpad
-from memory.agents.tools.types import MemoryTool, ToolContext, ToolResult, refused
+from memory.agents.tools.types import MemoryTool, ToolContext, ToolResult, refused, why_invalid
 from memory.models import Activity, Section
 from memory.models.errors import (
     InvalidValue,
