@@ -32,14 +32,14 @@ TOGETHER = "BEACON_STARTED_TOGETHER"  # set by the launcher
 _began = time.monotonic()
 
 
-def free_bytes() -> int | None:
+def free_bytes(*, fresh: bool = False) -> int | None:
     """Return the free space of the data folder or of an embedded Postgres, whichever is less.
 
-    None if it's unknown.  Measured at most every ten seconds.
+    None if it's unknown.  Measured at most every ten seconds, unless `fresh`.
     """
     global _free
     now = time.monotonic()
-    if now - _free[0] >= ASKED_EVERY:
+    if fresh or now - _free[0] >= ASKED_EVERY:
         results = []
         for folder in {settings.DATA_DIR, *_storage()}:
             try:
@@ -152,12 +152,10 @@ def readyz(request: HttpRequest) -> HttpResponse:
     503 if the database is gone or has no space to write.  If Redis is down, a worker is silent or
     the disk is almost full, it's `degraded`, since pages, edits and reads still work.
     """
-    state: dict[str, Any] = {"redis": redis_problem() or "ok", "disk": problem() or "ok"}
-    free = free_bytes()
-    state["disk_free_mib"] = None if free is None else free // 1024**2
+    state: dict[str, Any] = {"redis": redis_problem() or "ok", **_disk(problem())}
     try:
         spoke = ages()
-        state["disk"] = problem(ask_postgres=True) or "ok"
+        state |= _disk(problem(ask_postgres=True))
     except DatabaseError as exc:
         why = {"status": "down", "database": type(exc).__name__, "reason": str(GONE.title)}
         if state["disk"] != "ok":
@@ -177,6 +175,12 @@ def readyz(request: HttpRequest) -> HttpResponse:
     if state["disk"] == "low":
         state |= {"status": "degraded", "reason": str(_LOW)}
     return JsonResponse(state)
+
+
+def _disk(found: str) -> dict[str, Any]:
+    # A write can fail before the free space is measured again, so measure it now.
+    free = free_bytes(fresh=found == "full")
+    return {"disk": found or "ok", "disk_free_mib": None if free is None else free // 1024**2}
 
 
 def answers(port: int) -> bool:

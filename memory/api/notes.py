@@ -227,8 +227,8 @@ def list_notes(request: ApiRequest, query: Query[NotesQuery]) -> Listing[NoteOut
             rows = rows.filter(kind=query.kind)
         if query.tag:
             rows = rows.tagged(*query.tag)
-        if query.topic:
-            rows = rows.filter(topic__slug=query.topic)
+        if topic := topic_of(caller, query.topic):
+            rows = rows.filter(topic=topic)
         return listing(visible(caller, rows, query.scope), query, name="notes", out=NoteOut.of)
 
 

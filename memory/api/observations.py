@@ -217,13 +217,14 @@ def list_observations(
     asked = {
         "category": query.category,
         "source": query.source,
-        "topic__slug": query.topic,
         "created__gte": moment(caller, query.after),
         "created__lt": moment(caller, query.before),
         "tags__overlap": query.tag,
     }
     with as_it_was(caller, query.as_of):
         rows = Observation.objects.for_user(caller.owner).live().select_related("topic")
+        if topic := topic_of(caller, query.topic):
+            rows = rows.filter(topic=topic)
         rows = rows.filter(**{name: value for name, value in asked.items() if value})
         return listing(visible(caller, rows), query, name="observations", out=ObservationOut.of)
 

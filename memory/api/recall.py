@@ -19,7 +19,7 @@ from memory.api.observations import Category
 from memory.api.paging import PageParams, read_cursor, sign_cursor
 from memory.api.problems import Problem, not_found
 from memory.api.review import check_unreviewed
-from memory.api.shown import Moment, RowOut, moment, one_of, shows
+from memory.api.shown import Moment, RowOut, moment, one_of, shows, topic_of
 from memory.models import Rating, Trust, Use
 from memory.models.as_of import AS_OF_WORDS, as_it_was
 from memory.models.errors import InvalidValue
@@ -150,7 +150,7 @@ def _recalled(caller: Caller, query: RecallQuery) -> RecalledOut | GroupedOut:
         types=query.type,
         categories=query.category,
         kinds=query.kind,
-        topic=query.topic,
+        topic=topic_of(caller, query.topic),
         after=moment(caller, query.after),
         before=moment(caller, query.before),
         limit=query.limit,

@@ -25,7 +25,7 @@ from django.utils.translation import gettext as _
 from ninja.params.functions import Query as in_query
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 
-from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.cleaning import one_line, shorten
 from beacon_site.text.dates import in_utc, zone_of
 from memory.api import auth
 from memory.api.auth import Caller
@@ -35,7 +35,7 @@ from memory.models import Note, Observation, Topic, Trust, Use
 from memory.models.as_of import AS_OF_WORDS
 from memory.models.remembered import in_scopes
 from memory.services.notes.saving import lowest_trust
-from memory.services.search.filters import named_topic
+from memory.services.search.filters import topic_named
 
 T = TypeVar("T")
 
@@ -279,11 +279,11 @@ def used(caller: Caller, row: Any) -> None:
 
 
 def topic_of(caller: Caller, name: str | None) -> Topic | None:
-    """Return the owner's topic with this slug or title, or None.  Raises Problem (422)."""
+    """Return the owner's topic with this slug or title, or that had it, or None.  Raises Problem (422)."""
     if not name:
         return None
     rows = open_to_agents(caller, Topic.objects.for_user(caller.owner).live())
-    topic: Topic | None = rows.filter(named_topic(clean(name)[0].strip())).first()
+    topic = topic_named(caller.owner, rows, name)
     if topic is None:
         words = _("There’s no topic “%(name)s”. Use a topic’s slug, or omit the topic.")
         words %= {"name": shorten(name, 80)}

@@ -16,6 +16,7 @@ from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
 from memory.api.shown import NoStoredText, RowOut, shows
+from memory.api.shown import topic_of as topic_filter
 from memory.models import Topic
 from memory.models.errors import InvalidValue, MemoryRefused
 from research.api.schemas import DeltaSourceOut, cited_first
@@ -110,8 +111,8 @@ def list_corrections(request: ApiRequest, query: CorrectionsQuery = PAGE) -> Lis
     rows = _mine(request.auth)
     if query.state == "active":
         rows = rows.standing()
-    if query.topic:
-        rows = rows.filter(topic__slug=query.topic)
+    if topic := topic_filter(request.auth, query.topic):
+        rows = rows.filter(topic=topic)
     return listing(rows.order_by(), query, name="corrections", out=CorrectionOut.of)
 
 

@@ -25,7 +25,7 @@ from beacon_site.web.http import BeaconRequest, Middleware
 from beacon_site.web.responses import in_notice, refused
 from memory.models import Topic
 from memory.models.errors import MemoryRefused
-from memory.pages.accounts.views import keep_form
+from memory.pages.accounts.views import keep_form, sent_form
 from research.services.runs.execution.starting import RunNotAllowed
 
 HOME = "/"
@@ -81,7 +81,22 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return _to_renamed_topic(request) or problem(request, 404)
+    return _to_renamed_topic(request) or _typed_text(request) or problem(request, 404)
+
+
+def _typed_text(request: HttpRequest) -> HttpResponse | None:
+    """Respond with the text of a form for an item that is gone, such as moved to Trash in another tab.
+
+    None if there is no text, or if htmx keeps the form on its page.
+    """
+    user = getattr(request, "user", None)
+    is_known = request.resolver_match and user and user.is_authenticated
+    if request.method != "POST" or not is_known or getattr(request, "htmx", False):
+        return None
+    sent = sent_form(request, HOME)
+    if sent is None:
+        return None
+    return render(request, "memory/kept_form.html", {**sent, "is_gone": True}, status=404)
 
 
 def _to_renamed_topic(request: HttpRequest) -> HttpResponse | None:

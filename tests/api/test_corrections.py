@@ -37,6 +37,10 @@ def test_a_correction_changes_the_fact_and_is_reported_with_the_report(person: P
     told = person.get(f"/runs/{run.pk}/report").json()
     assert [(one["kind"], one["sentence"]) for one in told["remarks"]] == [("corrected", WRONG)]
     assert items(person.get("/corrections?topic=one"))[0]["id"] == answer.json()["id"]
+    run.topic.change(by=run.topic.owner.actor, slug="two")
+    for slug in ("one", "two"):
+        assert items(person.get(f"/corrections?topic={slug}"))[0]["id"] == answer.json()["id"]
+    problem(person.get("/corrections?topic=three"), 422)
 
 
 def test_it_is_undone_once(person: Program, run: Run):

@@ -48,7 +48,6 @@ def test_it_is_narrowed_by_type_kind_time_score_and_number(stored: Program) -> N
     assert [one["type"] for one in items(stored.get("/recall?q=train&kind=log"))] == ["note"]
     assert items(stored.get("/recall?q=train&min_score=0.99")) == []
     assert items(stored.get("/recall?q=train&before=2020-01-01T00:00:00Z")) == []
-    assert items(stored.get("/recall?q=train&topic=none-such")) == []
     assert len(items(stored.get("/recall?category=lesson"))) == 1
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+import pgtrigger
 import pytest
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from memory.models import Topic
+from memory.agents.tools.registry import call_tool
+from memory.agents.tools.types import ToolContext
+from memory.models import Note, Revision, Topic
+from memory.models.actors import Actor
 from research.models import Run, Schedule, TopicSettings
 from tests.api.cast import Program, items, problem
 from tests.research import factories
@@ -139,6 +145,54 @@ def test_a_renamed_topic_has_both_addresses(
     person.delete("/topics/one", If_Match="*")
     problem(person.delete("/topics/one", If_Match="*"), 404)
     assert agent.get("/topics/two").status_code == 200
+
+
+FILTERED = ("/notes?kind=log&", "/observations?", "/recall?q=lantern&")
+
+
+@pytest.fixture
+def renamed(agent: Program, person: Program) -> None:
+    """A topic “Two” that was “One”, with a note and an observation."""
+    made = agent.post("/topics", {"title": "One"}).json()
+    agent.post("/notes", {"content": "A lantern hangs at the gate.", "topic": "one"})
+    agent.post("/observations", {"findings": ["The lantern is red."], "topic": "one"})
+    agent.patch("/topics/one", {"title": "Two"}, If_Match=f'"{made["version"]}"')
+
+
+@pytest.mark.parametrize("path", FILTERED)
+@pytest.mark.usefixtures("renamed")
+def test_lists_of_a_topic_know_its_earlier_slug(person: Program, path: str) -> None:
+    found = [one["id"] for one in items(person.get(f"{path}topic=two"))]
+
+    assert found
+    assert [one["id"] for one in items(person.get(f"{path}topic=one"))] == found
+    told = problem(person.get(f"{path}topic=three"), 422)
+    assert "There’s no topic “three”" in told["errors"]["topic"][0]
+
+
+@pytest.mark.usefixtures("renamed")
+def test_notes_as_of_a_date_are_found_by_the_slug_of_then_and_of_now(person: Program) -> None:
+    with pgtrigger.ignore("memory.Revision:append_only"):
+        for model in (Topic, Note):
+            model.objects.update(created=timezone.now() - timedelta(days=9))
+        early = Revision.objects.filter(version=1)
+        early.update(created=timezone.now() - timedelta(days=9))
+    then = f"as_of={timezone.now() - timedelta(days=5):%Y-%m-%d}"
+
+    for slug in ("one", "two"):
+        assert len(items(person.get(f"/notes?kind=log&topic={slug}&{then}"))) == 1
+
+
+@pytest.mark.usefixtures("renamed")
+def test_agents_find_a_renamed_topic_by_its_earlier_slug(alice: Any) -> None:
+    context = ToolContext(alice, Actor("agent", "claude"), "agent:claude", place="agent:claude")
+
+    early = call_tool(context, "recall", {"query": "lantern topic:one"})
+    now = call_tool(context, "recall", {"query": "lantern topic:two"})
+    told = call_tool(context, "get_context", {"topic": "one"})
+
+    assert early.data["records"] == now.data["records"] != []
+    assert not told.is_error
 
 
 def test_a_change_that_cannot_be_changes_nothing(person: Program) -> None:

@@ -10,6 +10,8 @@ import pytest
 from django.utils import timezone
 
 from memory.models import Note, Observation, Proposal, Session, Topic, Trust
+from memory.models.errors import InvalidValue
+from memory.pages.review.proposals import proposal_rows
 from memory.services.context import identity
 from memory.services.notes.saving import edit_note, write_note
 from memory.services.observations.saving import write_observation
@@ -72,6 +74,30 @@ def test_a_note_can_be_valid_until_a_day_of_the_persons_calendar(alice: Any, wri
         day + timedelta(days=1), time(), ZoneInfo("Pacific/Auckland")
     )
     assert f"kept until {day}" in answer.text
+
+
+def test_a_held_note_keeps_its_last_day_however_late_it_is_accepted(
+    alice: Any, monkeypatch: pytest.MonkeyPatch
+):
+    today = timezone.localdate(timezone=ZoneInfo(alice.time_zone or "UTC"))
+    day = today + timedelta(days=5)
+    sent = {"kind": "rule", "content": "Book the ferry.", "evidence": ["said twice"]}
+    call(alice, "remember", until=day.isoformat(), **sent)
+    proposal = Proposal.objects.get()
+    assert ("valid until", day.isoformat()) in proposal_rows(alice, [proposal])[0].details
+    now = timezone.now
+
+    monkeypatch.setattr(timezone, "now", lambda: now() + timedelta(days=6))
+    with pytest.raises(InvalidValue, match="Reject the proposal"):
+        review_services.accept(proposal, by=alice.actor)
+    monkeypatch.setattr(timezone, "now", lambda: now() + timedelta(days=3))
+    review_services.accept(proposal, by=alice.actor)
+
+    [note] = notes(alice, "rule")
+    assert note.ttl_days == 3
+    assert note.expires_at == datetime.combine(
+        day + timedelta(days=1), time(), ZoneInfo(alice.time_zone or "UTC")
+    )
 
 
 @pytest.mark.parametrize(

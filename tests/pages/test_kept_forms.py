@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,6 +15,7 @@ from django.urls import reverse
 
 from memory.models import Observation, User
 from memory.pages.accounts import views
+from memory.services.notes.saving import write_note
 
 SIGN_IN = reverse("memory:sign-in")
 REMEMBER = reverse("memory:remember")
@@ -97,6 +99,29 @@ def test_a_form_is_kept_for_a_quarter_of_an_hour(
     sign_in(browser, "alice", goal)
 
     assert browser.get(goal).status_code == 404
+
+
+def test_the_text_for_a_note_in_trash_is_there_and_can_be_sent_after_it_is_restored(
+    alice: User, bob: User, client_of: Callable[[Any], Client]
+) -> None:
+    note = write_note(alice, "log", "Trains leave hourly.", by=alice.actor)
+    browser, edit = client_of(alice), reverse("memory:note-edit", args=[note.pk])
+    initial = browser.get(edit).context["form"].initial
+    note.trash(by=alice.actor)
+
+    answer = browser.post(edit, initial | {"content": TEXT, "ttl_days": ""})
+
+    html = answer.content.decode()
+    assert answer.status_code == 404
+    assert html.count(TEXT) == 2  # shown, and in the form
+    assert "restore it in another tab" in html and reverse("memory:trash") in html
+    assert client_of(bob).post(edit, {"content": TEXT}).status_code == 404
+    assert "Page not found" in browser.post(edit, {"content": "x"}).content.decode()
+
+    note.restore(by=alice.actor)
+    browser.post(answer.context["address"], dict(answer.context["fields"]))
+    note.refresh_from_db()
+    assert note.content == TEXT
 
 
 def test_no_password_of_any_form_is_kept() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from typing import Any
 
@@ -87,3 +88,20 @@ def test_where_no_server_answers_it_is_explained(settings: Any, capsys: pytest.C
 
     assert health.main("web") == 1
     assert capsys.readouterr().out == "web: no response on port 1\n"
+
+
+def test_a_disk_found_full_is_reported_with_the_free_space_of_now(
+    db: None, client: Client, monkeypatch: pytest.MonkeyPatch
+):
+    disk, is_full = [500 * 1024**2], [False]
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: usage._replace(free=disk[0]))
+    monkeypatch.setattr(health, "_free", (-health.ASKED_EVERY, None))
+    monkeypatch.setattr(health, "postgres_can_write", lambda: not is_full[0])
+    assert client.get("/readyz").json()["disk_free_mib"] == 500
+    disk[0], is_full[0] = 2 * 1024**2, True
+
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert (answer.json()["disk"], answer.json()["disk_free_mib"]) == ("full", 2)

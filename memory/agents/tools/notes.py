@@ -175,6 +175,8 @@ def save_note(
     saying = [tag for tag in tags if not tag.isalpha()]  # one-word tags can't be injection
     trust = context.trust_of(content, *evidence, *saying)
     about = {"topic_id": str(topic.pk)} if topic is not None else {}
+    if until is not None:
+        about["until"] = until.isoformat()
     named_by_caller = [source] if source != context.source else []
     held = reviewed(
         context,

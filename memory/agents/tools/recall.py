@@ -29,7 +29,7 @@ from memory.models.remembered import in_scopes, record_models
 from memory.services.context.layers import EXTERNAL_WORDS, build_context, context_data
 from memory.services.notes.saving import lowest_trust
 from memory.services.search.about import About, about
-from memory.services.search.filters import named_topic
+from memory.services.search.filters import topic_named
 from memory.services.search.query import FOR_AGENTS, Question, parse
 from memory.services.search.recall import FoundRecord, RecallHit, only_similar, recall_page
 from memory.services.search.related import Related, related_to
@@ -60,7 +60,7 @@ def _context_of(context: ToolContext, args: ContextArguments) -> ToolResult:
     topic = context.topic
     if args.topic:
         topics = Topic.objects.for_user(context.owner).live()
-        topic = topics.filter(named_topic(clean(args.topic)[0].strip())).first()
+        topic = topic_named(context.owner, topics, args.topic)
         if topic is None:
             text = _("There is no topic “%(topic)s”. Use a topic’s exact name, or omit the topic.")
             return refused("not_found", text % {"topic": shorten(args.topic, 80)})

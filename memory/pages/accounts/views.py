@@ -225,7 +225,20 @@ def keep_form(request: HttpRequest, back: str) -> str:
 
     That is `back` for a form without text, or if it isn't known whose it is.
     """
-    owner = sign_ins.last_person(request)
+    owner, kept = sign_ins.last_person(request), sent_form(request, back)
+    if owner is None or kept is None:
+        return back
+    key = uuid4()
+    try:
+        cache.set(_kept_key(owner, key), kept, KEPT_SECONDS)
+    except RedisError as exc:
+        logger.warning("form not kept", error=type(exc).__name__)
+        return back
+    return reverse("memory:kept-form", args=[key])
+
+
+def sent_form(request: HttpRequest, back: str) -> dict[str, Any] | None:
+    """Return the context of `kept_form.html`, or None for a form without text or with too much."""
     fields = [
         (name, str(value))
         for name, values in request.POST.lists()
@@ -234,16 +247,9 @@ def keep_form(request: HttpRequest, back: str) -> str:
     ]
     size = sum(len(name) + len(value) for name, value in fields)
     typed = [value for _name, value in fields if _TYPED.search(value.strip())]
-    if owner is None or not typed or size > MAX_CHARACTERS:
-        return back
-    key = uuid4()
-    kept = {"address": request.get_full_path(), "fields": fields, "typed": typed, "back": back}
-    try:
-        cache.set(_kept_key(owner, key), kept, KEPT_SECONDS)
-    except RedisError as exc:
-        logger.warning("form not kept", error=type(exc).__name__)
-        return back
-    return reverse("memory:kept-form", args=[key])
+    if not typed or size > MAX_CHARACTERS:
+        return None
+    return {"address": request.get_full_path(), "fields": fields, "typed": typed, "back": back}
 
 
 @never_cache

@@ -271,6 +271,7 @@ _FIELDS = {
     "confidence": _lazy("confidence"),
     "stability": _lazy("stability"),
     "ttl_days": _lazy("expires after (days)"),
+    "until": _lazy("valid until"),
     "tags": _lazy("tags"),
     "sensitivity": _lazy("sensitivity"),
     "evidence": _lazy("evidence"),
@@ -537,6 +538,8 @@ def _details(proposal: Proposal) -> list[tuple[str, str]]:
         return []
     pairs = []
     for name, words in _FIELDS.items():
+        if name == "ttl_days" and proposal.after.get("until"):
+            continue  # counted from the day on which it was proposed
         value, before = proposal.after.get(name), proposal.before.get(name)
         joint = ", " if name == "tags" else "; "
         if name in proposal.before and before != value:

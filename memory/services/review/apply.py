@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any
 from uuid import UUID
 
 from django.utils.translation import gettext as _
 
+from beacon_site.text.dates import day_of, zone_of
 from beacon_site.text.diff import Merge, merge
 from memory.models import MemoryFile, Note, Observation, Proposal, Remembered, Topic, Trust, User
 from memory.models.actors import Actor
@@ -19,7 +21,7 @@ from memory.services.files.saving import Act, SaveResult, appending, replacing, 
 from memory.services.files.texts import FileConflict
 from memory.services.notes import merging
 from memory.services.notes import saving as notes
-from memory.services.notes.saving import NoteChecks, chain, usual_stability
+from memory.services.notes.saving import NoteChecks, chain, days_until, usual_stability
 from memory.services.observations.saving import Line, checked, remember_lines
 
 # Values of `act` in a proposal's `after`, if it neither creates nor replaces a note.
@@ -188,9 +190,22 @@ def _write_note(proposal: Proposal, values: Mapping[str, Any], by: Actor, seen: 
         source=proposal.source or None,
         topic=_topic(owner, values),
         job=str(values.get(_JOB, "")),
+        until=_until(owner, values),
         **{name: values[name] for name in _MORE if name in values},
     )
     return ApplyResult(note)
+
+
+def _until(owner: User, values: Mapping[str, Any]) -> date | None:
+    """Return the last day on which the note is valid, if it was proposed with one.
+
+    Raises InvalidValue if the day has passed.
+    """
+    day = day_of(str(values.get("until", "")))
+    if day is not None and days_until(day, zone_of(owner.time_zone)) < 1:
+        problem = _("This note was valid until %(day)s, which has passed. Reject the proposal.")
+        raise InvalidValue(problem % {"day": day.isoformat()})
+    return day
 
 
 def _supersede(proposal: Proposal, values: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
@@ -31,8 +31,10 @@ from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from beacon_site.text.cleaning import clean
 from beacon_site.text.dates import system_zone_name
 from beacon_site.text.terms import phrase_query, query_terms, tsquery_of
+from memory.models import as_of
 from memory.models.errors import InvalidValue
 from memory.models.history import Revision, Use
 from memory.models.remembered import Lock, Sensitivity
@@ -221,6 +223,20 @@ def named_topic(name: str) -> Q:
     return Q(slug=name.casefold()) | Q(title__iexact=name)
 
 
+def topic_named(owner: Any, rows: QuerySet[Any], name: str) -> Topic | None:
+    """Return the topic in `rows` with this slug or title, or that had the slug before a rename.
+
+    At an earlier date, it can also have the slug that it has now.
+    """
+    name = clean(name)[0].strip().rstrip("*")
+    topic: Topic | None = rows.filter(named_topic(name)).first()
+    if topic is None:
+        with as_of.present():
+            known = Topic.objects.by_slug(owner, name.casefold())
+        topic = rows.filter(pk=known.pk).first() if known is not None else None
+    return topic
+
+
 def _after(values: tuple[str, ...], about: _FilterContext) -> Q:
     begins = [moment(value, zone=about.zone, now=about.now) for value in values]
     return Q(created__gte=min(begins))
@@ -340,7 +356,12 @@ def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> S
     A Question is used unchanged. Raises InvalidValue for an unknown type.
     """
     question = parse(query) if isinstance(query, str) else query
-    filters = [*question.filters, *_filters(how)]
+    filters, topic_ids = list[Filter](), dict[Filter, list[uuid.UUID | None]]()
+    for one in (*question.filters, *_filters(how)):
+        if one.field == "topic":
+            one, ids = _topic_filter(owner, one)
+            topic_ids[one] = ids
+        filters.append(one)
     scope = SearchScope(
         owner=owner,
         question=question,
@@ -350,12 +371,10 @@ def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> S
         filters=tuple(filters),
         after=how.get("after"),
         before=how.get("before"),
+        topic_ids=topic_ids,
     )
     scope.is_narrow = bool(how.get("types")) or len(filters) > len(question.filters)
     scope.is_narrow |= bool(scope.after or scope.before)
-    for one in filters:
-        if one.field == "topic":
-            scope.topic_ids[one] = _topics(owner, one.values)
     if any(question.asks("is", state) for state in _NEVER):
         scope.notices.append(
             _(
@@ -363,6 +382,23 @@ def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> S
             )
         )
     return scope
+
+
+def _topic_filter(owner: Any, one: Filter) -> tuple[Filter, list[uuid.UUID | None]]:
+    """Return the filter with the current slugs of renamed topics, and the ids of its topics."""
+    found = _topics(owner, one.values)
+    if len(found) < len(one.values):
+        values = tuple(_newest_slug(owner, value) for value in one.values)
+        if values != one.values:
+            return replace(one, values=values), _topics(owner, values)
+    return one, found
+
+
+def _newest_slug(owner: Any, slug: str) -> str:
+    if slug.casefold() == "none":  # without a topic
+        return slug
+    renamed = Topic.objects.renamed_from(owner, slug.casefold())
+    return slug if renamed is None else renamed.slug
 
 
 def _filters(how: Mapping[str, Any]) -> list[Filter]:
