@@ -253,14 +253,14 @@ def trash_empty(request: BeaconRequest) -> HttpResponse:
 
 def _emptying(request: BeaconRequest) -> dict[str, Any]:
     """Return the page's summary of what would be deleted."""
-    chosen, nouns = selected(request.user, request.POST), record_kinds.nouns()
-    counts = trash_listing.counts(chosen or trashed(request.user))
-    named = selected(request.user, request.POST)
+    selection, nouns = selected(request.user, request.POST), record_kinds.nouns()
+    chosen = list(selection) if selection is not None else None
+    counts = trash_listing.counts(trashed(request.user) if chosen is None else chosen)
     return {
         "kinds": [(nouns[name], number) for name, number in counts.items()],
         "total": sum(counts.values()),
         "is_chosen": chosen is not None,
-        "names": trash_listing.labels(request.user, named, FEW) if named else [],
+        "names": trash_listing.labels(request.user, chosen, FEW) if chosen else [],
         "keys": [] if "all" in request.POST else request.POST.getlist("record")[:PAGE],
         "word": trash_listing.word(),
         "typed": request.POST.get("word", ""),

@@ -585,7 +585,7 @@ class AffectedLine(models.Model):
             )
         ]
 
-    # Where it is now; `research.services.facts.affected.shown` looks it up.
+    # Where it is now; `research.services.facts.affected.current_lines` looks it up.
     record: Note | Section
     text: str
 

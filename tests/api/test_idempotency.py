@@ -10,10 +10,10 @@ import pytest
 from django.db import connection, connections
 from django.utils import timezone
 
+from memory.agents.tools import notes
 from memory.api import observations
 from memory.models import ApiAnswer, ModelCall, Note
 from memory.services.llm import connections as site
-from memory.services.notes import saving as notes
 from memory.services.records import acts as record_acts
 from memory.tasks import forget_api_answers
 from tests.api.cast import Program, problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from memory.agents.tools.registry import REGISTRY
 from memory.models import Activity, Topic, Trust, User
@@ -65,10 +66,16 @@ def test_a_renamed_topic_is_found_by_its_earlier_name(alice: User) -> None:
 def test_a_number_without_a_report_names_the_newest(alice: User) -> None:
     topic = sample(alice)
     nothing = call(alice, "get_report", topic=topic.slug)
-    carried_out(call(alice, "research_topic", topic=topic.slug).data["run"])
+    started = call(alice, "research_topic", topic=topic.slug).data["run"]
+    waiting = call(alice, "get_report", topic=topic.slug, number=1)
+    carried_out(started)
 
     missing = call(alice, "get_report", topic=topic.slug, number=99)
+    Report.objects.filter(run=started).update(trashed_at=timezone.now())
+    deleted = call(alice, "get_report", topic=topic.slug, number=1)
 
+    assert waiting.text.endswith("has no report yet. Call get_report without a number.")
+    assert deleted.text == nothing.text
     assert nothing.text == f"“{topic.title}” has no runs yet. Call research_topic to start one."
     assert missing.is_error
     assert missing.text.endswith("Its newest report is that of Run #1.")

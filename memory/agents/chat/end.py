@@ -251,14 +251,12 @@ def _summarise(session: Session) -> None:
     Without an answer there is no result. What was asked is in the log of requests.
     """
     messages = said_in(session)
-    if not messages or _written(session, Note.Kind.SUMMARY):
+    answers = [one.content for one in messages if one.role == "assistant" and one.content]
+    if not answers or _written(session, Note.Kind.SUMMARY):
         return
     session_summary = _by_model(session, messages)
-    answers = [one.content for one in messages if one.role == "assistant" and one.content]
-    last = plain(without_marks(answers[-1])) if answers else ""
+    last = plain(without_marks(answers[-1]))
     result = plain(session_summary.result) if session_summary else last
-    if not result:
-        return
     steps = (
         [shorten(plain(step), MAX_STEP_LENGTH) for step in session_summary.next_steps]
         if session_summary

@@ -59,7 +59,6 @@ from memory.services.search.recall import (
     MEANING,
     MIN_MEANING,
     RecallHit,
-    only_similar,
     recall_each,
 )
 from memory.services.search.snippets import answering, passage
@@ -136,7 +135,9 @@ def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> tuple[st
     _note_given([statement.hit for statement in statements], talk, caller)
     about = _("Here’s what I found in memory.")
     if not _only_asks(talk) and not any(_shares_word(statement.hit) for statement in statements):
-        about = only_similar()
+        about = _(
+            "Nothing in memory contains the words of your question. These results are only similar in meaning."
+        )
     return "\n".join(
         f"- “{_bare(statement.text)}” {_mark(statement.hit)}" for statement in statements
     ), about

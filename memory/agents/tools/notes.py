@@ -69,7 +69,8 @@ class RememberArguments(Arguments):
         [], max_length=MAX_TAGS, description="Tags that help you find it later."
     )
     stability: Literal["volatile", "stable", "permanent"] | None = Field(
-        None, description="Default: stable. volatile requires ttl_days. permanent has none."
+        None,
+        description="Default: stable, or volatile with until. volatile requires ttl_days or until. permanent has neither.",
     )
     ttl_days: int | None = Field(None, description="Days until it expires. Default: never.")
     until: str = Field(
@@ -138,7 +139,7 @@ class UpdateArguments(Arguments):
     @model_validator(mode="after")
     def _check_one_act(self) -> UpdateArguments:
         if self.rating is None and "content" not in self.model_fields_set:
-            raise ValueError(_("pass “content”, or both “rating” and “query”"))
+            raise ValueError(_("Pass “content”, or both “rating” and “query”"))
         if self.rating is not None and (self.content or not self.query.strip()):
             raise ValueError(_("“rating” requires “query” and can’t be combined with “content”"))
         return self

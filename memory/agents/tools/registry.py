@@ -201,7 +201,7 @@ def _cleaned(value: Any) -> Any:
 
 def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
     found = exc.errors(include_input=False, include_url=False)
-    problems = [_problem(".".join(map(str, one["loc"])) or tool.name, one) for one in found]
+    problems = [_problem(one) for one in found]
     text = _("“%(tool)s” wasn’t called. %(problems)s. Arguments: %(names)s.") % {
         "tool": tool.name,
         "problems": shorten(clean("; ".join(problems))[0], 600),
@@ -210,10 +210,13 @@ def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
     return refused("bad_arguments", text)
 
 
-def _problem(name: str, error: ErrorDetails) -> str:
-    is_unknown = error["type"] == "extra_forbidden"
-    why = _("isn’t an argument of this tool") if is_unknown else why_invalid(error)
-    return f"“{name}” {why}"
+def _problem(error: ErrorDetails) -> str:
+    name, why = ".".join(map(str, error["loc"])), why_invalid(error)
+    if error["type"] == "extra_forbidden":
+        return _("“%(name)s” isn’t an argument of this tool") % {"name": name}
+    if why in error["msg"]:  # a sentence by itself
+        return f"{name}: {why}" if name else why
+    return _("“%(name)s” %(why)s") % {"name": name, "why": why}
 
 
 def _as_words(value: Any) -> str:

@@ -238,18 +238,21 @@ def _report(context: ToolContext, args: ReportArguments) -> ToolResult:
             return refused("bad_arguments", _("A report number requires a topic. Pass both."))
         runs = runs.filter(number=args.number)
     run = _newest_with_report(runs, any_of_topic=args.run is None)
-    return _no_run(context, args, topic) if run is None else _report_or_progress(context, run)
+    return _no_run(topic) if run is None else _report_or_progress(context, run)
 
 
-def _no_run(context: ToolContext, args: ReportArguments, topic: Topic | None) -> ToolResult:
+def _no_run(topic: Topic | None) -> ToolResult:
     """Return the answer for a run that doesn't exist, with the one that can be read instead."""
     if topic is None:
         return refused("not_found", _("This run doesn’t exist. Call research_topic to start one."))
     params = {"topic": shorten(topic.title, 80)}
-    newest = _newest_with_report(topic.runs.exclude(number=None), any_of_topic=True)
+    runs = topic.runs.kept()
+    newest = runs.exclude(number=None).order_by("-created", "-pk").first()
     if newest is None:
-        text = _("“%(topic)s” has no runs yet. Call research_topic to start one.") % params
-        return refused("not_found", text)
+        text = _("“%(topic)s” has no runs yet. Call research_topic to start one.")
+        if runs.exists():
+            text = _("“%(topic)s” has no report yet. Call get_report without a number.")
+        return refused("not_found", text % params)
     text = _("“%(topic)s” has no such run. Its newest report is that of Run #%(number)d.")
     return refused("not_found", text % {**params, "number": newest.number})
 
