@@ -33,6 +33,7 @@ from memory.api.problems import Problem, not_found
 from memory.api.versions import locked_rows
 from memory.models import Note, Observation, Topic, Trust, Use
 from memory.models.as_of import AS_OF_WORDS
+from memory.models.errors import InvalidValue
 from memory.models.remembered import in_scopes
 from memory.services.notes.saving import lowest_trust
 from memory.services.search.filters import topic_named
@@ -279,7 +280,7 @@ def used(caller: Caller, row: Any) -> None:
 
 
 def topic_of(caller: Caller, name: str | None) -> Topic | None:
-    """Return the owner's topic with this slug or title, or that had it, or None.  Raises Problem (422)."""
+    """Return the owner's topic with this slug or title, or that had it, or None.  Raises InvalidValue."""
     if not name:
         return None
     rows = open_to_agents(caller, Topic.objects.for_user(caller.owner).live())
@@ -287,7 +288,7 @@ def topic_of(caller: Caller, name: str | None) -> Topic | None:
     if topic is None:
         words = _("There’s no topic “%(name)s”. Use a topic’s slug, or omit the topic.")
         words %= {"name": shorten(name, 80)}
-        raise Problem(422, words, errors={"topic": [words]})
+        raise InvalidValue(words, errors={"topic": [words]})
     return topic
 
 

@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy
 from beacon_site.db.message_fields import with_words
 from beacon_site.text.cleaning import clean, is_visible, one_line, slug_of
 from beacon_site.text.messages import gettext as _
+from memory.models import as_of
 from memory.models.accounts import ON_ACCOUNT_CREATE, User
 from memory.models.actors import Actor
 from memory.models.chat import Reflection
@@ -140,8 +141,13 @@ class TopicQuerySet(RememberedQuerySet):
         return mine.live().filter(pk__in=renames.values("record_id")).order_by("-updated").first()
 
     def by_slug(self, user: Any, slug: str) -> Topic | None:
-        """Return the user's topic with this slug, or the one that had it before it was renamed."""
-        return self.for_user(user).live().filter(slug=slug).first() or self.renamed_from(user, slug)
+        """Return the user's topic with this slug, or the one that had it before it was renamed.
+
+        An earlier date that is being read doesn't matter: it looks at the topics of today.
+        """
+        with as_of.present():
+            topic = self.for_user(user).live().filter(slug=slug).first()
+            return topic or self.renamed_from(user, slug)
 
     def create_topic(
         self, *, owner: User, title: str, by: Actor, source: str = "explicit", **fields: Any

@@ -34,7 +34,6 @@ from django.utils.translation import gettext as _
 from beacon_site.text.cleaning import clean
 from beacon_site.text.dates import system_zone_name
 from beacon_site.text.terms import phrase_query, query_terms, tsquery_of
-from memory.models import as_of
 from memory.models.errors import InvalidValue
 from memory.models.history import Revision, Use
 from memory.models.remembered import Lock, Sensitivity
@@ -231,8 +230,7 @@ def topic_named(owner: Any, rows: QuerySet[Any], name: str) -> Topic | None:
     name = clean(name)[0].strip().rstrip("*")
     topic: Topic | None = rows.filter(named_topic(name)).first()
     if topic is None:
-        with as_of.present():
-            known = Topic.objects.by_slug(owner, name.casefold())
+        known = Topic.objects.by_slug(owner, name.casefold())
         topic = rows.filter(pk=known.pk).first() if known is not None else None
     return topic
 
