@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Topic, TopicFact, Trust, Use
 from memory.models.actors import RESEARCH
-from tests.research.factories import make_fact, make_run
+from tests.research.factories import make_fact, make_report, make_run
 
 HTMX = {"HX-Request": "true"}
 FACTS = "/topics/postgresql-releases/facts/"
@@ -323,6 +323,19 @@ def test_the_list_is_filtered_by_words_and_status(browser: Client, topic: Topic,
     assert shown("show=outdated") == [False, False, True]
     assert shown("q=repairs+nothing&show=nonsense") == [False, False, True]
     assert "No matching facts" in browser.get(f"{FACTS}?q=unknown").content.decode()
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_search_stays_in_the_list(browser: Client, topic: Topic, runs: int):
+    """After an invalid fact, and if the second run finishes while the list is open."""
+    for _number in range(runs):
+        make_report(make_run(topic))
+    refused = browser.post(FACTS, {"text": "short"}).content.decode()
+    opened = browser.get(f"{FACTS}{'?view=list' if runs > 1 else ''}").content.decode()
+
+    for page in (refused, opened):
+        form = page.partition('class="filter-form"')[2].partition("</form>")[0]
+        assert '<input type="hidden" name="view" value="list">' in form
 
 
 def test_an_act_on_a_filtered_list_keeps_the_filter(browser: Client, topic: Topic, fact: TopicFact):
