@@ -297,12 +297,12 @@ def _page(
         "most_kept": TopicFact.MAX_BY_PEOPLE,
         "has_runs": has_runs,
     }
-    if request.htmx and request.htmx.target not in ("timeline", bar.target):
-        return render(request, "research/_facts.html", context)
     if bar.query.get("show", "") not in _KINDS:
         cursor = request.GET.get("cursor", "")
         gone = fact_rows.timeline_of(topic, cursor=cursor, words=bar.words)
         context |= {"rows": gone.rows, "next_cursor": gone.next_cursor}
+    if request.htmx and request.htmx.target not in ("timeline", bar.target):
+        return render(request, "research/_facts.html", context)
     if request.htmx and request.htmx.target == "timeline":
         return render(request, "research/_topic_timeline.html", context)
     if request.htmx:

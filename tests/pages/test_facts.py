@@ -346,3 +346,27 @@ def test_an_act_on_a_filtered_list_keeps_the_filter(browser: Client, topic: Topi
 
     assert TEXT in page.content.decode()
     assert "due in autumn" not in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("query", "act", "is_empty"),
+    [
+        ("show=yours", "trash", True),
+        ("show=current", "strike", True),
+        ("q=18.1", "trash", True),
+        ("q=repairs", "trash", False),  # an outdated fact is below
+        ("q=18.1", "strike", False),  # it's among the wrong ones
+        ("", "trash", False),
+    ],
+)
+def test_an_act_on_the_last_match_leaves_a_message(
+    browser: Client, topic: Topic, query: str, act: str, is_empty: bool
+):
+    mine = make_fact(topic, TEXT, make_run(topic), trust=Trust.OWNER, edited_by_person=True)
+    old = make_fact(topic, "Version 17.0 repairs nothing.", make_run(topic))
+    old.retire(by=RESEARCH, why="replaced", run=2)
+    now = f"http://testserver{FACTS}?view=list&{query}"
+
+    body = browser.post(f"{FACTS}{mine.pk}/{act}/", headers={**HTMX, "HX-Current-URL": now})
+
+    assert ("No matching facts" in body.content.decode()) is is_empty
