@@ -246,6 +246,10 @@ def _bar(request: BeaconRequest, topic: Topic, rows: Sequence[fact_rows.FactRow]
     query = request.GET
     if request.method == "POST" and request.htmx:
         query = QueryDict(urlsplit(request.htmx.current_url or "").query)
+    # Only the list has filters. Its URL lacks the view after an invalid form, and before the second
+    # run, which can finish while the list is open.
+    query = query.copy()
+    query["view"] = "list"
     choices = [
         Choice(kind, label, sum(is_of(row) for row in rows))
         for kind, (label, is_of) in _KINDS.items()
@@ -293,12 +297,12 @@ def _page(
         "most_kept": TopicFact.MAX_BY_PEOPLE,
         "has_runs": has_runs,
     }
-    if request.htmx and request.htmx.target not in ("timeline", bar.target):
-        return render(request, "research/_facts.html", context)
     if bar.query.get("show", "") not in _KINDS:
         cursor = request.GET.get("cursor", "")
         gone = fact_rows.timeline_of(topic, cursor=cursor, words=bar.words)
         context |= {"rows": gone.rows, "next_cursor": gone.next_cursor}
+    if request.htmx and request.htmx.target not in ("timeline", bar.target):
+        return render(request, "research/_facts.html", context)
     if request.htmx and request.htmx.target == "timeline":
         return render(request, "research/_topic_timeline.html", context)
     if request.htmx:

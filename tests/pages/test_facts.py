@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Topic, TopicFact, Trust, Use
 from memory.models.actors import RESEARCH
-from tests.research.factories import make_fact, make_run
+from tests.research.factories import make_fact, make_report, make_run
 
 HTMX = {"HX-Request": "true"}
 FACTS = "/topics/postgresql-releases/facts/"
@@ -325,6 +325,19 @@ def test_the_list_is_filtered_by_words_and_status(browser: Client, topic: Topic,
     assert "No matching facts" in browser.get(f"{FACTS}?q=unknown").content.decode()
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_search_stays_in_the_list(browser: Client, topic: Topic, runs: int):
+    """After an invalid fact, and if the second run finishes while the list is open."""
+    for _number in range(runs):
+        make_report(make_run(topic))
+    refused = browser.post(FACTS, {"text": "short"}).content.decode()
+    opened = browser.get(f"{FACTS}{'?view=list' if runs > 1 else ''}").content.decode()
+
+    for page in (refused, opened):
+        form = page.partition('class="filter-form"')[2].partition("</form>")[0]
+        assert '<input type="hidden" name="view" value="list">' in form
+
+
 def test_an_act_on_a_filtered_list_keeps_the_filter(browser: Client, topic: Topic, fact: TopicFact):
     make_fact(topic, "The next major version is due in autumn.", make_run(topic))
     url = f"{FACTS}{fact.pk}/lock/"
@@ -333,3 +346,27 @@ def test_an_act_on_a_filtered_list_keeps_the_filter(browser: Client, topic: Topi
 
     assert TEXT in page.content.decode()
     assert "due in autumn" not in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("query", "act", "is_empty"),
+    [
+        ("show=yours", "trash", True),
+        ("show=current", "strike", True),
+        ("q=18.1", "trash", True),
+        ("q=repairs", "trash", False),  # an outdated fact is below
+        ("q=18.1", "strike", False),  # it's among the wrong ones
+        ("", "trash", False),
+    ],
+)
+def test_an_act_on_the_last_match_leaves_a_message(
+    browser: Client, topic: Topic, query: str, act: str, is_empty: bool
+):
+    mine = make_fact(topic, TEXT, make_run(topic), trust=Trust.OWNER, edited_by_person=True)
+    old = make_fact(topic, "Version 17.0 repairs nothing.", make_run(topic))
+    old.retire(by=RESEARCH, why="replaced", run=2)
+    now = f"http://testserver{FACTS}?view=list&{query}"
+
+    body = browser.post(f"{FACTS}{mine.pk}/{act}/", headers={**HTMX, "HX-Current-URL": now})
+
+    assert ("No matching facts" in body.content.decode()) is is_empty
