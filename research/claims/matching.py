@@ -268,22 +268,60 @@ _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*\s*(?:\[\d+\]\s*)
 _MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)\s*(%|[\u3040-\u30ff\u4e00-\u9fff]{1,2})")
 
 # The value that a sentence says is no longer so: the 5 of "falls from 5 kg to 3 kg". A range, such as
-# "open from 9 to 17", has no verb of change.
+# "open from 9 to 17", has no verb of change. Whole forms are listed, because their stems also begin
+# words such as "goods" and "movies", and forms that are mostly nouns are left out ("montant").
 _VALUE = r"(?:[€$£¥]\s?)?\d[\d.,:]*(?:\s?[^\W\d]{1,12}|\s?[%€$£¥°]){0,2}?"
 _CHANGES = (
-    r"adjust|chang|climb|cut|decreas|declin|doubl|drop|expand|extend|fall|fell|go|goes|grew|grow|halv"
-    r"|increas|jump|lower|mov|rais|reduc|ris|rose|shift|shorten|shrank|shrink|shrunk|went"
+    r"adjusts?|change[sd]?|climb(?:s|ed)?|cuts?|decrease[sd]?|decline[sd]?|drop(?:s|ped)?|expands?"
+    r"|extends?|(?<!in )(?<!in the )fall|falls|fallen|fell|grew|grows?|grown|halve[sd]?|increase[sd]?"
+    r"|jump(?:s|ed)?|lower(?:s|ed)|raise[sd]?|reduce[sd]?|rises?|risen|rose|shift(?:s|ed)?|shortens?"
+    r"|shr[aiu]nk|shrinks|shrunken"
 )
+# These are also used as adjectives ("double rooms", "extended menu"), or without any change ("goes to
+# the station"), so an object needs an article or the like.
+_MOVES = (
+    r"go|goes|going|gone|went|move[sd]?|moving|double[sd]?|doubling|adjust(?:ed|ing)|changing|climbing"
+    r"|cutting|decreasing|declining|dropping|expand(?:ed|ing)|extend(?:ed|ing)|falling|growing|halving"
+    r"|increasing|jumping|lower(?:ing)?|raising|reducing|rising|shifting|shorten(?:ed|ing)|shrinking"
+)
+_EN_OBJECT = r"the|an?|its|their|our|his|her|this|that|these|those|all|up|down|back|again|[a-z]+ly"
+_FR_CHANGES = (
+    r"pass(?:e|ent|er|era|eront|é|ée|és|ées|ait|aient|ant)|(?<!une )(?<!la )(?<!en )baisse"
+    r"|baiss(?:ent|er|era|eront|é|ée|és|ées|ait|aient)|augment(?:e|ent|er|era|eront|é|ée|és|ées|ait|aient)"
+    r"|diminu(?:e|ent|er|era|eront|é|ée|és|ées|ait|aient)"
+    r"|rédui(?:t|te|ts|tes|re|ra|ront|sent|sait|saient)|rel(?:ève|èvent|èvera|èveront)"
+    r"|relev(?:er|é|ée|és|ées|ait|aient)|port(?:er|era|eront|é|ée|és|ées|ait|aient|ant)"
+    r"|porte(?=\s(?:l[ea]s?|l[’']|son|sa|ses|leurs?)\b)|monte|mont(?:ent|er|era|eront|é|ait|aient)"
+)
+_ES_CHANGES = (
+    r"pas(?:a|an|ar|ará|arán|ó|aron|aba|aban|ando)|h[ae]n?\spasado"
+    r"|(?<!planta )(?<!temporada )baja|baj(?:an|ar|ará|arán|ó|aron|aba|aban|ando|ado)"
+    r"|sub(?:e|en|ir|irá|irán|ió|ieron|ía|ían|iendo|ido)"
+    r"|aument(?:a|an|ar|ará|arán|ó|aron|aba|aban|ando|ado)"
+    r"|disminu(?:ye|yen|ir|irá|irán|yó|yeron|ía|ían|yendo|ido)"
+    r"|reduc(?:e|en|ir|irá|irán|ía|ían|iendo)|reduj(?:o|eron)|h[ae]n?\sreducido"
+    r"|cambi(?:a|an|ar|ará|arán|ó|aron|aba|aban|ando|ado)"
+    r"|ampl(?:ía|ían|iar|iará|iarán|ió|iaron|iaba|iaban|iando)|h[ae]n?\sampliado"
+)
+_ZH_CHANGES = (
+    r"上[升涨调浮]|下[降调跌滑]|提[高升前]|提[到至]|调[整高低]|改[为成]|增[加长]|减[少小]|升高|降低|扩大|延[长后迟]|缩[短小减]"
+    r"|[升降增减涨缩调改][到至为]"
+)
+# Between the verb and the value, these make it a range of times: "extended opening hours from 9 to 17".
+_HOURS = (
+    r"hours|open(?:s|ed|ing)?|heures|horaires?|ouverte?s?|ouverture|ouvre(?:nt)?|horas|horarios?"
+    r"|abiert[ao]s?|abren?|apertura"
+)
+_GAP = rf"(?:(?!\b(?:{_HOURS})\b)[^.;:]){{0,80}}?"
 _FORMER = re.compile(
-    rf"\b(?:{_CHANGES})[a-z]{{0,4}}\b[^.;:]{{0,80}}?\bfrom\s(?P<en>{_VALUE})\s(?:(?:up|down)\s)?to\b"
+    rf"\b(?:(?:{_CHANGES})(?:\s{_GAP})?|(?:{_MOVES})(?:\s(?:{_EN_OBJECT})\b{_GAP})?)"
+    rf"\sfrom\s(?P<en>{_VALUE})\s(?:(?:up|down)\s)?to\b"
     rf"|\bvon\s(?P<de>{_VALUE})\sauf\b"
-    r"|\b(?:pass|baiss|augment|diminu|rédui|relev|port|mont)\w{0,6}\b[^.;:]{0,80}?"
-    rf"\bde\s(?P<fr>{_VALUE})\sà\b"
-    r"|\b(?:pas|baj|sub|aument|disminu|redu[cj]|cambi|ampl[ií])\w{0,6}\b[^.;:]{0,80}?"
-    rf"\bde\s(?P<es>{_VALUE})\sa\b"
+    rf"|\b(?:{_FR_CHANGES})(?:\s{_GAP})?\sde\s(?P<fr>{_VALUE})\sà\b"
+    rf"|\b(?:{_ES_CHANGES})(?:\s{_GAP})?\sde\s(?P<es>{_VALUE})\sa\b"
     r"|\b(?:previously|formerly|instead of|rather than|(?:up|down) from|zuvor|vorher|bisher|statt|anstatt"
     rf"|au lieu de|auparavant|en lugar de|en vez de|antes)\s(?P<before>{_VALUE})(?!\w)"
-    r"|[从由](?P<zh>\d[\d.,]*\s?[^\W\d]{0,4}?%?)(?=[升降增减提调改上下涨缩])"
+    rf"|[从由](?P<zh>\d[\d.,]*\s?[^\W\d]{{0,4}}?%?)(?={_ZH_CHANGES})"
     r"|(?P<ja>\d[\d.,]*\s?[^\W\d]{0,4}?%?)から(?=\s?\d[\d.,]*\s?[^\W\d]{0,4}?%?(?:に|へ)(?:変|引|値|減|増|上|下|短|延|拡|縮))"
 )
 

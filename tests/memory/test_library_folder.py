@@ -12,12 +12,14 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from beacon_site.net.errors import ProviderUnavailable
 from beacon_site.providers.search.base import SearchOptions
 from memory.models import LibraryDocument, LibraryFolder, Revision
 from memory.models.actors import Actor
 from memory.services.library import documents as library_services
 from memory.services.library import folder as library_folder
 from memory.services.library.folder import scan_folder
+from memory.services.library.reading import DocumentText, read_document
 from memory.tasks import scan_library_folder
 
 TEXT = "# Solid-state batteries\n\nThe pilot line in Lanling started.\nIt makes ten cells a day.\n"
@@ -222,6 +224,62 @@ def test_of_too_many_files_those_that_were_not_looked_for_stay(
 def test_without_time_the_rest_is_left_to_the_next_look(folder: Path, admin: Any) -> None:
     assert scan_folder(admin, folder, seconds=-1)["remaining"] == 1
     assert scan_folder(admin, folder)["added"] == 1
+
+
+def test_a_renamed_file_that_a_scan_had_no_time_for_is_recognized_by_the_next(
+    folder: Path, bob: Any
+) -> None:
+    library_folder.scan_if_due(every=0)
+    document = LibraryDocument.objects.get()
+    (folder / "pilot.md").rename(folder / "line.md")
+    (folder / "menu.md").write_text("Soup on Monday and pasta on Tuesday.")
+
+    library_folder.scan_if_due(every=0, seconds=-1)
+    document.refresh_from_db()
+    assert (document.path, document.trashed_at) == ("pilot.md", None)
+
+    library_folder.scan_if_due(every=0)
+    document.refresh_from_db()
+    assert (document.path, document.trashed_at) == ("line.md", None)
+    assert LibraryDocument.objects.count() == 2
+
+
+def test_a_deleted_file_goes_to_the_trash_if_the_scans_never_finish(
+    folder: Path, bob: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library_folder.scan_if_due(every=0)
+    document = LibraryDocument.objects.get()
+    (folder / "pilot.md").unlink()
+    (folder / "a.md").write_text("The menu of Monday.")
+    (folder / "b.pdf").write_text("unread")
+    (folder / "c.pdf").write_text("unread")
+    trashed = []
+    for seconds in (-1, 60, 60):
+        library_folder.scan_if_due(every=0, seconds=seconds)
+        document.refresh_from_db()
+        trashed.append((LibraryFolder.objects.get().remaining, document.trashed_at is not None))
+        monkeypatch.setattr(library_folder, "_read", read_without_pdf)
+
+    # The second scan left fewer files than the first, and the third no fewer than the second.
+    assert trashed == [(3, False), (2, False), (2, True)]
+
+
+def read_without_pdf(root: Path, path: str) -> DocumentText:
+    if path.endswith(".pdf"):
+        raise ProviderUnavailable("The reader can't be started.")
+    return read_document(path, (root / path).read_bytes())
+
+
+def test_a_file_that_only_changed_keeps_no_deleted_one_out_of_the_trash(
+    folder: Path, admin: Any
+) -> None:
+    (folder / "plan.md").write_text("plan")
+    scan_folder(admin, folder)
+    (folder / "pilot.md").unlink()
+    (folder / "plan.md").write_text("another plan")
+
+    done = scan_folder(admin, folder, seconds=-1)
+    assert (done["remaining"], done["gone"]) == (1, 1)
 
 
 def test_a_process_without_the_folder_s_variable_takes_it_from_no_one(

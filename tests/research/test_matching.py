@@ -92,6 +92,55 @@ def test_another_subject_is_new(new: str, before: str):
     assert kind(new, before) is None
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The shop sells goods from {} to 17.",
+        "The cinema shows movies from {}:00 to 18:00.",
+        "The golf course is open from {} to 17.",
+        "The goats are in the yard from {} to 15.",
+        "The museum has extended opening hours from {} to 17.",
+        "The museum is open in the fall from {} to 17.",
+        "The hotel rents double rooms from {} to 120 euros.",
+        "Les portes sont ouvertes tous les jours de {} à 17.",
+        "El mirador de la planta baja abre de {} a 17.",
+    ],
+)
+def test_the_start_of_a_range_is_no_former_value(sentence: str):
+    assert kind(sentence.format(10), sentence.format(9)) == "changed"
+
+
+@pytest.mark.parametrize(
+    ("new", "before"),
+    [
+        (
+            "OpenAI raised the daily limit for OpenAPI calls from 40 to 50.",
+            "OpenAI raised the daily limit for OpenAPI calls to 50.",
+        ),
+        (
+            "The deadline for entries has moved from 14:00 to 15:00.",
+            "The deadline for entries is 15:00.",
+        ),
+        (
+            "The fee for new members is going up from 20 to 30 euros.",
+            "The fee for new members is 30 euros.",
+        ),
+        (
+            "Le délai moyen de livraison des commandes passe de 5 jours à 3 jours.",
+            "Le délai moyen de livraison des commandes est de 3 jours.",
+        ),
+        (
+            "El plazo de entrega se ha reducido de 5 días a 3 días.",
+            "El plazo de entrega es de 3 días.",
+        ),
+        ("这款电芯的循环寿命从800次提高到1100次。", "这款电芯的循环寿命为1100次。"),
+    ],
+)
+def test_the_value_before_a_change_is_not_compared(new: str, before: str):
+    assert kind(new, before) == "confirmed"
+    assert kind(before, new) == "confirmed"
+
+
 def test_nothing_known_makes_everything_new():
     assert match("Version 18 was released.", []) is None
     assert match("", ["Version 18 was released."]) is None

@@ -73,14 +73,22 @@ def scan_if_due(
         return _scan(known, seconds)
 
 
-def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECONDS) -> Counter[str]:
+def scan_folder(
+    owner: User, folder: str | Path, *, seconds: float = TASK_SECONDS, last_remaining: int = 0
+) -> Counter[str]:
     """Update the owner's documents from the files in `folder`, and count the files by result.
 
     A file is read again if its size or time changed, and becomes a new version only if its bytes
     did. At most 20,000 files are read. Hidden files and links out of the folder are ignored. A file
     that is too large or isn't text is kept with its `problem`. The document of a deleted file moves
     to Trash, and is restored if the file comes back. After `seconds`, the rest is left for the next
-    scan. Raises NotADirectoryError if the folder doesn't exist, and then nothing moves to Trash.
+    scan.
+
+    While new files remain, nothing moves to Trash, because they can be renamed ones. That ends if no
+    fewer files remain than after the last scan (`last_remaining`): a folder can change faster than it
+    can be read, and the HTML and PDF reader can fail on every scan.
+
+    Raises NotADirectoryError if the folder doesn't exist, and then nothing moves to Trash.
     """
     root = Path(folder).resolve()
     if not root.is_dir():
@@ -92,10 +100,13 @@ def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECOND
     fresh: list[LibraryDocument] = []
     missing = _Missing.of(known, files, closed)
     seem_changed = [path for path, stat in files.items() if not _is_same(known.get(path), stat)]
+    seem_changed.sort(key=known.__contains__)  # new files first
     done["unchanged"] = len(files) - len(seem_changed)
+    may_be_renamed = False
     for path, reading in _read_ahead(root, seem_changed, ends):
         if reading is None:
             done["remaining"] += 1
+            may_be_renamed |= path not in known
             continue
         before = known.get(path) or missing.take(path, reading)
         _take_in(owner, path, files[path], reading, before, done, fresh)
@@ -103,7 +114,9 @@ def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECOND
             LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
             fresh = []
     LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
-    done["gone"] = missing.trash()
+    is_stuck = 0 < last_remaining <= done["remaining"]
+    if not may_be_renamed or is_stuck:
+        done["gone"] = missing.trash()
     return done
 
 
@@ -345,7 +358,8 @@ def _scan(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
     problem, started = "", time.monotonic()
     done: Counter[str] = Counter()
     try:
-        done = scan_folder(owner, folder, seconds=seconds)
+        last_remaining = known.remaining if known else 0
+        done = scan_folder(owner, folder, seconds=seconds, last_remaining=last_remaining)
     except OSError as exc:
         problem = _("The folder couldn’t be read: %(why)s.") % {"why": exc.strerror or folder}
     documents = LibraryDocument.objects.for_user(owner).from_folder().live()
