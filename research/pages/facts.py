@@ -165,7 +165,7 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
             if not request.htmx:
                 return redirect("research:topic-facts", slug)
             form = FactForm()
-    return _page(request, topic, form)
+    return _page(request, topic, form, has_runs=len(choices_of(topic)) > 1)
 
 
 def _show_facts(request: BeaconRequest, topic: Any) -> HttpResponse:
@@ -302,7 +302,7 @@ def _page(
         gone = fact_rows.timeline_of(topic, cursor=cursor, words=bar.words)
         context |= {"rows": gone.rows, "next_cursor": gone.next_cursor}
     if request.htmx and request.htmx.target not in ("timeline", bar.target):
-        return render(request, "research/_facts.html", context)
+        return render(request, "research/_facts.html", context | {"is_bar_swap": True})
     if request.htmx and request.htmx.target == "timeline":
         return render(request, "research/_topic_timeline.html", context)
     if request.htmx:
@@ -476,7 +476,8 @@ def _perform(
         tags = offer_revision(request, fact) if may_undo else ""
         messages.success(request, str(said), extra_tags=tags)
     if request.htmx:
-        return _page(request, topic_list.topics_of(request.user).get(pk=fact.topic_id))
+        topic = topic_list.topics_of(request.user).get(pk=fact.topic_id)
+        return _page(request, topic, has_runs=len(choices_of(topic)) > 1)
     return redirect_back(request, reverse("research:topic-facts", args=[fact.topic.slug]))
 
 
