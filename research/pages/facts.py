@@ -246,20 +246,20 @@ def _bar(request: BeaconRequest, topic: Topic, rows: Sequence[fact_rows.FactRow]
     query = request.GET
     if request.method == "POST" and request.htmx:
         query = QueryDict(urlsplit(request.htmx.current_url or "").query)
-    # Only the list has filters. Its URL lacks the view after an invalid form, and before the second
-    # run, which can finish while the list is open.
-    query = query.copy()
-    query["view"] = "list"
     choices = [
         Choice(kind, label, sum(is_of(row) for row in rows))
         for kind, (label, is_of) in _KINDS.items()
     ]
     choices.append(Choice("outdated", _("Outdated"), fact_rows.retired(topic).count()))
     facets = [Facet("show", _("Status"), choices)]
+    asked = filter_bar.read(query, facets)
+    # Only the list has filters. Its URL lacks the view after an invalid form, and before the second
+    # run, which can finish while the list is open.
+    asked["view"] = "list"
     return FilterBar(
         reverse("research:topic-facts", args=[topic.slug]),
         "facts-list",
-        filter_bar.read(query, facets),
+        asked,
         label=_("Search facts"),
         placeholder=_("Search facts"),
         facets=facets,
