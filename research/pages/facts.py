@@ -165,7 +165,7 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
             if not request.htmx:
                 return redirect("research:topic-facts", slug)
             form = FactForm()
-    return _page(request, topic, form)
+    return _page(request, topic, form, has_runs=len(choices_of(topic)) > 1)
 
 
 def _show_facts(request: BeaconRequest, topic: Any) -> HttpResponse:
@@ -246,20 +246,20 @@ def _bar(request: BeaconRequest, topic: Topic, rows: Sequence[fact_rows.FactRow]
     query = request.GET
     if request.method == "POST" and request.htmx:
         query = QueryDict(urlsplit(request.htmx.current_url or "").query)
-    # Only the list has filters. Its URL lacks the view after an invalid form, and before the second
-    # run, which can finish while the list is open.
-    query = query.copy()
-    query["view"] = "list"
     choices = [
         Choice(kind, label, sum(is_of(row) for row in rows))
         for kind, (label, is_of) in _KINDS.items()
     ]
     choices.append(Choice("outdated", _("Outdated"), fact_rows.retired(topic).count()))
     facets = [Facet("show", _("Status"), choices)]
+    asked = filter_bar.read(query, facets)
+    # Only the list has filters. Its URL lacks the view after an invalid form, and before the second
+    # run, which can finish while the list is open.
+    asked["view"] = "list"
     return FilterBar(
         reverse("research:topic-facts", args=[topic.slug]),
         "facts-list",
-        filter_bar.read(query, facets),
+        asked,
         label=_("Search facts"),
         placeholder=_("Search facts"),
         facets=facets,
@@ -302,7 +302,7 @@ def _page(
         gone = fact_rows.timeline_of(topic, cursor=cursor, words=bar.words)
         context |= {"rows": gone.rows, "next_cursor": gone.next_cursor}
     if request.htmx and request.htmx.target not in ("timeline", bar.target):
-        return render(request, "research/_facts.html", context)
+        return render(request, "research/_facts.html", context | {"is_bar_swap": True})
     if request.htmx and request.htmx.target == "timeline":
         return render(request, "research/_topic_timeline.html", context)
     if request.htmx:
@@ -476,7 +476,8 @@ def _perform(
         tags = offer_revision(request, fact) if may_undo else ""
         messages.success(request, str(said), extra_tags=tags)
     if request.htmx:
-        return _page(request, topic_list.topics_of(request.user).get(pk=fact.topic_id))
+        topic = topic_list.topics_of(request.user).get(pk=fact.topic_id)
+        return _page(request, topic, has_runs=len(choices_of(topic)) > 1)
     return redirect_back(request, reverse("research:topic-facts", args=[fact.topic.slug]))
 
 

@@ -53,13 +53,13 @@
   });
 
   // After a swap that a person started, focus the new region's first invalid control, or its heading.
-  // One response settles several elements: the first outside toasts, tabs and the navigation counts.
+  // One response settles several elements: the first outside toasts, filters, tabs and the navigation counts.
   const ASKED = new Set(["click", "submit"]);
   const settled = new WeakSet();
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
     const { elt, target, requestConfig, xhr } = detail;
     const cause = requestConfig?.triggeringEvent;
-    if (!ASKED.has(cause?.type) || settled.has(xhr) || elt.closest("#toasts, .tabs, .rail, .phone-bar")) return;
+    if (!ASKED.has(cause?.type) || settled.has(xhr) || elt.closest("#toasts, #facts-bar, .tabs, .rail, .phone-bar")) return;
     settled.add(xhr);
     if (requestConfig.elt.closest("[data-keep-focus]")?.checkVisibility()) return;
     const region = target.isConnected ? target : elt; // outerHTML has removed the target

@@ -165,6 +165,8 @@ def test_facts_are_added_edited_struck_and_undone(visitor: Visitor) -> None:
     page.get_by_label("Reason").fill("an old figure")
     visitor.press("Mark as wrong")
     expect(page.locator("#facts .struck")).to_have_text(["The barrage makes 254 MW."])
+    expect(page.locator("#facts h2").first).to_be_focused()
+    expect(page.locator("#facts-bar label", has_text="Marked as wrong")).to_have_count(1)
     # The two acts before this one still offer their own.
     page.locator(".toast", has_text="Marked as wrong").get_by_role("button", name="Undo").click()
     expect(page.locator("ol.facts .fact-text")).to_have_text(["The barrage makes 254 MW."])

@@ -370,3 +370,21 @@ def test_an_act_on_the_last_match_leaves_a_message(
     body = browser.post(f"{FACTS}{mine.pk}/{act}/", headers={**HTMX, "HX-Current-URL": now})
 
     assert ("No matching facts" in body.content.decode()) is is_empty
+
+
+def test_an_act_updates_the_counts_in_the_filter_bar(browser: Client, topic: Topic):
+    first, _second = (
+        make_fact(topic, f"A current fact number {n} of some length.", make_run(topic))
+        for n in (1, 2)
+    )
+    for run in topic.runs.all():
+        make_report(run)
+    now = f"http://testserver{FACTS}?view=list&q=number"
+
+    response = browser.post(f"{FACTS}{first.pk}/trash/", headers={**HTMX, "HX-Current-URL": now})
+
+    bar = response.content.decode().partition('<div id="facts-bar"')[2].partition("</nav>")[0]
+    assert 'hx-swap-oob="true"' in bar.partition(">")[0]
+    assert '<span dir="auto">Current</span><span class="num">1</span>' in bar
+    assert 'href="?q=number"' in bar  # to the other view
+    assert response.content.decode().count("Fact moved to Trash.") == 1
