@@ -98,6 +98,20 @@ _LEAD = re.compile(
 )
 _VERSION_LEAD = re.compile(r"v?\d+(?:\.\d+)+[\w.+-]*(?:\s*\((?:[^)]{1,30})\))?")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,2000}>")
+# Names between angle brackets that aren't tags: "git checkout <branch>", "online@<INTERFACE>.service",
+# "List<String>".
+_NAMED = re.compile(
+    r"<([a-z][\w.-]*|[A-Z][A-Z\d_.-]+)(?: [\w.-]+){0,3}(?:\.{3}|…)?>|(?<=\w)<([A-Z]\w*)>"
+)
+_HTML_NAMES = frozenset(
+    "a abbr acronym address area article aside audio b base basefont bdi bdo big blockquote body br button"
+    " canvas caption center cite code col colgroup data datalist dd del details dfn dialog dir div dl dt em"
+    " embed fieldset figcaption figure font footer form frame frameset g h1 h2 h3 h4 h5 h6 head header hgroup"
+    " hr html i iframe img input ins kbd label legend li link main map mark math menu meta meter nav noframes"
+    " noscript object ol optgroup option output p param picture pre progress q rp rt ruby s samp script"
+    " search section select slot small source span strike strong style sub summary sup svg table tbody td"
+    " template textarea tfoot th thead time title tr track tt u ul var video wbr".split()
+)
 _IMAGES = re.compile(
     r"(?:\s*\[?!\[[^\[\]]{0,300}\]\([^()]{0,500}\)(?:\{[^{}]{0,200}\})?(?:\](?:\([^()]{0,500}\)|\[[^\[\]]{0,100}\]))?)+\s*"
 )
@@ -432,7 +446,7 @@ def _without_markup(text: str) -> str:
     if "<<" in text:
         text = _CROSS_REFERENCE.sub(r"\1", text)
     if "<" in text:
-        text = _TAG.sub(" ", _INLINE_TAG.sub("", text))
+        text = _TAG.sub(_name_or_space, _INLINE_TAG.sub("", text))
     if "&" in text:
         text = html.unescape(text).replace("\xa0", " ").replace("\u2011", "-")
     if _MARKED.search(text) and not _DAY_FIRST.match(text):
@@ -441,6 +455,16 @@ def _without_markup(text: str) -> str:
         text = _ESCAPED.sub(r"\1", text)
     text = one_line(text)
     return _BARE_LINK.sub(r"\1", text) if "[" in text else text
+
+
+def _name_or_space(tag: re.Match[str]) -> str:
+    """Return a name between angle brackets, and a space for a tag of HTML or of a component."""
+    name = _NAMED.match(tag.string, tag.start())
+    if name is None or name.end() != tag.end():
+        return " "
+    bare = name[1] or name[2]
+    is_tag = bare.lower() in _HTML_NAMES or f"</{bare}>" in tag.string
+    return " " if is_tag else tag[0]
 
 
 def _badge(image: re.Match[str]) -> str:

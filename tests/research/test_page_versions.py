@@ -2079,6 +2079,11 @@ def test_a_cell_of_asciidoc_that_spans_rows_is_part_of_each():
         ('Ask the council{reference-type="ref" reference="council"}.', "Ask the council ."),
         ("T1 ![Deprecated](https://example.org/red.svg)", "T1 Deprecated"),
         ("T1 ![Photo of a tram](https://example.org/t1.jpg)", "T1"),
+        ("<path> is optional in `add` <url> <path>.", "<path> is optional in add <url> <path>."),
+        ("Enable online@<INTERFACE>.service", "Enable online@<INTERFACE>.service"),
+        ("It returns a List<String>.", "It returns a List<String>."),
+        ("<Note>The gate is</Note> <b>shut</b><br>.<Gate open />", "The gate is shut ."),
+        ("<gate-sign>Shut</gate-sign> <details> again", "Shut again"),
     ],
 )
 def test_marks_of_other_formats_are_no_words_and_a_badge_is(text: str, words: str):

@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.db.models import Count, Max, Q
 from django.utils import timezone
@@ -335,6 +336,7 @@ def nothing_new(
     pages: Sequence[PageText],
     again: Outcome,
     *,
+    has_background: bool = False,
     with_known_pages: bool = True,
 ) -> str:
     """Return the sentence of a run that found nothing new in the `pages` that reached the writer."""
@@ -346,7 +348,7 @@ def nothing_new(
         "unread": _unread(context),
     }
     known = _again(values) if with_known_pages else ""
-    parts = [_outcome(values), known, _emptied(again), _describe_unread(values, context)]
+    parts = [_outcome(values, has_background), known, _emptied(again), _describe_unread(values, context)]
     return " ".join(filter(None, parts))
 
 
@@ -362,7 +364,14 @@ def _again(values: dict[str, int | str]) -> str:
     return message % values
 
 
-def _outcome(values: dict[str, int | str]) -> str:
+def _outcome(values: dict[str, int | str], has_background: bool) -> str:
+    if values["read"] and has_background:
+        message = ngettext(
+            "Nothing new %(since)s. Beacon read %(read)d new page, but what it adds was published earlier.",
+            "Nothing new %(since)s. Beacon read %(read)d new pages, but what they add was published earlier.",
+            int(values["read"]),
+        )
+        return message % values
     if values["read"]:
         message = ngettext(
             "Nothing new %(since)s. Beacon read %(read)d new page, but it adds nothing.",
@@ -406,6 +415,7 @@ def _describe_unread(values: dict[str, int | str], context: RunContext) -> str:
 
 # A search finds a page some days after it was published.
 PUBLISHED_LATE = timedelta(days=2)
+MAX_BACKGROUND = 10  # statements of such pages in a report
 MAX_SITES = 5  # named in one sentence
 REPORTS = 10  # reports whose sentences aren't reported as new again
 TIMELINE = 300  # retired facts that a finding is compared with
@@ -501,9 +511,10 @@ def compose(
         )
     about = (context, memory, pages, again)
     is_below = draft.is_extractive and draft.summary == what_was_checked(again, standing)
-    quiet_text = nothing_new(*about, with_known_pages=not is_below) if is_quiet else ""
+    told = partial(nothing_new, *about, has_background=bool(background))
+    quiet_text = told(with_known_pages=not is_below) if is_quiet else ""
     output = _numbered(context, memory, pages, draft, changes, standing, known, quiet_text)
-    output["checked"] = nothing_new(*about) if is_quiet else " ".join(checked)
+    output["checked"] = told() if is_quiet else " ".join(checked)
     return output
 
 
@@ -678,7 +689,7 @@ def _set_summary_and_body(
             for fact in standing
             if fact.id not in above and not _is_superseded(fact.text, old, listed)
         ],
-        background=[_cite(statement) for statement in background],
+        background=[_cite(statement) for statement in background[:MAX_BACKGROUND]],
         is_baseline=memory is None,
         is_in_passing=draft.is_in_passing,
     )
