@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -256,3 +257,16 @@ def test_what_changed_in_a_document_that_was_also_renamed_is_reported_in_the_fir
     assert document.path == "tariffs.md" and document.trashed_at is None
     ((status, sentence),) = told(run)
     assert status == "changed" and "Bay" in sentence and "11 €" in sentence
+
+
+def test_a_run_says_how_many_files_it_could_not_search_yet(
+    first: Callable[..., Topic], tmp_path: Path, monkeypatch: Any, run_of: RunOf
+):
+    topic = first()
+    assert not topic.runs.get().warnings
+    write(tmp_path, {f"more{n}.md": f"# Harbor Cloud {n}\n\n{TRIAL}\n" for n in range(3)})
+    scan = partial(library_folder.scan_if_due, seconds=-1)
+    monkeypatch.setattr(library_folder, "scan_if_due", scan)
+
+    [warning] = run_of(topic).warnings
+    assert warning.startswith("3 files in the watched folder hadn’t been read")

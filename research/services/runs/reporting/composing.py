@@ -348,7 +348,12 @@ def nothing_new(
         "unread": _unread(context),
     }
     known = _again(values) if with_known_pages else ""
-    parts = [_outcome(values, has_background), known, _emptied(again), _describe_unread(values, context)]
+    parts = [
+        _outcome(values, has_background),
+        known,
+        _emptied(again),
+        _describe_unread(values, context),
+    ]
     return " ".join(filter(None, parts))
 
 

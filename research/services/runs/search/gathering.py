@@ -253,7 +253,14 @@ def services_of(context: RunContext, queries: list[str]) -> list[Service]:
     for name in connections.search_services(context.settings.services):
         if name == "library":
             # A run checks the watched folder first, so the latest changes count.
-            library_folder.scan_if_due(every=0)
+            folder = library_folder.scan_if_due(every=0)
+            if folder is not None and folder.remaining:
+                message = ngettext(
+                    "%(n)d file in the watched folder hadn’t been read when this run searched the library. A later run will include it.",
+                    "%(n)d files in the watched folder hadn’t been read when this run searched the library. A later run will include them.",
+                    folder.remaining,
+                )
+                context.run.warn(message % {"n": folder.remaining})
         if name == "feeds" and not context.settings.feeds:
             lacking.append(_("the topic has no feeds"))
         elif name == "library" and library_services.is_empty(context.topic.owner):
