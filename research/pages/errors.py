@@ -8,12 +8,15 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.exceptions import (
+    BadRequest,
     DisallowedHost,
     RequestDataTooBig,
+    SuspiciousOperation,
     TooManyFieldsSent,
     TooManyFilesSent,
 )
 from django.http import HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import redirect, render, resolve_url
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
@@ -93,7 +96,10 @@ def _typed_text(request: HttpRequest) -> HttpResponse | None:
     is_known = request.resolver_match and user and user.is_authenticated
     if request.method != "POST" or not is_known or getattr(request, "htmx", False):
         return None
-    sent = sent_form(request, HOME)
+    try:
+        sent = sent_form(request, HOME)
+    except (MultiPartParserError, SuspiciousOperation, BadRequest, OSError):  # it isn't a form
+        return None
     if sent is None:
         return None
     return render(request, "memory/kept_form.html", {**sent, "is_gone": True}, status=404)

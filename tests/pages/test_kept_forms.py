@@ -117,6 +117,8 @@ def test_the_text_for_a_note_in_trash_is_there_and_can_be_sent_after_it_is_resto
     assert "restore it in another tab" in html and reverse("memory:trash") in html
     assert client_of(bob).post(edit, {"content": TEXT}).status_code == 404
     assert "Page not found" in browser.post(edit, {"content": "x"}).content.decode()
+    cut_off = browser.post(edit, "a form without a boundary", content_type="multipart/form-data")
+    assert cut_off.status_code == 404
 
     note.restore(by=alice.actor)
     browser.post(answer.context["address"], dict(answer.context["fields"]))
