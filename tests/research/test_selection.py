@@ -595,14 +595,26 @@ def test_statements_far_below_the_best_one_are_left_out(monkeypatch):
     assert weak in sentences(*pages, topic="Tram extension airport")
 
 
-def test_a_page_that_is_hardly_about_the_topic_adds_nothing_to_one_that_is():
+def test_a_page_that_is_hardly_about_the_topic_adds_nothing_to_one_that_is(monkeypatch):
     passing = "The night bus replaces the tram to the airport from 1 May 2026 until 30 June 2026."
     about = [page(1, "Tram extension", TRAMS), page(2, "Tram to the airport", f"{passing}\n")]
     hardly = [about[0], page(2, "Holidays", f"{BREAD * 20}\n{passing}\n")]
 
-    assert passing in sentences(*about, topic="Tram extension airport")
-    assert passing not in sentences(*hardly, topic="Tram extension airport")
-    assert sentences(hardly[1], topic="Tram extension airport") == [passing]
+    # Only relevance decides here.
+    for name, value in (("MIN_OF_BEST", -9), ("MIN_NAMED", 0), ("MAX_LACKING", 9)):
+        monkeypatch.setattr(selection, name, value)
+
+    def embed(texts):
+        return [[0.0, 1.0] if text.startswith("Holidays") else [1.0, 0.0] for text in texts]
+
+    def told(*pages):
+        return sentences(*pages, topic="Tram extension airport", embed=embed)
+
+    assert passing in told(*about)
+    assert passing not in told(*hardly)
+    assert told(hardly[1])[0] == passing
+    monkeypatch.setattr(selection, "MIN_RELEVANCE", 0)
+    assert passing in told(*hardly)
 
 
 def test_steps_of_a_numbered_list_need_the_others_so_they_come_last():
