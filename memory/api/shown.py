@@ -280,7 +280,10 @@ def used(caller: Caller, row: Any) -> None:
 
 
 def topic_of(caller: Caller, name: str | None) -> Topic | None:
-    """Return the owner's topic with this slug or title, or that had it, or None.  Raises InvalidValue."""
+    """Return the owner's topic with this slug, earlier slug or title. Raises InvalidValue.
+
+    Returns None if no name is given.
+    """
     if not name:
         return None
     rows = open_to_agents(caller, Topic.objects.for_user(caller.owner).live())

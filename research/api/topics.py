@@ -293,7 +293,7 @@ def _topics(caller: Caller) -> TopicQuerySet:
 
 
 def topic_of(caller: Caller, slug: str) -> Topic:
-    """Return the topic with this slug, or that had it. Raises Problem (404) if the caller has none."""
+    """Return the topic with this slug or earlier slug. Raises Problem (404) if the caller has none."""
     slug = clean(slug)[0]
     topic: Topic | None = locked_rows(_topics(caller).filter(slug=slug)).first()
     if topic is None and (renamed := Topic.objects.renamed_from(caller.owner, slug)):
