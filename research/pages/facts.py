@@ -163,7 +163,7 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
             message = _("Fact added. Runs won’t change it.")
             toast_with_undo(request, added, message)
             if not request.htmx:
-                return redirect("research:topic-facts", slug)
+                return redirect(_in_list(slug, added.pk))
             form = FactForm()
     return _page(request, topic, form, has_runs=len(choices_of(topic)) > 1)
 
@@ -322,13 +322,18 @@ def _fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> TopicFact:
 # --- one fact ---
 
 
+def _in_list(slug: str, pk: uuid.UUID) -> str:
+    """Return the URL of a fact in the list. After a second run, the page opens with facts over time."""
+    return f"{reverse('research:topic-facts', args=[slug])}?view=list#fact-{pk}"
+
+
 @signed_in("GET", "HEAD")
 @vary_on_headers("HX-Request")
 def fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Show the row of one fact over htmx, otherwise go to its page."""
     found = _fact(request, slug, pk)
     if not request.htmx:
-        return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
+        return redirect(_in_list(slug, pk))
     return _row(request, found)
 
 
@@ -377,7 +382,7 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
             toast_with_undo(request, found, message)
             if request.htmx:
                 return _row(request, found)
-            return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
+            return redirect(_in_list(slug, pk))
     if request.htmx:
         return render(request, "research/_fact_form.html", context)
     context["row"] = fact_rows.fact_rows(found.topic, [found])[0]
